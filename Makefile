@@ -1,0 +1,58 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+CHECKED := .venv/.java-checked
+JARS := .jars/.fetched
+
+.PHONY: help demo ui test lint types bench clean
+
+help:  ## Show this help
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(JARS)  ## Join, audit and print the flights of New York 2013
+	@$(BIN)/rivermeet demo flights
+
+ui: $(JARS)  ## Open Dagster with this project; history is kept in .rivermeet
+	@$(BIN)/rivermeet ui
+
+test: $(JARS)  ## Run all tests on the warm engine, then those that must hold on both engines
+	@$(BIN)/pytest -q
+	@RIVERMEET_ENGINE='local[2]' $(BIN)/pytest -q -m both_engines
+
+lint: $(INSTALLED)  ## Check style and formatting
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(INSTALLED)  ## Check types
+	@$(BIN)/pyright
+
+bench: $(JARS)  ## Show how to run the benchmarks
+	@$(BIN)/rivermeet bench --help
+
+clean:  ## Stop the engine; remove the environment, caches and all that runs wrote here (.rivermeet)
+	@if [ -x $(BIN)/rivermeet ]; then $(BIN)/rivermeet engine stop || true; fi
+	@rm -rf .venv .rivermeet .pytest_cache .ruff_cache .hypothesis *.egg-info spark-warehouse
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Fetched jars stay in .jars: like pip's cache they are the same for every version of the code.
+$(JARS): $(CHECKED) infra/jars.py
+	@$(BIN)/python -m infra.jars
+	@mkdir -p $(@D) && touch $@
+
+$(CHECKED): $(INSTALLED)
+	@$(BIN)/python -m infra.java
+	@touch $@
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
+	  echo "rivermeet: needs Python 3.11, '$(PYTHON)' is not: install it, or make PYTHON=/path/to/python3.11" >&2; \
+	  exit 1; }
+	@echo "rivermeet: installing into .venv (once)" >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo,dev]'
+	@touch $@
