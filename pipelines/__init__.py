@@ -1,0 +1,52 @@
+"""Declarations: what exists, as plain values. No Dagster, no Spark, no effects.
+
+To add a pipeline, add one file here that sets ``PIPELINE``; `load_all` finds it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from pipelines.errors import DeclarationError
+from pipelines.joins import ForeignKeyJoin, Join, StreamGlobalJoin, StreamStreamJoin
+from pipelines.nodes import GlobalTable, Node, Stream, Table
+from pipelines.pipeline import Pipeline
+from pipelines.source import Expr, Files, Source, expr
+from pipelines.window import JoinWindow, duration_ms
+
+__all__ = [
+    "DeclarationError",
+    "Expr",
+    "Files",
+    "ForeignKeyJoin",
+    "GlobalTable",
+    "Join",
+    "JoinWindow",
+    "Node",
+    "Pipeline",
+    "Source",
+    "Stream",
+    "StreamGlobalJoin",
+    "StreamStreamJoin",
+    "Table",
+    "duration_ms",
+    "expr",
+    "load",
+    "load_all",
+]
+
+
+def load_all() -> tuple[Pipeline, ...]:
+    """Every pipeline declared in a file of this package, by name."""
+    modules = (importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__))
+    found = (getattr(module, "PIPELINE", None) for module in modules)
+    return tuple(sorted((p for p in found if isinstance(p, Pipeline)), key=lambda p: p.name))
+
+
+def load(name: str) -> Pipeline:
+    """The pipeline of that name; KeyError with the choices where there is none."""
+    pipelines = {pipeline.name: pipeline for pipeline in load_all()}
+    if name not in pipelines:
+        raise KeyError(f"no pipeline '{name}'; there are {', '.join(pipelines)}")
+    return pipelines[name]

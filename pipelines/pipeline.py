@@ -1,0 +1,193 @@
+"""The builder: a pipeline collects its nodes in the order they are declared, inputs before results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from pipelines.errors import DeclarationError, listed
+from pipelines.nodes import RESERVED, GlobalTable, Node, Stream, Table
+from pipelines.source import Expr, Files, Source
+
+DEFAULT_PARTITIONS = 4
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_N = TypeVar("_N", bound=Node)
+Columns = Sequence[str] | Mapping[str, str | Expr]
+
+
+class Pipeline:
+    """Sources, joins and their names; the counterpart of Kafka Streams' ``StreamsBuilder``.
+
+    Examples
+    --------
+    >>> shop = Pipeline("shop")
+    >>> orders = shop.table(
+    ...     "orders", Files("orders/*.csv", "csv", {"id": "STRING", "customer": "STRING", "at": "BIGINT"}),
+    ...     key=["id"], timestamp="at")
+    >>> customers = shop.table(
+    ...     "customers", Files("customers/*.csv", "csv", {"id": "STRING", "name": "STRING", "at": "BIGINT"}),
+    ...     key=["id"], timestamp="at", value=["name"])
+    >>> named = orders.left_join(customers, "named", foreign_key="customer", select={"who": "right.name"})
+    >>> [node.name for node in shop.nodes]
+    ['orders', 'customers', 'named']
+    """
+
+    def __init__(self, name: str, description: str = "") -> None:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"pipeline name {name!r}: use letters, digits and _, a letter first")
+        self.name = name
+        self.description = description
+        self._nodes: dict[str, Node] = {}
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes, every input before what is made of it."""
+        return tuple(self._nodes.values())
+
+    def node(self, name: str) -> Node:
+        """The node of that name; KeyError with the choices where there is none."""
+        if name not in self._nodes:
+            raise KeyError(f"pipeline '{self.name}' has no '{name}'; it has {listed(self._nodes)}")
+        return self._nodes[name]
+
+    def stream(
+        self,
+        name: str,
+        files: Files,
+        *,
+        key: Columns,
+        timestamp: str,
+        value: Columns | None = None,
+        time_zone: str | Expr = "UTC",
+        where: str | None = None,
+        tombstone: str | None = None,
+        partitions: int = DEFAULT_PARTITIONS,
+        max_bad_share: float = 0.01,
+        description: str = "",
+    ) -> Stream:
+        """Declare a stream over files.
+
+        Parameters
+        ----------
+        name
+            Name in the pipeline; also the folder of its changelog.
+        files
+            Where the rows are and what they look like.
+        key, value
+            Columns of the file, or record column to expression (`expr` where it is not a column).
+            Default value: all columns of the file's schema that are not key columns.
+        timestamp
+            SQL giving event time: TIMESTAMP, or BIGINT epoch millis.
+        time_zone
+            Zone of that clock: a name, or ``expr(sql, "STRING")`` giving it per row.
+        where
+            SQL; rows where it is not true are no records of this source.
+        tombstone
+            SQL; where it is true the record's value is null.
+        partitions
+            How many partitions the keys are hashed into.
+        max_bad_share
+            Share of an epoch's rows that may be bad before the epoch is refused.
+        description
+            Markdown shown with the asset.
+        """
+        source = self._source(name, files, key, value, timestamp, time_zone, tombstone, where, max_bad_share)
+        return self._add(_node(Stream, self, name, source, partitions, description))
+
+    def table(
+        self,
+        name: str,
+        files: Files,
+        *,
+        key: Columns,
+        timestamp: str,
+        value: Columns | None = None,
+        time_zone: str | Expr = "UTC",
+        where: str | None = None,
+        tombstone: str | None = None,
+        partitions: int = DEFAULT_PARTITIONS,
+        max_bad_share: float = 0.01,
+        description: str = "",
+    ) -> Table:
+        """Declare a table over files; parameters as for `stream`."""
+        source = self._source(name, files, key, value, timestamp, time_zone, tombstone, where, max_bad_share)
+        return self._add(_node(Table, self, name, source, partitions, description))
+
+    def global_table(
+        self,
+        name: str,
+        files: Files,
+        *,
+        key: Columns,
+        timestamp: str,
+        value: Columns | None = None,
+        time_zone: str | Expr = "UTC",
+        where: str | None = None,
+        tombstone: str | None = None,
+        max_bad_share: float = 0.01,
+        description: str = "",
+    ) -> GlobalTable:
+        """Declare a global table over files; parameters as for `stream`, in one partition."""
+        source = self._source(name, files, key, value, timestamp, time_zone, tombstone, where, max_bad_share)
+        return self._add(_node(GlobalTable, self, name, source, 1, description))
+
+    def _add(self, node: _N) -> _N:
+        if not _NAME.fullmatch(node.name):
+            raise DeclarationError(self.name, node.name, "a name is letters, digits and _, a letter first")
+        if node.name in self._nodes:
+            raise DeclarationError(self.name, node.name, f"declared twice; taken names are {listed(self._nodes)}")
+        self._nodes[node.name] = node
+        return node
+
+    def _source(
+        self,
+        name: str,
+        files: Files,
+        key: Columns,
+        value: Columns | None,
+        timestamp: str,
+        time_zone: str | Expr,
+        tombstone: str | None,
+        where: str | None,
+        max_bad_share: float,
+    ) -> Source:
+        keys = self._columns(name, "key", files, key)
+        if value is None:
+            used = {e.sql for e in keys.values()}
+            value = [c for c in files.schema if c not in keys and f"`{c}`" not in used]
+        values = self._columns(name, "value", files, value)
+        clash = [c for c in values if c in keys] + [c for c in (*keys, *values) if c in RESERVED]
+        if clash:
+            raise DeclarationError(
+                self.name, name, f"column {listed(clash)} is both key and value, or reserved; rename it"
+            )
+        if not 0 <= max_bad_share <= 1:
+            raise DeclarationError(self.name, name, f"max_bad_share is {max_bad_share}; give a share between 0 and 1")
+        return Source(files, keys, values, timestamp, time_zone, tombstone, where, max_bad_share)
+
+    def _columns(self, name: str, what: str, files: Files, given: Columns) -> dict[str, Expr]:
+        pairs = given.items() if isinstance(given, Mapping) else [(c, c) for c in given]
+        columns: dict[str, Expr] = {}
+        for column, sql in pairs:
+            if isinstance(sql, Expr):
+                columns[column] = sql
+            elif sql in files.schema:
+                columns[column] = Expr(f"`{sql}`", files.schema[sql].upper())
+            else:
+                raise DeclarationError(
+                    self.name,
+                    name,
+                    f"{what} column '{column}' is {sql!r}, which is no column of the file "
+                    f"({listed(files.schema)}); write expr({sql!r}, TYPE) for an expression",
+                )
+        if not columns:
+            raise DeclarationError(self.name, name, f"no {what} columns; name at least one")
+        return columns
+
+
+def _node(kind: type[_N], pipeline: Pipeline, name: str, source: Source, partitions: int, description: str) -> _N:
+    if partitions < 1:
+        raise DeclarationError(pipeline.name, name, f"partitions is {partitions}; give 1 or more")
+    key = {column: e.type for column, e in source.key.items()}
+    return kind(pipeline, name, key, tuple(source.value), partitions, source, description)

@@ -1,0 +1,72 @@
+"""Windows of stream-stream joins, and the durations they are written in.
+
+A record of the right input is in the window of a left record when
+
+    left.timestamp - before <= right.timestamp <= left.timestamp + after
+
+with both ends included. ``grace`` is how long after its window a record still finds partners.
+
+    window before=2 after=3     left @10   right @8  in    right @13 in
+                                           right @7  out   right @14 out
+
+Source: wiki page "Kafka Streams Join Semantics" (KStream-KStream); KIP-633 for grace.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"\s*(-?\d+)\s*(ms|s|m|h|d)\s*")
+
+
+def duration_ms(text: str | int) -> int:
+    """Milliseconds of a duration.
+
+    Parameters
+    ----------
+    text
+        A whole number of ms, or a number with a unit: ``"500ms"``, ``"10s"``, ``"5m"``, ``"24h"``, ``"2d"``.
+
+    Examples
+    --------
+    >>> duration_ms("24h")
+    86400000
+    >>> duration_ms("-5s")
+    -5000
+    """
+    if isinstance(text, int) and not isinstance(text, bool):
+        return text
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"{text!r} is not a duration; write a number and one of {', '.join(_UNITS)}, like '24h'")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+@dataclass(frozen=True, init=False)
+class JoinWindow:
+    """The window of a stream-stream join; all three in ms once built.
+
+    Parameters
+    ----------
+    before, after
+        How far a right record may lie before and after a left one. One of them may be negative, their sum not.
+    grace
+        How long after its window a record is still joined; not negative.
+    """
+
+    before: int
+    after: int
+    grace: int
+
+    def __init__(self, before: str | int, after: str | int, grace: str | int = 0) -> None:
+        object.__setattr__(self, "before", duration_ms(before))
+        object.__setattr__(self, "after", duration_ms(after))
+        object.__setattr__(self, "grace", duration_ms(grace))
+        if self.before + self.after < 0:
+            raise ValueError(
+                f"window ends before it starts: before + after = {self.before + self.after} ms; make the sum 0 or more"
+            )
+        if self.grace < 0:
+            raise ValueError(f"grace is {self.grace} ms; make it 0 or more")
