@@ -1,0 +1,74 @@
+"""The record shape, and the fold of a changelog into its table.
+
+A changelog is append-only: ``key`` (STRUCT), ``value`` (STRUCT, NULL is a tombstone), ``timestamp`` (BIGINT, event
+time in ms), ``partition`` (INT), ``offset`` (BIGINT, dense per partition). Its table has, for each key, the last
+record by offset, and no row where that record is a tombstone:
+
+    offset  key  value          table after the fold
+    0       a    {n: 1}
+    1       b    {n: 2}         a  n=3  (offset 2)
+    2       a    {n: 3}
+    3       b    NULL
+
+Source: wiki page "Early joins" (a table is the fold of its changelog); DESIGN section 3.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+RECORD = ("key", "value", "timestamp", "partition", "offset")
+"""Columns that every changelog has; a committed one also has ``epoch``."""
+
+
+def field_names(frame: DataFrame, column: str) -> list[str]:
+    """Names of the fields of a STRUCT column."""
+    kind = frame.schema[column].dataType
+    if not isinstance(kind, StructType):
+        raise TypeError(f"column '{column}' is {kind.simpleString()}, not a struct")
+    return kind.fieldNames()
+
+
+def last_per_key(changelog: DataFrame) -> DataFrame:
+    """The last record of each key, tombstones included; columns `RECORD`.
+
+    A key lives in one partition, so that its highest offset is its last record.
+    """
+    last = F.max_by(F.struct("value", "timestamp", "partition", "offset"), F.col("offset"))
+    return changelog.groupBy("key").agg(last.alias("last")).select("key", "last.*")
+
+
+def as_of(table: DataFrame | None, tail: DataFrame) -> DataFrame:
+    """Live rows of a table: its fold so far (columns `RECORD`, or None), and the changelog's tail since then."""
+    rows = tail.select(*RECORD)
+    if table is not None:
+        rows = table.select(*RECORD).unionByName(rows)
+    return last_per_key(rows).where(F.col("value").isNotNull())
+
+
+def flatten(rows: DataFrame) -> DataFrame:
+    """Records as the columns of a folded table: those of key and value, ``_timestamp``, ``_partition``, ``_offset``.
+
+    ``_deleted`` marks tombstones; a folded table does not have it.
+    """
+    return rows.select(
+        *(F.col("key").getField(name).alias(name) for name in field_names(rows, "key")),
+        *(F.col("value").getField(name).alias(name) for name in field_names(rows, "value")),
+        F.col("timestamp").alias("_timestamp"),
+        F.col("partition").alias("_partition"),
+        F.col("offset").alias("_offset"),
+        F.col("value").isNull().alias("_deleted"),
+    )
+
+
+def unflatten(table: DataFrame, key: list[str], value: list[str]) -> DataFrame:
+    """Rows of a folded table as records; the inverse of `flatten`."""
+    return table.select(
+        F.struct(*(F.col(f"`{name}`") for name in key)).alias("key"),
+        F.struct(*(F.col(f"`{name}`") for name in value)).alias("value"),
+        F.col("_timestamp").alias("timestamp"),
+        F.col("_partition").alias("partition"),
+        F.col("_offset").alias("offset"),
+    )

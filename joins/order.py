@@ -1,0 +1,43 @@
+"""The processing order of two inputs: by head timestamp, as one sort.
+
+Kafka Streams takes the next record from the input whose first waiting record has the lower timestamp, the left one on
+a tie (KIP-353). That is the order of (running maximum of ``timestamp`` over ``offset`` in the record's own input and
+partition, side, partition, offset):
+
+    left 10, 5    right 7, 12      right 7, left 10, left 5, right 12
+
+Source: wiki page "Kafka Streams Join Semantics" (timestamp synchronization); docs/decisions for the proof. Held by
+``tests/joins/test_order.py``. Within an epoch the maxima start afresh: what earlier epochs consumed is gone from
+the inputs, so that it heads nothing any more.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+LEFT, RIGHT = 0, 1
+"""Sides as they are ordered; ``left`` and ``right`` in words."""
+
+
+def in_processing_order(records: DataFrame, side: int) -> DataFrame:
+    """The records of one input with ``order``, a STRUCT that sorts the records of both inputs of an epoch.
+
+    Parameters
+    ----------
+    records
+        Columns ``partition``, ``offset``, ``timestamp`` and any others.
+    side
+        `LEFT` or `RIGHT`.
+    """
+    arrival = Window.partitionBy("partition").orderBy("offset")
+    running = arrival.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return records.withColumn(
+        "order",
+        F.struct(
+            F.max("timestamp").over(running).alias("head"),
+            F.lit(side).alias("side"),
+            F.col("partition"),
+            F.col("offset"),
+        ),
+    )

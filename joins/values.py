@@ -1,0 +1,68 @@
+"""Value joiner, key mapper and foreign-key extractor: declared expressions over records.
+
+An expression of ``select`` sees two structs, ``left`` and ``right``, each with the key and value columns of its record
+and ``_timestamp``; the struct of a missing side is NULL, so that ``left.n - right.n`` is null without a partner and
+``right IS NULL`` tells why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from joins.changelog import field_names
+from pipelines.joins import ValueExpr
+
+
+def with_record(records: DataFrame, name: str) -> DataFrame:
+    """Add the STRUCT column ``name`` that expressions see; NULL where the value is null."""
+    columns = [
+        *(F.col("key").getField(c).alias(c) for c in field_names(records, "key")),
+        *(F.col("value").getField(c).alias(c) for c in field_names(records, "value")),
+        F.col("timestamp").alias("_timestamp"),
+    ]
+    return records.withColumn(name, F.when(F.col("value").isNotNull(), F.struct(*columns)))
+
+
+def joined_value(select: Mapping[str, ValueExpr]) -> Column:
+    """The value STRUCT of a result row, over columns ``left`` and ``right``."""
+    left, right = F.col("left"), F.col("right")
+    return F.struct(
+        *((F.expr(e) if isinstance(e, str) else e(left, right)).alias(column) for column, e in select.items())
+    )
+
+
+def with_mapped_key(
+    records: DataFrame, record: str, mapper: Mapping[str, str], key_type: StructType, name: str
+) -> DataFrame:
+    """Add ``name``: the key in another table that each record points to, NULL if any part of it is null.
+
+    Parameters
+    ----------
+    records
+        Has the STRUCT column ``record`` made by `with_record`; the expressions see its fields as columns.
+    mapper
+        Key column of the other table to SQL expression.
+    key_type
+        Type of the other table's key.
+    """
+    # The row is packed first: a field of the record may be called like one of our own columns.
+    packed = records.select(F.struct("*").alias("__row"))
+    parts = {c: F.expr(sql).cast(key_type[c].dataType) for c, sql in mapper.items()}
+    fields = packed.select("__row", F.col(f"__row.`{record}`.*"))
+    mapped = F.struct(*(parts[c].alias(c) for c in key_type.fieldNames()))
+    whole = F.lit(True)
+    keyed = fields.select("__row", mapped.alias("__key"))
+    for c in key_type.fieldNames():
+        whole = whole & F.col("__key").getField(c).isNotNull()
+    return keyed.select("__row.*", F.when(whole, F.col("__key")).alias(name))
+
+
+def key_type(frame: DataFrame) -> StructType:
+    """Type of a changelog's key."""
+    kind = frame.schema["key"].dataType
+    assert isinstance(kind, StructType)
+    return kind
