@@ -1,0 +1,141 @@
+"""The engine's processes: launched, recognised, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from importlib.metadata import version
+
+import psutil
+
+from infra.engine_files import EngineFiles, EngineState
+from infra.jars import jars
+from infra.java import find_java
+from infra.settings import Settings
+
+START_TIMEOUT_SECONDS = 120.0
+
+# They would turn the server, or what it starts, into a client of something else.
+FOREIGN = (
+    "SPARK_REMOTE",
+    "SPARK_LOCAL_REMOTE",
+    "SPARK_CONNECT_MODE_ENABLED",
+    "SPARK_API_MODE",
+    "SPARK_TESTING",
+    "SPARK_HOME",
+    "PYSPARK_SUBMIT_ARGS",
+    "PYSPARK_DRIVER_PYTHON",
+)
+
+
+class EngineError(RuntimeError):
+    """The warm engine could not be started, reached or stopped."""
+
+
+def fingerprint(conf: Mapping[str, str]) -> str:
+    """Return what tells engines with different settings or versions apart."""
+    parts = [sorted(conf.items()), version("pyspark"), sys.executable]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+def launch(settings: Settings, files: EngineFiles) -> EngineState:
+    """Start the supervisor and its JVM, and wait until clients can come.
+
+    Parameters
+    ----------
+    settings : Settings
+    files : EngineFiles
+        Whose start lock the caller holds.
+
+    Returns
+    -------
+    EngineState
+
+    Raises
+    ------
+    EngineError
+        If the port is taken or the engine does not start.
+    """
+    find_java()
+    jars(settings)
+    _require_free(settings.engine_port)
+    end(files)
+    shutil.rmtree(files.folder / "scratch", ignore_errors=True)
+    print("rivermeet: starting the Spark engine (it stays warm)", file=sys.stderr)
+    env = {k: v for k, v in os.environ.items() if k not in FOREIGN} | settings.environ()
+    env["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = files.new_token()
+    with files.log.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "infra.engine_server"],
+            env=env,
+            cwd=files.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # A session of its own: Ctrl-C in the terminal of a client must not reach it.
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        state = files.read()
+        if state is not None and state.pid == process.pid:
+            return state
+        time.sleep(0.05)
+    process.kill()
+    why = _why(files.log.read_text(errors="replace"))
+    raise EngineError(f"the engine did not start: {why} (log: {files.log})")
+
+
+def _why(log: str) -> str:
+    # If the JVM never came up, what it said stands before PySpark's traceback, which only says so.
+    said = log.partition("Traceback")[0] if "JAVA_GATEWAY_EXITED" in log else log
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"
+
+
+def _require_free(port: int) -> None:
+    if not port:
+        return
+    with socket.socket() as probe:
+        # As the server binds, so that a connection just closed does not count as taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise EngineError(
+                f"port {port} on 127.0.0.1 is taken: free it, or set RIVERMEET_ENGINE_PORT to "
+                f"another (unset: any free port)"
+            ) from None
+
+
+def end(files: EngineFiles) -> bool:
+    """End what runs of the recorded engine, and remove the record.
+
+    Parameters
+    ----------
+    files : EngineFiles
+        Whose start lock the caller holds.
+
+    Returns
+    -------
+    bool
+        Whether anything ran.
+    """
+    recorded = files.recorded()
+    processes = recorded.processes() if recorded else []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    for process in psutil.wait_procs(processes, timeout=15)[1]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    files.forget()
+    return bool(processes)

@@ -1,0 +1,69 @@
+"""The epoch log: one small append-only Delta table per pipeline, a line for each plan, refusal and measurement.
+
+A plan counts as consumed when its output's commit has reached its epoch; one that is not is executed as it stands.
+A refused plan of a source is passed over: its files were never consumed, so they may be mended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import pyarrow.compute as pc
+from filelock import FileLock
+from pyspark.sql import SparkSession
+
+from infra.delta_io import append, opened
+from infra.plan import EpochPlan
+
+Kind = Literal["plan", "refused", "measured"]
+_SCHEMA = "node STRING, incarnation INT, epoch BIGINT, kind STRING, body STRING"
+
+
+class EpochLog:
+    """The log of one pipeline.
+
+    Parameters
+    ----------
+    path
+        Its Delta table.
+    lock
+        A file of this machine that keeps two processes from committing at once: on a local disk Delta itself
+        guards only the writers of one JVM.
+    """
+
+    def __init__(self, path: str, lock: str) -> None:
+        self.path = path
+        self._lock = FileLock(lock)
+
+    def write(self, spark: SparkSession, node: str, incarnation: int, epoch: int, kind: Kind, body: str) -> None:
+        """Add a line, once."""
+        line = spark.createDataFrame([(node, incarnation, epoch, kind, body)], _SCHEMA)
+        with self._lock:
+            append(line, self.path, f"{node}/{kind}/{incarnation}", epoch)
+
+    def lines(self, node: str, kind: Kind, after: int = 0) -> Mapping[int, str]:
+        """Epoch to body of the node's lines of one kind, past epoch ``after``, in order; read without Spark."""
+        log = opened(self.path)
+        if log is None:
+            return {}
+        wanted = (pc.field("node") == node) & (pc.field("kind") == kind) & (pc.field("epoch") > after)
+        found = log.to_pyarrow_dataset().to_table(["epoch", "body"], filter=wanted).to_pylist()
+        return {line["epoch"]: line["body"] for line in sorted(found, key=lambda line: line["epoch"])}
+
+    def open_plan(self, node: str, committed: int) -> EpochPlan | None:
+        """The first plan past epoch ``committed`` that was not refused."""
+        refused = self.lines(node, "refused", committed)
+        for epoch, body in self.lines(node, "plan", committed).items():
+            if epoch not in refused:
+                return EpochPlan.model_validate_json(body)
+        return None
+
+    def next_epoch(self, node: str, committed: int) -> int:
+        """The lowest epoch that no plan has."""
+        return max(self.lines(node, "plan", committed), default=committed) + 1
+
+    def measurements(self, node: str) -> list[Mapping[str, Any]]:
+        """What was measured of each epoch, oldest first."""
+        return [json.loads(body) for body in self.lines(node, "measured").values()]

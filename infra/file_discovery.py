@@ -1,0 +1,158 @@
+"""Which files a source has, and which of them are new, gone or no longer what they were."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from pipelines import Files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class FileState:
+    """A file as it was seen: enough to notice later that it was changed."""
+
+    path: str
+    length: int
+    modified_ms: int
+
+
+def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) -> tuple[FileState, ...]:
+    """Every file that the pattern names now, by path; hidden files and folders are left out.
+
+    Parameters
+    ----------
+    files
+        The declaration; its pattern may hold ``* ? [] {a,b} **``. A pattern that names an existing
+        local file is that file, and a folder stands for the files in it.
+    data_root
+        Folder or URL that a relative pattern is under.
+    spark
+        Gives the session; called for URLs other than ``file:`` only, so local files need no JVM.
+    """
+    pattern = files.pattern
+    if not (_URL.match(pattern) or os.path.isabs(pattern)):
+        root = _local(data_root)
+        if root is not None:
+            return _by_path(_find(pattern, root))
+        pattern = f"{data_root.rstrip('/')}/{pattern}"
+    local = _local(pattern)
+    if local is None:
+        return _by_path(_list_by_spark(pattern, spark()))
+    return _by_path(_find(local.lstrip("/"), "/"))
+
+
+def unconsumed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[FileState]:
+    """Those found whose path was never consumed."""
+    seen = {state.path for state in consumed}
+    return [state for state in found if state.path not in seen]
+
+
+def changed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[tuple[FileState, FileState]]:
+    """Give (as consumed, as found) of each file of other length or time; one that is gone is fine."""
+    now = {state.path: state for state in found}
+    return [(then, now[then.path]) for then in consumed if now.get(then.path, then) != then]
+
+
+def refuse_changed(consumed: Iterable[FileState], found: Iterable[FileState]) -> None:
+    """Raise ValueError for the first changed file: its records cannot be taken back."""
+    for then, now in changed(consumed, found):
+        raise ValueError(
+            f"file {then.path} changed after it was consumed "
+            f"({_shown(then)} then, {_shown(now)} now); restore it, or add the rows as a new file"
+        )
+
+
+def spark_path(path: str) -> str:
+    """Write the path as Spark's readers take it.
+
+    They glob, and look for a path without a scheme in the cluster's own file system.
+    """
+    url = path if _URL.match(path) else f"file://{path}"
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", url)
+
+
+def _shown(state: FileState) -> str:
+    return f"{state.length} bytes of {state.modified_ms / 1000:.3f}"
+
+
+def _by_path(states: Iterable[FileState]) -> tuple[FileState, ...]:
+    return tuple(sorted(set(states), key=lambda state: state.path))
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def _local(path: str) -> str | None:
+    """Give the local path that a path or ``file:`` URL names, or None for another URL."""
+    if not _URL.match(path):
+        return os.path.abspath(path)
+    # Not urlsplit for the whole: it would cut file:/data/a?.csv at the question mark of the glob.
+    if urlsplit(path).scheme.lower() != "file":
+        return None
+    return "/" + unquote(path.split(":", 1)[1]).lstrip("/")
+
+
+def _find(pattern: str, root: str) -> Iterator[FileState]:
+    literal = Path(root, pattern)
+    if literal.is_file():
+        # a[1].csv named outright is that file, not the glob that would look for a1.csv.
+        yield _seen(literal)
+        return
+    if literal.is_dir():
+        pattern = f"{glob.escape(pattern)}/*"
+    for one in _alternatives(pattern):
+        fixed = len(Path(one.split("*")[0].split("?")[0].split("[")[0]).parts)
+        for match in glob.iglob(one, root_dir=root, recursive=True):
+            # What the pattern spells out may be hidden (.rivermeet/in/*.csv), what a wildcard
+            # found may not.
+            parts = Path(match).parts
+            named = Path(one).parts[:fixed]
+            if not any(_hidden(p) for p in parts if p not in named) and Path(root, match).is_file():
+                yield _seen(Path(root, match))
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """``a{b,c}`` as ``ab`` and ``ac``: Python's glob has no braces, and Spark's has."""
+    braces = _BRACES.search(pattern)
+    if braces is None:
+        return [pattern]
+    before, after = pattern[: braces.start()], pattern[braces.end() :]
+    return [each for part in braces[1].split(",") for each in _alternatives(f"{before}{part}{after}")]
+
+
+def _seen(path: Path) -> FileState:
+    if ":" in path.name:
+        raise ValueError(f"file {path} has a colon in its name, which Hadoop cannot open; rename it")
+    status = path.stat()
+    return FileState(str(path), status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def _list_by_spark(pattern: str, spark: SparkSession) -> Iterator[FileState]:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    modified = F.unix_millis("modificationTime").alias("modified_ms")
+    try:
+        listing = spark.read.format("binaryFile").load(pattern)
+        rows = listing.select("path", "length", modified).collect()
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return
+        raise
+    for row in rows:
+        if not _hidden(row.path.rsplit("/", 1)[-1]):
+            yield FileState(row.path, row.length, row.modified_ms)

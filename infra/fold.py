@@ -1,0 +1,60 @@
+"""Folding: a changelog's records, MERGEd into its table up to a committed epoch.
+
+The table is a cache: its commit notes say up to which offsets it holds the changelog, so a fold that is behind by any
+number of epochs catches up in one MERGE, and one that is up to date does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from infra.delta_io import FOLDED, append, last_note, merge, opened, read
+from infra.layout import NodeTables
+from infra.plan import CommitNote, Offsets
+
+
+def fold(
+    session: Callable[[], SparkSession],
+    paths: NodeTables,
+    key: list[str],
+    flatten: Callable[[DataFrame], DataFrame],
+    upto: CommitNote,
+) -> bool:
+    """Bring the table to the epoch of ``upto``; True if it was behind.
+
+    Parameters
+    ----------
+    session
+        Gives a session that only folds use: its settings are changed while a MERGE runs.
+    flatten
+        Makes a changelog's slice the table's rows: one per key, with ``_deleted``.
+    """
+    done = last_note(paths.table)
+    if done is not None and done[1].epoch >= upto.epoch:
+        return False
+    changelog = opened(paths.changelog)
+    assert changelog is not None, paths.changelog
+    after = done[1].ends if done is not None else {}
+    app_id = paths.app_id("fold", upto.incarnation)
+    source = read(session(), paths.changelog, changelog.version())
+    rows = flatten(source.where(between(after, upto.ends)))
+    if done is None:
+        live = rows.where(~F.col("_deleted")).drop("_deleted")
+        append(live, paths.table, app_id, upto.epoch, note=upto, properties=FOLDED)
+    else:
+        merge(rows, paths.table, key, app_id, upto.epoch, upto)
+    return True
+
+
+def between(after: Mapping[int, int], upto: Offsets) -> Column:
+    """Whether a record's offset is in ``(after, upto]``; literals, so that files are skipped by their statistics."""
+    inside = F.lit(False)
+    for partition, end in upto.items():
+        start = after.get(partition, -1)
+        if end > start:
+            slot = (F.col("partition") == partition) & (F.col("offset") > start)
+            inside = inside | (slot & (F.col("offset") <= end))
+    return inside

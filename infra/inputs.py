@@ -1,0 +1,90 @@
+"""What a plan pins, as DataFrames: an epoch's records, what is still open, and tables as of a position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from infra.delta_io import notes, read
+from infra.fold import between
+from infra.layout import NodeTables
+from infra.plan import EpochPlan, Offsets, within
+from pipelines import Node
+
+RECORD = ("key", "value", "timestamp", "partition", "offset")
+
+
+@dataclass(frozen=True)
+class PinnedInputs:
+    """The frames that one plan may read.
+
+    Attributes
+    ----------
+    nodes
+        Side to input node.
+    unflatten, as_of
+        From `joins.changelog`: rows of a folded table as records, and a fold with its changelog's tail.
+    """
+
+    spark: SparkSession
+    plan: EpochPlan
+    tables: str
+    nodes: Mapping[str, Node]
+    unflatten: Callable[[DataFrame, list[str], list[str]], DataFrame]
+    as_of: Callable[[DataFrame | None, DataFrame], DataFrame]
+
+    def paths(self, side: str) -> NodeTables:
+        """Where the input's tables lie."""
+        return NodeTables(self.tables, self.nodes[side].pipeline.name, self.nodes[side].name)
+
+    def changelog(self, side: str) -> DataFrame:
+        """The input's changelog as it was planned."""
+        records = read(self.spark, self.paths(side).changelog, self.plan.inputs[side].version)
+        return records.select(*RECORD)
+
+    def new(self, side: str) -> DataFrame:
+        """The epoch's records of one input."""
+        part = self.plan.inputs[side]
+        return self.changelog(side).where(between(part.after, part.upto))
+
+    def open_records(self, side: str, slack: int) -> DataFrame:
+        """Records of earlier epochs with ``timestamp + slack > stream time`` of their partition (ms)."""
+        earlier = between({}, self.plan.inputs[side].after)
+        return self.changelog(side).where(earlier & self._open(slack))
+
+    def table(self, side: str, moment: str) -> DataFrame:
+        """Live rows of an input table ``before`` or ``after`` the epoch's records."""
+        part, node = self.plan.inputs[side], self.nodes[side]
+        position = part.after if moment == "before" else part.upto
+        folded = None
+        if part.table_version is not None:
+            rows = read(self.spark, self.paths(side).table, part.table_version)
+            folded = self.unflatten(rows, list(node.key), list(node.value))
+            if part.table_ends == position:
+                return folded
+        tail = self.changelog(side).where(between(part.table_ends, position))
+        return self.as_of(folded, tail)
+
+    def emitted(self, node: Node, slack: int) -> DataFrame | None:
+        """The join's own earlier rows with ``timestamp + slack > stream time`` of their partition (ms)."""
+        if self.plan.output_version is None:
+            return None
+        path = NodeTables(self.tables, self.plan.pipeline, node.name).changelog
+        return read(self.spark, path, self.plan.output_version).where(self._open(slack))
+
+    def _open(self, slack: int) -> Column:
+        still = F.lit(False)
+        for partition, time in self.plan.stream_time.items():
+            still = still | ((F.col("partition") == partition) & (F.col("timestamp") > time - slack))
+        return still
+
+
+def pinned_table(path: str, position: Offsets) -> tuple[int | None, Offsets]:
+    """The newest version of a folded table that is not past ``position``, and up to where it is folded."""
+    for version, note in notes(path):
+        if within(note.ends, position):
+            return version, note.ends
+    return None, {}

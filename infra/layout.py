@@ -1,0 +1,46 @@
+"""Where the Delta tables of a pipeline lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class NodeTables:
+    """Locations of one node's tables, below the folder or URL ``tables``."""
+
+    tables: str
+    pipeline: str
+    node: str
+
+    def _at(self, name: str) -> str:
+        return f"{self.tables.rstrip('/')}/{self.pipeline}/{self.node}/{name}"
+
+    @property
+    def changelog(self) -> str:
+        """The records: the truth."""
+        return self._at("changelog")
+
+    @property
+    def table(self) -> str:
+        """The fold of the changelog, where the node is a table."""
+        return self._at("table")
+
+    @property
+    def late(self) -> str:
+        """Records that a join dropped as late."""
+        return self._at("late")
+
+    @property
+    def dead_letter(self) -> str:
+        """Rows of a source's files that are no records."""
+        return self._at("dead_letter")
+
+    @property
+    def quarantine(self) -> str:
+        """Rows of refused epochs."""
+        return self._at("quarantine")
+
+    def app_id(self, operation: str, incarnation: int) -> str:
+        """Delta's transaction id of one kind of write: with its version, it takes effect once."""
+        return f"{self.pipeline}/{self.node}/{operation}/{incarnation}"

@@ -1,0 +1,143 @@
+"""Settings: the environment, read once, checked, and frozen."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+ENGINES = "auto, sc://host:port, local[N], local[*] or spark://host:port"
+_ENGINE = re.compile(r"auto|local(\[(\*|[1-9]\d*)\])?|(sc|spark)://[^/:\s]+(:\d+)?\S*")
+_MEMORY = re.compile(r"[1-9]\d*[mg]", re.IGNORECASE)
+_URL = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
+
+
+class SettingsError(ValueError):
+    """An environment variable has a value that cannot be used."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where things are and which engine runs the joins.
+
+    Parameters
+    ----------
+    home : Path
+        ``RIVERMEET_HOME``: all that a run writes, unless `tables` says otherwise.
+    tables : str
+        ``RIVERMEET_TABLES``: folder or URL of the Delta tables.
+    data : str
+        ``RIVERMEET_DATA``: folder or URL against which relative source paths are resolved.
+    engine : str
+        ``RIVERMEET_ENGINE``: ``auto`` (the warm local engine), ``sc://…``, ``local[…]``,
+        ``spark://…``.
+    jars : Path or None
+        ``RIVERMEET_JARS``: folder of jars that replaces the download.
+    engine_idle_minutes : float
+        ``RIVERMEET_ENGINE_IDLE_MINUTES``: the warm engine stops after so long without a client.
+    engine_memory : str
+        ``RIVERMEET_ENGINE_MEMORY``: heap of the engine's JVM, such as ``4g``.
+    engine_port : int
+        ``RIVERMEET_ENGINE_PORT``: 0 takes any free port.
+    """
+
+    home: Path
+    tables: str
+    data: str
+    engine: str = "auto"
+    jars: Path | None = None
+    engine_idle_minutes: float = 30.0
+    engine_memory: str = "4g"
+    engine_port: int = 0
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
+        """Read `env`, or else ``os.environ``.
+
+        Raises
+        ------
+        SettingsError
+            If a variable holds a value that cannot be used; the message names it.
+        """
+        # An empty variable means unset, as in a shell's `VAR= command`.
+        given = {k: v for k, v in (os.environ if env is None else env).items() if v}
+        home = Path(given.get("RIVERMEET_HOME", PROJECT / ".rivermeet")).expanduser().absolute()
+        if home.exists() and not home.is_dir():
+            raise SettingsError(f"RIVERMEET_HOME={home} is a file; name a folder")
+        jars = given.get("RIVERMEET_JARS")
+        return cls(
+            home=home,
+            tables=_location(given.get("RIVERMEET_TABLES"), home / "tables"),
+            data=_location(given.get("RIVERMEET_DATA"), home / "data"),
+            engine=_engine(given.get("RIVERMEET_ENGINE", "auto")),
+            jars=Path(jars).expanduser().absolute() if jars else None,
+            engine_idle_minutes=_minutes(given.get("RIVERMEET_ENGINE_IDLE_MINUTES", "30")),
+            engine_memory=_memory(given.get("RIVERMEET_ENGINE_MEMORY", "4g")),
+            engine_port=_port(given.get("RIVERMEET_ENGINE_PORT", "0")),
+        )
+
+    def environ(self) -> dict[str, str]:
+        """Return the environment variables that give these settings in another process."""
+        return {
+            "RIVERMEET_HOME": str(self.home),
+            "RIVERMEET_TABLES": self.tables,
+            "RIVERMEET_DATA": self.data,
+            "RIVERMEET_ENGINE": self.engine,
+            "RIVERMEET_JARS": str(self.jars or ""),
+            "RIVERMEET_ENGINE_IDLE_MINUTES": str(self.engine_idle_minutes),
+            "RIVERMEET_ENGINE_MEMORY": self.engine_memory,
+            "RIVERMEET_ENGINE_PORT": str(self.engine_port),
+        }
+
+    @property
+    def dagster_home(self) -> Path:
+        """Folder of the Dagster instance (runs, event log)."""
+        return self.home / "dagster"
+
+    @property
+    def reports(self) -> Path:
+        """Folder of the quality report and Data Docs."""
+        return self.home / "reports"
+
+    @property
+    def engine_home(self) -> Path:
+        """Folder of the warm engine's state, token and log."""
+        return self.home / "engine"
+
+
+def _location(given: str | None, default: Path) -> str:
+    if given is None:
+        return str(default)
+    return given if _URL.match(given) else str(Path(given).expanduser().absolute())
+
+
+def _engine(value: str) -> str:
+    if not _ENGINE.fullmatch(value):
+        raise SettingsError(f"RIVERMEET_ENGINE={value!r} is not an engine; use {ENGINES}")
+    return value
+
+
+def _memory(value: str) -> str:
+    if not _MEMORY.fullmatch(value):
+        raise SettingsError(f"RIVERMEET_ENGINE_MEMORY={value!r} is not an amount of memory; write 4g or 512m")
+    return value.lower()
+
+
+def _minutes(value: str) -> float:
+    try:
+        minutes = float(value)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes < float("inf"):
+        raise SettingsError(f"RIVERMEET_ENGINE_IDLE_MINUTES={value!r} is not a positive number of minutes")
+    return minutes
+
+
+def _port(value: str) -> int:
+    if not value.isdecimal() or int(value) > 65535:
+        raise SettingsError(f"RIVERMEET_ENGINE_PORT={value!r} is not a port; use 1 to 65535, or 0 for a free one")
+    return int(value)
