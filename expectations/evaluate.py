@@ -1,0 +1,163 @@
+"""Evaluation: a node's violations, counted, sampled, and with the SQL that finds them again.
+
+All queries of one call run as one Spark action. An invariant whose query fails, or whose relation
+cannot be had, is "not evaluated": it is no pass, and the others are judged all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from expectations.invariant import Invariant, judged_relation, relations_of
+from expectations.results import InvariantResult, Judged, Relation
+from pipelines import Node
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["InvariantResult", "Judged", "Relation", "evaluate"]
+
+
+@dataclass
+class _Query:
+    """One invariant on its way; ``bad`` has its bad rows as (position, row as JSON)."""
+
+    position: int
+    invariant: Invariant
+    text: str = ""
+    about: str = ""
+    sql: str = ""
+    bad: DataFrame | None = None
+    rows: list[str] = field(default_factory=list)
+    violations: int | None = None
+    error: str | None = None
+
+
+def evaluate(
+    spark: SparkSession,
+    node: Node,
+    invariants: Sequence[Invariant],
+    judged: Judged,
+    sample: int = 20,
+) -> list[InvariantResult]:
+    """Judge a node by invariants; one result for each, in their order.
+
+    Parameters
+    ----------
+    spark
+        Session that the relations' frames belong to; classic or Connect.
+    sample
+        At most so many bad rows are kept of each.
+    """
+    start = time.monotonic()
+    queries = [_Query(position, invariant) for position, invariant in enumerate(invariants)]
+    relations = _Relations(judged)
+    for query in queries:
+        _prepare(spark, node, query, relations)
+    _collect(queries, sample)
+    _count(queries, sample)
+    share = (time.monotonic() - start) / max(len(queries), 1)
+    return [
+        InvariantResult(
+            invariant=query.invariant,
+            checked=judged.checked.get(query.about),
+            violations=query.violations,
+            sample=[_texts(row) for row in query.rows[:sample]],
+            sql=query.sql,
+            seconds=share,
+            error=query.error,
+        )
+        for query in queries
+    ]
+
+
+class _Relations:
+    """Relations made once each; one that cannot be made fails for every query that names it."""
+
+    def __init__(self, judged: Judged) -> None:
+        self._judged = judged
+        self._made: dict[str, Relation | Exception] = {}
+
+    def __getitem__(self, name: str) -> Relation:
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        made = self._made[name]
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def _make(self, name: str) -> Relation | Exception:
+        if name not in self._judged.relations:
+            return LookupError(f"no relation '{name}' was given")
+        try:
+            return self._judged.relations[name]()
+        except Exception as error:  # whatever a reader of tables may raise
+            return error
+
+
+def _prepare(spark: SparkSession, node: Node, query: _Query, relations: _Relations) -> None:
+    from pyspark.sql import functions as F
+
+    try:
+        query.text = query.sql = query.invariant.violations(node)
+        query.about = judged_relation(query.text) or ""
+        named = {name: relations[name] for name in relations_of(query.text)}
+        query.sql = query.text.format(**{name: relation.sql for name, relation in named.items()})
+        # Spark names each frame by a temporary view, and dropping a view uncaches its plan. Behind
+        # a filter of its own the view's plan is not the cached one: an epoch's rows stay cached.
+        frames: dict[str, Any] = {n: r.frame.where(F.lit(True)) for n, r in named.items()}
+        bad = spark.sql(query.text, **frames)
+        row = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
+        query.bad = bad.select(F.lit(query.position).alias("position"), row.alias("row"))
+    except Exception as error:  # all that can fail here has no narrower class in common
+        query.error = _reason(error)
+
+
+def _collect(queries: Sequence[_Query], sample: int) -> None:
+    ready = {query.position: query for query in queries if query.bad is not None}
+    try:
+        lines = _union([q.bad.limit(sample + 1) for q in ready.values() if q.bad is not None])
+    except Exception as error:
+        for query in ready.values():
+            if len(ready) == 1:
+                query.error = _reason(error)
+            else:
+                # One of them fails while it runs; alone, it fails alone.
+                _collect([query], sample)
+        return
+    for position, row in lines:
+        ready[position].rows.append(row)
+    for query in ready.values():
+        query.violations = len(query.rows)
+
+
+def _count(queries: Sequence[_Query], sample: int) -> None:
+    """Count exactly where there are more than the sample."""
+    full = {query.position: query for query in queries if len(query.rows) > sample}
+    counts = [q.bad.groupBy("position").count() for q in full.values() if q.bad is not None]
+    for position, count in _union(counts):
+        full[position].violations = count
+
+
+def _union(frames: Sequence[DataFrame]) -> list[tuple[int, Any]]:
+    from pyspark.sql import DataFrame
+
+    lines = reduce(DataFrame.unionAll, frames).collect() if frames else []
+    return [(line[0], line[1]) for line in lines]
+
+
+def _texts(row: str) -> dict[str, str]:
+    values = json.loads(row)
+    return {
+        column: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for column, value in values.items()
+    }
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:2000]

@@ -1,0 +1,49 @@
+"""History of quality: one row per node, epoch and invariant, for the ``quality`` table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from expectations.results import InvariantResult
+from pipelines import Node
+
+SCHEMA = (
+    "pipeline STRING, node STRING, epoch BIGINT, invariant STRING, stage STRING, severity STRING, "
+    "blocking BOOLEAN, state STRING, checked BIGINT, violations BIGINT, seconds DOUBLE, "
+    "sample STRING, sql STRING, error STRING, run STRING"
+)
+"""Columns of the table, as Spark's DDL; ``sample`` is JSON."""
+
+
+def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]) -> list[dict[str, Any]]:
+    """Rows of the table for one evaluation, in the columns of `SCHEMA`.
+
+    Parameters
+    ----------
+    epoch
+        The epoch that was judged, or the last one of the tables that were.
+    run
+        Id of the run that judged it.
+    """
+    return [
+        {
+            "pipeline": node.pipeline.name,
+            "node": node.name,
+            "epoch": epoch,
+            "invariant": result.invariant.id,
+            "stage": result.invariant.stage,
+            "severity": result.invariant.severity,
+            "blocking": result.invariant.blocking,
+            "state": result.state,
+            "checked": result.checked,
+            "violations": result.violations,
+            "seconds": result.seconds,
+            "sample": json.dumps(result.sample, ensure_ascii=False),
+            "sql": result.sql,
+            "error": result.error,
+            "run": run,
+        }
+        for result in results
+    ]

@@ -1,0 +1,79 @@
+"""What is judged, and what an evaluation found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from expectations.invariant import Invariant
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+State = Literal["passed", "violated", "not evaluated"]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Rows that queries read, and an SQL subquery (in parentheses) that gives a user the same."""
+
+    frame: DataFrame
+    sql: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the relations of `expectations.invariant` are for one evaluation.
+
+    Attributes
+    ----------
+    relations
+        Name to a function that makes the relation; called once, and only if a query names it.
+    checked
+        Rows per relation, where the caller knows them.
+    """
+
+    relations: Mapping[str, Callable[[], Relation]]
+    checked: Mapping[str, int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class InvariantResult:
+    """What an evaluation found.
+
+    Attributes
+    ----------
+    checked
+        Rows that were judged, where known.
+    violations
+        Bad rows; None where it could not be evaluated.
+    sample
+        Some of them, every value as text (JSON where it is no text).
+    sql
+        The query, with each relation's own SQL in its place: it runs as it stands.
+    seconds
+        The invariant's even share of the evaluation, which runs as one.
+    error
+        Why it could not be evaluated.
+    """
+
+    invariant: Invariant
+    checked: int | None
+    violations: int | None
+    sample: list[dict[str, str]]
+    sql: str
+    seconds: float
+    error: str | None = None
+
+    @property
+    def state(self) -> State:
+        """``passed``, ``violated``, or ``not evaluated``, which is neither."""
+        if self.error is not None or self.violations is None:
+            return "not evaluated"
+        return "violated" if self.violations else "passed"
+
+    @property
+    def passed(self) -> bool:
+        """Whether it was evaluated and nothing violates it."""
+        return self.state == "passed"

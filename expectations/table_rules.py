@@ -1,0 +1,93 @@
+"""Invariants of table results: foreign-key joins, and what every folded table must keep."""
+
+from __future__ import annotations
+
+from expectations.invariant import Invariant, packed, quoted
+from pipelines import ForeignKeyJoin, Node
+
+_FOREIGN_KEY = frozenset({"fk-table-table"})
+_TABLES = _FOREIGN_KEY | {"source"}
+_POSITION = ("_timestamp", "_partition", "_offset")
+
+
+def _foreign_key_hash(node: Node) -> str:
+    """Last row per key against the left table after the epoch.
+
+    An inner join is silent where a left change has nothing to answer (null over null), so that its
+    last tombstone may be older than the left row: only what is live must fit. A left join answers
+    every left change.
+    """
+    assert isinstance(node.join_spec, ForeignKeyJoin), node.name
+    # xxhash64(NULL) is 42 and no error, so that a deleted left row is told by its key.
+    hashed = "CASE WHEN l.key IS NOT NULL THEN xxhash64(l.value) END"
+    live = "last.value IS NOT NULL"
+    wrong = f"{live} AND NOT (last.left_hash <=> {hashed} AND l.key IS NOT NULL)"
+    if node.join_spec.how == "left":
+        wrong = f"NOT (last.left_hash <=> {hashed}) OR ({live}) <> (l.key IS NOT NULL)"
+    return f"""SELECT o.key, last.partition, last.offset, last.left_hash, {hashed} AS current_hash,
+       l.key IS NOT NULL AS left_row_exists, {live} AS is_live, without_hash
+FROM (SELECT key, max_by(struct(value, left_hash, partition, offset), offset) AS last,
+             count_if(value IS NOT NULL AND left_hash IS NULL) AS without_hash
+      FROM {{rows}} GROUP BY key) o
+LEFT JOIN {{left}} l ON l.key = o.key
+WHERE without_hash > 0 OR {wrong}"""
+
+
+def _fold_equals_table(node: Node) -> str:
+    row = packed((*node.key, *node.value, *_POSITION))
+    fields = [f"last.key.{quoted(column)} AS {quoted(column)}" for column in node.key]
+    fields += [f"last.value.{quoted(column)} AS {quoted(column)}" for column in node.value]
+    fields += [f"last.{column[1:]} AS {column}" for column in _POSITION]
+    return f"""SELECT CASE WHEN t.key IS NULL THEN 'not in the table'
+            WHEN f.key IS NULL THEN 'only in the table' ELSE 'differs' END AS problem,
+       coalesce(f.key, t.key) AS key, f.row AS folded, t.row AS stored
+FROM (SELECT {packed(node.key)} AS key, {row} AS row
+      FROM (SELECT {", ".join(fields)}
+            FROM (SELECT max_by(struct(key, value, timestamp, partition, offset), offset) AS last
+                  FROM {{changelog}} GROUP BY key)
+            WHERE last.value IS NOT NULL)) f
+FULL OUTER JOIN (SELECT {packed(node.key)} AS key, {row} AS row FROM {{table}}) t ON f.key <=> t.key
+WHERE NOT (f.row <=> t.row)"""
+
+
+def _unique_keys(node: Node) -> str:
+    return f"""SELECT key, count(*) AS copies, array_sort(collect_list(_offset)) AS offsets
+FROM (SELECT {packed(node.key)} AS key, _offset FROM {{table}})
+GROUP BY key HAVING count(*) > 1"""
+
+
+RULES = (
+    Invariant(
+        id="foreign_key_hash",
+        sentence="A key's last row was made for the current left value, and is gone with it.",
+        source="KIP-213, original value hash (122, 113, 125)",
+        families=_FOREIGN_KEY,
+        needs_table=True,
+        severity="critical",
+        blocking=True,
+        stage="epoch",
+        violations=_foreign_key_hash,
+    ),
+    Invariant(
+        id="fold_equals_table",
+        sentence="The table is the fold of its changelog, row by row and column by column.",
+        source="Early joins, a table is the fold of its changelog (85)",
+        families=_TABLES,
+        needs_table=True,
+        severity="critical",
+        blocking=False,
+        stage="table",
+        violations=_fold_equals_table,
+    ),
+    Invariant(
+        id="unique_keys",
+        sentence="A table has each key once.",
+        source="Early joins, KTable (86)",
+        families=_TABLES,
+        needs_table=True,
+        severity="critical",
+        blocking=False,
+        stage="table",
+        violations=_unique_keys,
+    ),
+)
