@@ -1,0 +1,1 @@
+"""Dagster: declarations in, definitions out; and the command line."""

@@ -1,0 +1,133 @@
+"""The command line: run and look at pipelines without the UI.
+
+Heavy imports stand inside the commands, so that ``rivermeet --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from assets.cli_engine import engine
+from assets.errors import one_line_errors
+
+if TYPE_CHECKING:
+    from assets.platform import Platform
+    from pipelines import Pipeline
+
+
+@click.group()
+@click.version_option(package_name="rivermeet")
+def main() -> None:
+    """Joins of event streams and change logs in the lakehouse."""
+
+
+main.add_command(engine)
+
+
+def _platform() -> Platform:
+    from assets.platform import Platform
+    from infra.settings import Settings
+
+    return Platform(Settings.from_env(), say=_progress())
+
+
+def _progress():
+    # Dagster captures a step's output for its own log; progress is for whoever sits at the terminal.
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+
+    def say(line: str) -> None:
+        print(line, file=out)
+
+    return say
+
+
+@main.command()
+@click.argument("pipeline")
+@click.option("--select", "selected", multiple=True, metavar="ASSET", help="Only this node; may be repeated.")
+@one_line_errors
+def run(pipeline: str, selected: Sequence[str]) -> None:
+    """Materialise PIPELINE: read what is new, join it, check it."""
+    from pipelines import load
+
+    declared = load(pipeline)
+    for name in selected:
+        declared.node(name)
+    if not _run(_platform(), declared, selected):
+        sys.exit(1)
+
+
+def _run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool:
+    from assets.runs import run_pipeline
+
+    return run_pipeline(platform, pipeline, selected)
+
+
+@main.command()
+@click.argument("pipeline", required=False)
+@one_line_errors
+def status(pipeline: str | None) -> None:
+    """Show each node's epoch, rows, lag and last checks."""
+    from assets.show import status_table
+    from pipelines import load, load_all
+
+    for declared in [load(pipeline)] if pipeline else load_all():
+        click.echo(status_table(_platform(), declared))
+
+
+@main.command()
+@click.argument("pipeline")
+@click.option("--step", type=int, help="Last delivery to make, from 1; default all.")
+@one_line_errors
+def feed(pipeline: str, step: int | None) -> None:
+    """Deliver the files of PIPELINE's own source system into the data folder."""
+    from assets.platform import data_root
+    from infra.feeds import feed as deliver
+    from infra.settings import Settings
+
+    written = deliver(pipeline, data_root(Settings.from_env()), step)
+    for path in written:
+        click.echo(f"wrote {path}")
+    if not written:
+        click.echo("all delivered already")
+
+
+@main.command()
+@click.argument("pipeline", default="flights")
+@one_line_errors
+def demo(pipeline: str) -> None:
+    """Feed PIPELINE step by step, run it after each, and print what came out."""
+    from assets.platform import data_root
+    from assets.show import print_results
+    from infra.feeds import feed as deliver
+    from infra.feeds import steps
+    from pipelines import load
+
+    declared, platform = load(pipeline), _platform()
+    root, green = data_root(platform.settings), True
+    deliveries = []
+    for step in range(1, steps(pipeline) + 1):
+        written = deliver(pipeline, root, step)
+        if written:
+            deliveries.append(step)
+            click.echo(f"step {step} of {steps(pipeline)}: {len(written)} files delivered")
+            green = _run(platform, declared) and green
+    if not deliveries:
+        click.echo("all files were delivered before; looking for anything new")
+        green = _run(platform, declared)
+    print_results(platform, declared)
+    sys.exit(0 if green else 1)
+
+
+@main.command()
+@click.option("--port", default=3000, show_default=True, help="Port of the page, on 127.0.0.1.")
+@one_line_errors
+def ui(port: int) -> None:
+    """Open Dagster on this project; history is kept in RIVERMEET_HOME."""
+    from assets.web import serve
+
+    serve(port)

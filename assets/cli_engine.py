@@ -1,0 +1,84 @@
+"""`rivermeet engine`: start, stop and look at the warm engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import click
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
+    @wraps(command)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        from infra.engine import EngineError
+        from infra.jars import JarsError
+        from infra.java import JavaError
+        from infra.settings import SettingsError
+
+        try:
+            return command(*args, **kwargs)
+        except (EngineError, JarsError, JavaError, SettingsError) as error:
+            raise click.ClickException(str(error)) from None
+
+    return run
+
+
+@click.group()
+def engine() -> None:
+    """Start, stop and look at the warm Spark engine."""
+
+
+@engine.command()
+@_one_line_errors
+def start() -> None:
+    """Start the engine now, so that the first run need not wait."""
+    from infra import engine as warm
+    from infra.settings import Settings
+
+    state = warm.start(Settings.from_env())
+    click.echo(f"engine runs: pid {state.pid}, port {state.port}")
+
+
+@engine.command()
+@_one_line_errors
+def stop() -> None:
+    """Stop the engine, whoever uses it."""
+    from infra import engine as warm
+    from infra.settings import Settings
+
+    click.echo("engine stopped" if warm.stop(Settings.from_env()) else "no engine runs")
+
+
+@engine.command()
+@_one_line_errors
+def status() -> None:
+    """Show whether the engine runs, where, since when, and its memory."""
+    from infra import engine as warm
+    from infra.settings import Settings
+
+    settings = Settings.from_env()
+    now = warm.status(settings)
+    if now.state is None:
+        click.echo("not running (starts on first use)")
+        return
+    clients = "in use" if now.in_use else f"idle for {_span(now.idle_seconds)}"
+    click.echo(
+        f"running\n"
+        f"  port    {now.state.port} on 127.0.0.1\n"
+        f"  pid     {now.state.pid} (JVM {now.state.jvm_pid})\n"
+        f"  uptime  {_span(time.time() - now.state.started)}\n"
+        f"  clients {clients}; stops after {settings.engine_idle_minutes:g} min idle\n"
+        f"  memory  {now.memory_mb} MB resident, heap up to {settings.engine_memory}"
+    )
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

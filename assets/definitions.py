@@ -1,0 +1,44 @@
+"""All declared pipelines as one Dagster code location.
+
+Importing this loads neither Spark nor Great Expectations: the code server, the daemon and every run import it.
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from assets.node_assets import node_assets
+from assets.resource import PlatformResource
+from pipelines import Pipeline, load_all
+
+
+def job_of(pipeline: Pipeline) -> dg.UnresolvedAssetJobDefinition:
+    """The job that materialises a whole pipeline."""
+    return dg.define_asset_job(
+        pipeline.name,
+        selection=dg.AssetSelection.groups(pipeline.name),
+        description=pipeline.description,
+        executor_def=dg.in_process_executor,
+    )
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """Assets, checks, a job and a stopped schedule for each pipeline."""
+    pipelines = load_all()
+    jobs = {pipeline.name: job_of(pipeline) for pipeline in pipelines}
+    return dg.Definitions(
+        assets=[node_assets(node) for pipeline in pipelines for node in pipeline.nodes],
+        jobs=list(jobs.values()),
+        schedules=[
+            dg.ScheduleDefinition(
+                name=f"{name}_every_15_minutes",
+                job=job,
+                cron_schedule="*/15 * * * *",
+                default_status=dg.DefaultScheduleStatus.STOPPED,
+            )
+            for name, job in jobs.items()
+        ],
+        resources={"rivermeet": PlatformResource()},
+        executor=dg.in_process_executor,
+    )

@@ -1,0 +1,27 @@
+"""How nodes are named in Dagster."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from pipelines import Node
+
+
+def changelog_key(node: Node) -> dg.AssetKey:
+    """The node's changelog."""
+    return dg.AssetKey([node.pipeline.name, node.name, "changelog"])
+
+
+def table_key(node: Node) -> dg.AssetKey:
+    """The node's folded table."""
+    return dg.AssetKey([node.pipeline.name, node.name, "table"])
+
+
+def keys_of(node: Node) -> list[dg.AssetKey]:
+    """All assets that one step of the node commits together."""
+    return [changelog_key(node), table_key(node)] if node.is_table else [changelog_key(node)]
+
+
+def op_name(node: Node) -> str:
+    """Name of the node's step."""
+    return f"{node.pipeline.name}__{node.name}"

@@ -1,0 +1,131 @@
+"""An epoch's result as Dagster metadata: numbers that are plotted, schema, lineage, location."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+from deltalake import DeltaTable
+
+from assets.lineage import column_lineage
+from assets.platform import Outcome
+from expectations.verdict import Verdict
+from infra.layout import NodeTables
+from pipelines import Node
+
+UNIQUE_KEYS = "unique_keys"
+"""The invariant that looks at every row of a folded table, and so knows how many there are."""
+SEVERITY = {
+    "critical": dg.AssetCheckSeverity.ERROR,
+    "warning": dg.AssetCheckSeverity.WARN,
+    "info": dg.AssetCheckSeverity.WARN,
+}
+
+
+def changelog_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mapping[str, Any]:
+    """Metadata of one epoch's changelog."""
+    result = outcome.result
+    plan = result.plan
+    rows_in = {f"rows_in_{side}": part.records for side, part in plan.inputs.items()}
+    rows_in |= {"files": len(plan.files)} if node.source else {}
+    return {
+        "epoch": plan.epoch,
+        **rows_in,
+        "rows_out": result.rows,
+        "tombstones": result.tombstones,
+        **{("dead" if side == "dead_letter" else side): n for side, n in result.sides.items()},
+        **{f"seconds_{phase}": round(s, 3) for phase, s in result.seconds.items()},
+        "seconds_checks": round(outcome.judgement.seconds, 3),
+        "input_positions": dg.MetadataValue.json(_positions(outcome)),
+        "dagster/partition_row_count": result.rows,
+        "dagster/row_count": sum(end + 1 for end in result.note.ends.values()),
+        **_described(node, paths.changelog, lineage=not node.is_table),
+    }
+
+
+def table_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mapping[str, Any]:
+    """Metadata of the folded table after one epoch."""
+    judged = outcome.judgement.results
+    rows = next((r.checked for r in judged if r.invariant.id == UNIQUE_KEYS), None)
+    counted = {"dagster/row_count": rows} if rows is not None else {}
+    return {
+        "epoch": outcome.result.plan.epoch,
+        "seconds_fold": round(outcome.result.seconds.get("fold", 0.0), 3),
+        **counted,
+        **_described(node, paths.table, lineage=True),
+    }
+
+
+def check_results(
+    node: Node, asset_of: Mapping[str, dg.AssetKey], verdicts: list[Verdict], epoch: int
+) -> Iterator[dg.AssetCheckResult]:
+    """One check result per verdict."""
+    for v in verdicts:
+        details = dict(v.details)
+        sample = details.pop("sample") or []
+        numbers = {k: details[k] for k in ("checked", "violations", "seconds") if details[k] is not None}
+        metadata: dict[str, Any] = {
+            "epoch": epoch,
+            **numbers,
+            "state": v.state,
+            "source": v.details["source"],
+            "sql": dg.MetadataValue.md(f"```sql\n{v.details['sql']}\n```"),
+        }
+        if sample:
+            columns = list(dict.fromkeys(c for row in sample for c in row))
+            metadata["sample"] = dg.MetadataValue.table(
+                [dg.TableRecord({c: row.get(c, "") for c in columns}) for row in sample],
+                dg.TableSchema([dg.TableColumn(c) for c in columns]),
+            )
+        if v.details["error"]:
+            metadata["error"] = str(v.details["error"])
+        not_judged = v.state == "not evaluated"
+        yield dg.AssetCheckResult(
+            asset_key=asset_of[v.invariant],
+            check_name=v.invariant,
+            passed=v.success,
+            severity=dg.AssetCheckSeverity.ERROR if not_judged else SEVERITY[v.severity],
+            description=v.description,
+            metadata=metadata,
+        )
+
+
+def _positions(outcome: Outcome) -> Mapping[str, Any]:
+    plan = outcome.result.plan
+    inputs = {
+        side: {
+            "changelog_version": part.version,
+            "table_version": part.table_version,
+            "offsets": {str(p): [part.after.get(p, -1) + 1, end] for p, end in part.upto.items()},
+        }
+        for side, part in plan.inputs.items()
+    }
+    files = {"files": [f.path for f in plan.files]} if plan.files else {}
+    return {**inputs, **files}
+
+
+def _described(node: Node, path: str, *, lineage: bool) -> Mapping[str, Any]:
+    found = column_lineage(node) if lineage else None
+    return {
+        "dagster/uri": path,
+        "dagster/storage_kind": "delta",
+        "dagster/table_name": f"{node.pipeline.name}.{node.name}",
+        "dagster/column_schema": _schema(path),
+        **({"dagster/column_lineage": found} if found else {}),
+    }
+
+
+def _schema(path: str) -> dg.TableSchema:
+    columns: list[dg.TableColumn] = []
+    for item in DeltaTable(path).schema().fields:
+        parts = getattr(item.type, "fields", None)
+        if parts is None:
+            columns.append(dg.TableColumn(item.name, _type(item.type)))
+        else:
+            columns += [dg.TableColumn(f"{item.name}.{p.name}", _type(p.type)) for p in parts]
+    return dg.TableSchema(columns)
+
+
+def _type(kind: Any) -> str:
+    return str(getattr(kind, "type", "struct" if hasattr(kind, "fields") else kind))

@@ -1,0 +1,142 @@
+"""One step per node: a multi-asset of its changelog and its table, with a check per invariant.
+
+A step that finds nothing new yields nothing and is skipped. But a step skips whatever stands below it in the run, and
+a join may have news from its other input: then the step confirms its last epoch instead.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+
+from assets.keys import changelog_key, keys_of, op_name, table_key
+from assets.lineage import described
+from assets.metadata import changelog_metadata, check_results, table_metadata
+from assets.platform import Outcome, Platform
+from assets.resource import PlatformResource
+from expectations.invariants import Invariant, invariants_of
+from pipelines import Node
+
+
+def node_assets(node: Node) -> dg.AssetsDefinition:
+    """The assets of one node."""
+    asset_of = {invariant.id: _judged_asset(node, invariant) for invariant in invariants_of(node)}
+
+    @dg.multi_asset(
+        name=op_name(node),
+        specs=_specs(node),
+        check_specs=[
+            dg.AssetCheckSpec(i.id, asset=asset_of[i.id], description=i.sentence, blocking=i.blocking)
+            for i in invariants_of(node)
+        ],
+        can_subset=True,
+        pool=f"{node.pipeline.name}/{node.name}",
+    )
+    def run_node(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
+        from infra.epochs import EpochRefusedError
+
+        platform = rivermeet.platform
+        wanted = context.selected_asset_keys
+        if not wanted:
+            yield from _checks_alone(platform, node, asset_of, context.run_id)
+            return
+        if len(wanted) < len(keys_of(node)):
+            raise dg.Failure(
+                f"{node.name}: its changelog and its table are committed together; select both",
+                allow_retries=False,
+            )
+        try:
+            outcome = platform.materialise(node, context.run_id)
+        except EpochRefusedError as refusal:
+            raise dg.Failure(str(refusal), allow_retries=False) from refusal
+        if outcome is not None:
+            yield from _results(platform, node, outcome)
+            yield from check_results(node, asset_of, list(outcome.judgement.verdicts), outcome.result.plan.epoch)
+        elif _someone_waits(platform, node, context):
+            yield from _confirmed(platform, node, asset_of)
+        else:
+            context.log.info(f"{node.name}: nothing new")
+
+    return run_node
+
+
+def _judged_asset(node: Node, invariant: Invariant) -> dg.AssetKey:
+    return table_key(node) if invariant.needs_table else changelog_key(node)
+
+
+def _specs(node: Node) -> list[dg.AssetSpec]:
+    join = node.join_spec
+    deps = [key for part in (join.left, join.right) for key in keys_of(part)] if join else []
+    about = " ".join(filter(None, (described(join) if join else "", node.description)))
+    common: dict[str, Any] = {
+        "group_name": node.pipeline.name,
+        "skippable": True,
+        "tags": {"rivermeet/family": join.family, "rivermeet/how": join.how} if join else {},
+    }
+    changelog = dg.AssetSpec(changelog_key(node), deps=deps, kinds={"delta", "spark"}, description=about, **common)
+    if not node.is_table:
+        return [changelog]
+    folded = f"The fold of `{node.name}`'s changelog: the last value of each key. {about}"
+    table = dg.AssetSpec(
+        table_key(node), deps=[changelog_key(node)], kinds={"delta", "table"}, description=folded, **common
+    )
+    return [changelog, table]
+
+
+def _results(platform: Platform, node: Node, outcome: Outcome) -> Iterator[dg.MaterializeResult[Any]]:
+    paths = platform.runner(node.pipeline).paths(node)
+    version = dg.DataVersion(str(outcome.result.plan.epoch))
+    metadata = changelog_metadata(node, paths, outcome)
+    yield dg.MaterializeResult(changelog_key(node), metadata=metadata, data_version=version)
+    if node.is_table:
+        metadata = table_metadata(node, paths, outcome)
+        yield dg.MaterializeResult(table_key(node), metadata=metadata, data_version=version)
+
+
+def _someone_waits(platform: Platform, node: Node, context: dg.AssetExecutionContext) -> bool:
+    """Whether a step of this run that stands below this one has news from elsewhere."""
+    selected = context.run.asset_selection
+    waiting, below = False, {node.name}
+    for other in node.pipeline.nodes:
+        join = other.join_spec
+        if join is None or not below & {join.left.name, join.right.name}:
+            continue
+        below.add(other.name)
+        in_run = selected is None or changelog_key(other) in selected
+        waiting = waiting or (in_run and platform.has_news(other))
+    return waiting
+
+
+def _confirmed(platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKey]) -> Iterator[Any]:
+    """The last epoch once more: same data version, and what its checks said then."""
+    from assets.quality import last_states
+    from infra.delta_io import last_note
+
+    runner = platform.runner(node.pipeline)
+    found = last_note(runner.paths(node).changelog)
+    assert found is not None
+    epoch = found[1].epoch
+    for key in keys_of(node):
+        metadata = {"epoch": epoch, "nothing_new": True}
+        yield dg.MaterializeResult(key, metadata=metadata, data_version=dg.DataVersion(str(epoch)))
+    states = last_states(platform, node)
+    for name, key in asset_of.items():
+        state, checked, violations = states.get(name, ("not evaluated", None, None))
+        yield dg.AssetCheckResult(
+            asset_key=key,
+            check_name=name,
+            passed=state == "passed",
+            description=f"As judged with epoch {epoch}; nothing is new since.",
+            metadata={"epoch": epoch, "state": state, "checked": checked or 0, "violations": violations or 0},
+        )
+
+
+def _checks_alone(
+    platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKey], run: str
+) -> Iterator[dg.AssetCheckResult]:
+    from assets.quality import check_again
+
+    judgement = check_again(platform, node, run)
+    if judgement is None:
+        raise dg.Failure(f"{node.name} has no epoch yet; materialise it first", allow_retries=False)
+    yield from check_results(node, asset_of, list(judgement.verdicts), judgement.epoch)

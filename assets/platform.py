@@ -1,0 +1,170 @@
+"""Everything a node's step needs, wired from the settings: one place where rooms meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from infra.settings import Settings
+from pipelines import Node, Pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from assets.quality import Judgement
+    from infra.epochs import EpochResult, EpochRunner, Step
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One committed epoch, and what was judged of it."""
+
+    result: EpochResult
+    judgement: Judgement
+
+
+@dataclass
+class Platform:
+    """Runs nodes under one set of settings.
+
+    Attributes
+    ----------
+    say
+        Called with a line of progress.
+    """
+
+    settings: Settings
+    say: Callable[[str], None] = lambda line: None
+    _runners: dict[str, EpochRunner] = field(default_factory=dict)
+    _folding: tuple[SparkSession, SparkSession] | None = None
+
+    @cached_property
+    def code_version(self) -> str:
+        """Version of the operators, written into every plan."""
+        return version("rivermeet")
+
+    def session(self) -> SparkSession:
+        """The process's session, opened on first use."""
+        from infra.session import session
+
+        return session(self.settings)
+
+    def fold_session(self) -> SparkSession:
+        """A session that only MERGEs use; renewed with the process's session."""
+        from infra.session import new_session
+
+        spark = self.session()
+        if self._folding is None or self._folding[0] is not spark:
+            self._folding = (spark, new_session(spark))
+        return self._folding[1]
+
+    @property
+    def quality(self) -> str:
+        """Location of the quality table."""
+        return str(self.settings.home / "quality")
+
+    def runner(self, pipeline: Pipeline) -> EpochRunner:
+        """The epoch runner of a pipeline."""
+        if pipeline.name not in self._runners:
+            from infra.epoch_log import EpochLog
+            from infra.epochs import EpochRunner
+
+            locks = self.settings.home / "locks"
+            locks.mkdir(parents=True, exist_ok=True)
+            log = EpochLog(self.epochs(pipeline), str(locks / f"{pipeline.name}.epochs.lock"))
+            self._runners[pipeline.name] = EpochRunner(
+                self.settings.tables, log, locks, self.session, self.fold_session
+            )
+        return self._runners[pipeline.name]
+
+    def epochs(self, pipeline: Pipeline) -> str:
+        """Location of a pipeline's epoch log."""
+        return str(self.settings.home / "epochs" / pipeline.name)
+
+    def step(self, node: Node) -> Step:
+        """The node's part in the commit protocol."""
+        from assets.join_step import JoinStep, to_table
+        from assets.quality import auditor
+        from infra.ingest import IngestStep
+
+        judge = auditor(self, node)
+        if node.join_spec is not None:
+            return JoinStep(node, self.settings.tables, judge, self.code_version)
+        runner = self.runner(node.pipeline)
+        return IngestStep(
+            node,
+            runner.paths(node).changelog,
+            runner.log,
+            self.settings.data,
+            self.session,
+            to_table,
+            judge,
+            self.code_version,
+        )
+
+    def materialise(self, node: Node, run: str) -> Outcome | None:
+        """One epoch of a node, checked; None where nothing is new.
+
+        Parameters
+        ----------
+        run
+            Id of the run, kept with the quality results.
+        """
+        from assets.quality import check_epoch
+
+        result = self.runner(node.pipeline).run(self.step(node))
+        if result is None:
+            self.say(f"  {node.name:<24} nothing new")
+            return None
+        outcome = Outcome(result, check_epoch(self, node, result, run))
+        self.say(_line(node, outcome))
+        return outcome
+
+    def has_news(self, node: Node) -> bool:
+        """Whether the node, or anything that it is made of, has something unread; asks metadata only."""
+        from infra.delta_io import last_note
+
+        spec = node.join_spec
+        if spec is not None and any(self.has_news(part) for part in (spec.left, spec.right)):
+            return True
+        found = last_note(self.runner(node.pipeline).paths(node).changelog)
+        epoch, note = (found[1].epoch + 1, found[1]) if found else (1, None)
+        return self.step(node).plan(note, found[0] if found else None, epoch) is not None
+
+
+_current: Platform | None = None
+
+
+def current() -> Platform:
+    """The platform of this process; made from the environment unless `use` gave one."""
+    return _current or use(Platform(Settings.from_env()))
+
+
+def use(platform: Platform) -> Platform:
+    """Make a platform the one of this process."""
+    global _current
+    _current = platform
+    return platform
+
+
+def _line(node: Node, outcome: Outcome) -> str:
+    result, verdicts = outcome.result, outcome.judgement.verdicts
+    parts = {"tombstones": result.tombstones, **{k.replace("_", " "): n for k, n in result.sides.items()}}
+    extra = "".join(f", {n:,} {what}" for what, n in parts.items() if n)
+    passed = sum(v.success for v in verdicts)
+    seconds = sum(result.seconds.values()) + outcome.judgement.seconds
+    return (
+        f"  {node.name:<24} epoch {result.plan.epoch}: {result.rows:,} rows{extra}; "
+        f"{passed} of {len(verdicts)} checks hold; {seconds:.1f} s"
+    )
+
+
+def data_root(settings: Settings) -> Path:
+    """The data folder, where it is a folder of this machine."""
+    if "://" in settings.data:
+        raise ValueError(f"RIVERMEET_DATA={settings.data} is no local folder; feeds write to one")
+    return Path(settings.data)

@@ -1,0 +1,212 @@
+"""Judging epochs: what each relation of the invariants is for a node and a plan, and where verdicts go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from expectations.evaluate import InvariantResult, Judged, Relation, evaluate
+from expectations.invariants import Invariant, invariants_of
+from expectations.verdict import Verdict
+from infra.delta_io import append, last_note, opened, quoted, read
+from infra.plan import EpochPlan
+from pipelines import Node, StreamStreamJoin
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from assets.platform import Platform
+    from infra.epochs import Audit, EpochResult
+    from infra.inputs import PinnedInputs
+
+Relations = Mapping[str, Callable[[], Relation]]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was judged of a node's epoch; seconds of all of it."""
+
+    epoch: int
+    results: Sequence[InvariantResult]
+    verdicts: Sequence[Verdict]
+    seconds: float
+
+
+def of_stage(node: Node, stage: str) -> list[Invariant]:
+    """The node's invariants of one stage."""
+    return [invariant for invariant in invariants_of(node) if invariant.stage == stage]
+
+
+def auditor(platform: Platform, node: Node) -> Audit:
+    """The audit of a node's epochs: a blocking violation quarantines the rows and refuses the epoch."""
+
+    def audit(
+        spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]
+    ) -> Sequence[InvariantResult]:
+        relations = epoch_relations(platform, node, spark, plan, rows)
+        judged = Judged(relations, {"rows": counts["rows"]})
+        results = evaluate(spark, node, of_stage(node, "epoch"), judged)
+        broken = [r for r in results if r.invariant.blocking and not r.passed]
+        if broken:
+            _quarantine(platform, node, spark, plan, rows, broken)
+        return results
+
+    return audit
+
+
+def _quarantine(
+    platform: Platform,
+    node: Node,
+    spark: SparkSession,
+    plan: EpochPlan,
+    rows: DataFrame,
+    broken: Sequence[InvariantResult],
+) -> None:
+    from pyspark.sql import functions as F
+
+    from infra.epochs import EpochRefusedError
+
+    paths = platform.runner(node.pipeline).paths(node)
+    ids = ", ".join(r.invariant.id for r in broken)
+    kept = rows.select(
+        F.lit(plan.epoch).cast("bigint").alias("epoch"),
+        F.lit(ids).alias("invariants"),
+        F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row"),
+    )
+    append(kept, paths.quarantine, paths.app_id("quarantine", plan.incarnation), plan.epoch)
+    first = broken[0]
+    what = f"{first.violations} violations" if first.error is None else first.error
+    raise EpochRefusedError(
+        f"{node.pipeline.name}.{node.name}: epoch {plan.epoch} was not committed. {first.invariant.sentence} "
+        f"({what}; broken: {ids}). Its rows are in {paths.quarantine}; its inputs stay unread. "
+        f"To see them: {first.sql}"
+    )
+
+
+def check_epoch(platform: Platform, node: Node, result: EpochResult, run: str) -> Judgement:
+    """Judge a committed epoch's tables, and record that with what its audit found."""
+    return _recorded(platform, node, result.plan.epoch, list(result.audit), run)
+
+
+def check_again(platform: Platform, node: Node, run: str) -> Judgement | None:
+    """Judge the last committed epoch once more; None where there is none yet."""
+    runner, spark = platform.runner(node.pipeline), platform.session()
+    paths = runner.paths(node)
+    found = last_note(paths.changelog)
+    if found is None:
+        return None
+    version, note = found
+    body = runner.log.lines(node.name, "plan", note.epoch - 1)[note.epoch]
+    plan = EpochPlan.model_validate_json(body)
+    rows = read(spark, paths.changelog, version).where(f"epoch = {note.epoch}").persist()
+    relations = epoch_relations(platform, node, spark, plan, rows)
+    judged = Judged(relations, {"rows": rows.count()})
+    results = evaluate(spark, node, of_stage(node, "epoch"), judged)
+    rows.unpersist()
+    return _recorded(platform, node, note.epoch, results, run)
+
+
+def _recorded(platform: Platform, node: Node, epoch: int, audit: list[InvariantResult], run: str) -> Judgement:
+    from expectations.history import SCHEMA, history
+    from expectations.suite import judge
+
+    start, spark = time.monotonic(), platform.session()
+    relations, checked = table_relations(platform, node, spark)
+    results = audit + evaluate(spark, node, of_stage(node, "table"), Judged(relations, checked))
+    order = {invariant.id: place for place, invariant in enumerate(invariants_of(node))}
+    results.sort(key=lambda r: order[r.invariant.id])
+    asset = f"{node.pipeline.name}.{node.name}"
+    verdicts = judge(results, asset, f"epoch-{epoch:06d}", platform.settings.reports / "gx")
+    lines = spark.createDataFrame(history(node, epoch, run, results), SCHEMA)
+    append(lines, platform.quality, f"quality/{asset}/{run}", epoch)
+    return Judgement(epoch, results, verdicts, time.monotonic() - start)
+
+
+def table_relations(platform: Platform, node: Node, spark: SparkSession) -> tuple[Relations, Mapping[str, int | None]]:
+    """The node's committed changelog and table, pinned, and how many rows they have."""
+    paths = platform.runner(node.pipeline).paths(node)
+    found = last_note(paths.changelog)
+    assert found is not None, paths.changelog
+    records = sum(end + 1 for end in found[1].ends.values())
+    relations: dict[str, Callable[[], Relation]] = {"changelog": lambda: _pinned(spark, paths.changelog, found[0])}
+    checked: dict[str, int | None] = {"changelog": records}
+    table = opened(paths.table) if node.is_table else None
+    if table is not None:
+        rows = read(spark, paths.table, table.version())
+        relations["table"] = lambda: _pinned(spark, paths.table, table.version())
+        checked["table"] = rows.count()
+    return relations, checked
+
+
+def epoch_relations(platform: Platform, node: Node, spark: SparkSession, plan: EpochPlan, rows: DataFrame) -> Relations:
+    """What an epoch's rows are judged against: exactly what their plan could see."""
+    from assets.join_step import JoinStep
+
+    changelog = platform.runner(node.pipeline).paths(node).changelog
+    epoch_sql = f"(SELECT * FROM delta.{quoted(changelog)} WHERE epoch = {plan.epoch})"
+    relations: dict[str, Callable[[], Relation]] = {
+        "rows": lambda: Relation(rows, epoch_sql),
+        "bounds": lambda: _bounds(spark, plan),
+    }
+    if node.join_spec is None:
+        return relations
+    pinned = JoinStep(node, platform.settings.tables).pinned(spark, plan)
+    window = getattr(node.join_spec, "window", None)
+    slack = max(window.before, window.after) + window.grace if window else 0
+    relations["earlier"] = lambda: _earlier(node, pinned, rows, slack, changelog)
+    for side in ("left", "right"):
+        relations[side] = lambda side=side: _input(node, pinned, side, slack)
+    return relations
+
+
+def _pinned(spark: SparkSession, path: str, version: int) -> Relation:
+    sql = f"(SELECT * FROM delta.{quoted(path)} VERSION AS OF {version})"
+    return Relation(read(spark, path, version), sql)
+
+
+def _bounds(spark: SparkSession, plan: EpochPlan) -> Relation:
+    starts = [(partition, end + 1) for partition, end in plan.ends.items()]
+    frame = spark.createDataFrame(starts, "partition INT, first_offset BIGINT")
+    values = ", ".join(f"({p}, {start}L)" for p, start in starts)
+    nothing = "(SELECT 0 AS partition, 0L AS first_offset WHERE false)"
+    return Relation(frame, f"(SELECT * FROM VALUES {values} AS b(partition, first_offset))" if values else nothing)
+
+
+def _earlier(node: Node, pinned: PinnedInputs, rows: DataFrame, slack: int, changelog: str) -> Relation:
+    version = pinned.plan.output_version
+    emitted = pinned.emitted(node, slack)
+    if emitted is None or version is None:
+        nothing = f"(SELECT * FROM delta.{quoted(changelog)} WHERE false)"
+        return Relation(rows.where("false"), nothing)
+    return Relation(emitted, f"(SELECT * FROM delta.{quoted(changelog)} VERSION AS OF {version})")
+
+
+def _input(node: Node, pinned: PinnedInputs, side: str, slack: int) -> Relation:
+    path, part = pinned.paths(side).changelog, pinned.plan.inputs[side]
+    records = f"SELECT * FROM delta.{quoted(path)} VERSION AS OF {part.version}"
+    if isinstance(node.join_spec, StreamStreamJoin):
+        seen = pinned.new(side).unionByName(pinned.open_records(side, slack))
+        return Relation(seen, f"({records})")
+    last = "max_by(struct(value, timestamp, partition, offset), offset) AS last"
+    live = f"(SELECT key, last.* FROM (SELECT key, {last} FROM ({records}) GROUP BY key) WHERE last.value IS NOT NULL)"
+    return Relation(pinned.table(side, "after"), live)
+
+
+def last_states(platform: Platform, node: Node) -> Mapping[str, tuple[str, int | None, int | None]]:
+    """Invariant to (state, rows checked, violations) of the node's newest judgement; read without Spark."""
+    import pyarrow.compute as pc
+
+    table = opened(platform.quality)
+    if table is None:
+        return {}
+    wanted = (pc.field("pipeline") == node.pipeline.name) & (pc.field("node") == node.name)
+    columns = ["epoch", "invariant", "state", "checked", "violations"]
+    lines = table.to_pyarrow_dataset().to_table(columns, filter=wanted).to_pylist()
+    last = max((line["epoch"] for line in lines), default=0)
+    return {
+        line["invariant"]: (line["state"], line["checked"], line["violations"])
+        for line in lines
+        if line["epoch"] == last
+    }

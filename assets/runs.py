@@ -1,0 +1,55 @@
+"""Running a pipeline in this process, with its history in the same Dagster instance that the UI shows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import dagster as dg
+
+from assets.keys import keys_of
+from assets.node_assets import node_assets
+from assets.platform import Platform, use
+from assets.resource import PlatformResource
+from infra.settings import PROJECT, Settings
+from pipelines import Pipeline
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
+
+
+def prepare_instance(settings: Settings) -> Path:
+    """The folder of the Dagster instance, with the project's configuration in it."""
+    home = settings.dagster_home
+    home.mkdir(parents=True, exist_ok=True)
+    ours = (PROJECT / "infra" / "dagster.yaml").read_bytes()
+    config = home / "dagster.yaml"
+    if not config.exists() or config.read_bytes() != ours:
+        config.write_bytes(ours)
+    os.environ["DAGSTER_HOME"] = str(home)
+    return home
+
+
+def run_pipeline(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool:
+    """Materialise a pipeline, or some of its nodes; True if every step and every blocking check is green."""
+    prepare_instance(platform.settings)
+    use(platform)
+    nodes = [node for node in pipeline.nodes if not selected or node.name in selected]
+    with dg.DagsterInstance.get() as instance:
+        result = dg.materialize(
+            [node_assets(node) for node in pipeline.nodes],
+            selection=[key for node in nodes for key in keys_of(node)],
+            resources={"rivermeet": PlatformResource()},
+            instance=instance,
+            run_config=QUIET,
+            raise_on_error=False,
+            tags={"rivermeet/pipeline": pipeline.name},
+        )
+    for event in result.get_step_failure_events():
+        error = event.step_failure_data.error
+        cause = error.cause if error and error.cause else error
+        platform.say(f"  FAILED {event.step_key}: {cause.message.strip() if cause else 'see the run'}")
+    failed = [c for c in result.get_asset_check_evaluations() if not c.passed]
+    for check in failed:
+        platform.say(f"  VIOLATED {check.asset_key.to_user_string()}: {check.description}")
+    return result.success and not failed

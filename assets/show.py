@@ -1,0 +1,125 @@
+"""What the terminal shows: a pipeline's status, and the first rows of its results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assets.quality import last_states
+from infra.delta_io import last_note, opened, read
+from infra.plan import Offsets
+from pipelines import Node, Pipeline
+
+if TYPE_CHECKING:
+    from assets.platform import Platform
+
+FIRST_ROWS = 5
+
+
+def table(header: list[str], lines: list[list[Any]]) -> str:
+    """Columns of text, aligned; numbers to the right."""
+    texts = [header, *([_text(cell) for cell in line] for line in lines)]
+    widths = [max(len(line[i]) for line in texts) for i in range(len(header))]
+    numeric = [all(isinstance(line[i], int | None) for line in lines) for i in range(len(header))]
+
+    def row(cells: list[str]) -> str:
+        pairs = zip(cells, widths, numeric, strict=True)
+        return "  ".join(c.rjust(w) if n else c.ljust(w) for c, w, n in pairs).rstrip()
+
+    return "\n".join([row(header), row(["-" * w for w in widths]), *map(row, texts[1:])])
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
+
+
+def status_table(platform: Platform, pipeline: Pipeline) -> str:
+    """Per node: last epoch, rows, records not read yet, and the state of its checks; read without Spark."""
+    lines = [_status(platform, node) for node in pipeline.nodes]
+    header = ["node", "kind", "epoch", "rows", "lag", "late", "dead", "checks"]
+    return f"{pipeline.name}\n{table(header, lines)}"
+
+
+def _status(platform: Platform, node: Node) -> list[Any]:
+    runner = platform.runner(node.pipeline)
+    found = last_note(runner.paths(node).changelog)
+    if found is None:
+        return [node.name, node.kind, None, None, None, None, None, "not materialised yet"]
+    note = found[1]
+    measured = runner.log.measurements(node.name)
+    states = last_states(platform, node)
+    bad = [f"{name}: {state}" for name, (state, *_) in states.items() if state != "passed"]
+    checks = "; ".join(bad) if bad else f"{len(states)} passed" if states else "not checked"
+    return [
+        node.name,
+        node.kind,
+        note.epoch,
+        sum(end + 1 for end in note.ends.values()),
+        _lag(platform, node, note.consumed),
+        sum(m.get("late", 0) for m in measured) if node.join_spec else None,
+        sum(m.get("dead_letter", 0) for m in measured) if node.source else None,
+        checks,
+    ]
+
+
+def _lag(platform: Platform, node: Node, consumed: dict[str, Offsets]) -> int:
+    """Records of the inputs, or files of a source, that were not read yet."""
+    join = node.join_spec
+    if join is None:
+        from infra.ingest import IngestStep
+
+        step = platform.step(node)
+        assert isinstance(step, IngestStep)
+        return len(step.unread())
+    lag = 0
+    for side in join.triggers:
+        part = join.left if side == "left" else join.right
+        found = last_note(platform.runner(node.pipeline).paths(part).changelog)
+        ends = found[1].ends if found else {}
+        lag += sum(end - consumed.get(side, {}).get(p, -1) for p, end in ends.items())
+    return lag
+
+
+def print_results(platform: Platform, pipeline: Pipeline) -> None:
+    """The first rows of every join's result, its counts, and a line for each of its checks."""
+    for node in pipeline.nodes:
+        if node.join_spec is not None:
+            _print_result(platform, node)
+    click.echo("")
+    click.echo(status_table(platform, pipeline))
+
+
+def _print_result(platform: Platform, node: Node) -> None:
+    from pyspark.sql import functions as F
+
+    paths = platform.runner(node.pipeline).paths(node)
+    found = last_note(paths.changelog)
+    if found is None:
+        return
+    version, note = found
+    spark = platform.session()
+    records = sum(end + 1 for end in note.ends.values())
+    folded = opened(paths.table) if node.is_table else None
+    if folded is not None:
+        rows = read(spark, paths.table, folded.version())
+        shown = rows.orderBy("_partition", "_offset")
+        what = f"table, {rows.count():,} rows of {records:,} records"
+    else:
+        rows = read(spark, paths.changelog, version)
+        shown = rows.orderBy("partition", "offset").select("key.*", "value.*")
+        what = f"stream, {records:,} records"
+        if "left_offset" in rows.columns:
+            alone = F.count_if(F.col("left_offset").isNull() | F.col("right_offset").isNull())
+            what += f", {rows.select(alone).collect()[0][0]:,} of them one-sided"
+    click.echo(f"\n{node.name} ({what}; epoch {note.epoch})")
+    first = shown.drop("_partition", "_offset", "_timestamp").limit(FIRST_ROWS).collect()
+    header = shown.drop("_partition", "_offset", "_timestamp").columns
+    cells = [["null" if cell is None else str(cell) for cell in row] for row in first]
+    click.echo(table(header, [list(line) for line in cells]))
+    for name, (state, checked, violations) in last_states(platform, node).items():
+        mark = {"passed": "ok  ", "violated": "BAD "}.get(state, "?   ")
+        rows_checked = f"{checked:,} rows" if checked is not None else "rows"
+        click.echo(f"  {mark}{name}: {violations if violations is not None else 'no'} violations in {rows_checked}")
