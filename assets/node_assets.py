@@ -95,14 +95,14 @@ def _results(platform: Platform, node: Node, outcome: Outcome) -> Iterator[dg.Ma
 
 def _someone_waits(platform: Platform, node: Node, context: dg.AssetExecutionContext) -> bool:
     """Whether a step of this run that stands below this one has news from elsewhere."""
-    selected = context.run.asset_selection
+    selected = context.job_def.asset_layer.executable_asset_keys
     waiting, below = False, {node.name}
     for other in node.pipeline.nodes:
         join = other.join_spec
         if join is None or not below & {join.left.name, join.right.name}:
             continue
         below.add(other.name)
-        in_run = selected is None or changelog_key(other) in selected
+        in_run = changelog_key(other) in selected
         waiting = waiting or (in_run and platform.has_news(other))
     return waiting
 

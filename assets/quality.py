@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from filelock import FileLock
+
 from expectations.evaluate import InvariantResult, Judged, Relation, evaluate
 from expectations.invariants import Invariant, invariants_of
 from expectations.verdict import Verdict
-from infra.delta_io import append, last_note, opened, quoted, read
+from infra.delta_io import append, last_note, quoted, read
+from infra.delta_lines import append_lines, opened
 from infra.plan import EpochPlan
 from pipelines import Node, StreamStreamJoin
 
@@ -109,6 +112,8 @@ def check_again(platform: Platform, node: Node, run: str) -> Judgement | None:
 
 
 def _recorded(platform: Platform, node: Node, epoch: int, audit: list[InvariantResult], run: str) -> Judgement:
+    import pyarrow as pa
+
     from expectations.history import SCHEMA, history
     from expectations.suite import judge
 
@@ -119,8 +124,10 @@ def _recorded(platform: Platform, node: Node, epoch: int, audit: list[InvariantR
     results.sort(key=lambda r: order[r.invariant.id])
     asset = f"{node.pipeline.name}.{node.name}"
     verdicts = judge(results, asset, f"epoch-{epoch:06d}", platform.settings.reports / "gx")
-    lines = spark.createDataFrame(history(node, epoch, run, results), SCHEMA)
-    append(lines, platform.quality, f"quality/{asset}/{run}", epoch)
+    schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
+    with FileLock(platform.settings.home / "locks" / "quality.lock"):
+        app_id = f"{asset}/{run}"
+        append_lines(history(node, epoch, run, results), schema, platform.quality, app_id, epoch)
     return Judgement(epoch, results, verdicts, time.monotonic() - start)
 
 

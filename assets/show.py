@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assets.quality import last_states
-from infra.delta_io import last_note, opened, read
+from infra.delta_io import last_note, read
+from infra.delta_lines import opened
 from infra.plan import Offsets
 from pipelines import Node, Pipeline
 

@@ -9,12 +9,24 @@ from typing import Any
 from expectations.results import InvariantResult
 from pipelines import Node
 
-SCHEMA = (
-    "pipeline STRING, node STRING, epoch BIGINT, invariant STRING, stage STRING, severity STRING, "
-    "blocking BOOLEAN, state STRING, checked BIGINT, violations BIGINT, seconds DOUBLE, "
-    "sample STRING, sql STRING, error STRING, run STRING"
-)
-"""Columns of the table, as Spark's DDL; ``sample`` is JSON."""
+SCHEMA = {
+    "pipeline": "string",
+    "node": "string",
+    "epoch": "int64",
+    "invariant": "string",
+    "stage": "string",
+    "severity": "string",
+    "blocking": "bool",
+    "state": "string",
+    "checked": "int64",
+    "violations": "int64",
+    "seconds": "double",
+    "sample": "string",
+    "sql": "string",
+    "error": "string",
+    "run": "string",
+}
+"""Columns of the table with their Arrow types; ``sample`` is JSON."""
 
 
 def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]) -> list[dict[str, Any]]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
 from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from infra.delta_lines import opened
 from infra.plan import CommitNote
 
 RETENTION = {
@@ -26,14 +25,6 @@ APPEND_ONLY = {**RETENTION, "delta.appendOnly": "true"}
 FOLDED = {**RETENTION, "delta.enableDeletionVectors": "true"}
 _TXN = "spark.databricks.delta.write.txn"
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
-
-
-def opened(path: str, version: int | None = None) -> DeltaTable | None:
-    """Metadata of a Delta table, read without Spark; None where there is no table."""
-    try:
-        return DeltaTable(path, version=version)
-    except TableNotFoundError:
-        return None
 
 
 def notes(path: str) -> Sequence[tuple[int, CommitNote]]:

@@ -1,6 +1,7 @@
 """The epoch log: one small append-only Delta table per pipeline, a line for each plan, refusal and measurement.
 
 A plan counts as consumed when its output's commit has reached its epoch; one that is not is executed as it stands.
+Lines are written and read without Spark: a plan costs milliseconds, and a run that finds nothing new needs no engine.
 A refused plan of a source is passed over: its files were never consumed, so they may be mended.
 """
 
@@ -10,15 +11,23 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from filelock import FileLock
-from pyspark.sql import SparkSession
 
-from infra.delta_io import append, opened
+from infra.delta_lines import append_lines, opened
 from infra.plan import EpochPlan
 
 Kind = Literal["plan", "refused", "measured"]
-_SCHEMA = "node STRING, incarnation INT, epoch BIGINT, kind STRING, body STRING"
+_SCHEMA = pa.schema(
+    [
+        ("node", pa.string()),
+        ("incarnation", pa.int32()),
+        ("epoch", pa.int64()),
+        ("kind", pa.string()),
+        ("body", pa.string()),
+    ]
+)
 
 
 class EpochLog:
@@ -29,19 +38,18 @@ class EpochLog:
     path
         Its Delta table.
     lock
-        A file of this machine that keeps two processes from committing at once: on a local disk Delta itself
-        guards only the writers of one JVM.
+        A file of this machine: "not there yet" and "written" must not be interleaved by two processes.
     """
 
     def __init__(self, path: str, lock: str) -> None:
         self.path = path
         self._lock = FileLock(lock)
 
-    def write(self, spark: SparkSession, node: str, incarnation: int, epoch: int, kind: Kind, body: str) -> None:
+    def write(self, node: str, incarnation: int, epoch: int, kind: Kind, body: str) -> None:
         """Add a line, once."""
-        line = spark.createDataFrame([(node, incarnation, epoch, kind, body)], _SCHEMA)
+        line = {"node": node, "incarnation": incarnation, "epoch": epoch, "kind": kind, "body": body}
         with self._lock:
-            append(line, self.path, f"{node}/{kind}/{incarnation}", epoch)
+            append_lines([line], _SCHEMA, self.path, f"{node}/{kind}/{incarnation}", epoch)
 
     def lines(self, node: str, kind: Kind, after: int = 0) -> Mapping[int, str]:
         """Epoch to body of the node's lines of one kind, past epoch ``after``, in order; read without Spark."""

@@ -29,7 +29,8 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from infra import crash
-from infra.delta_io import append, last_note, opened
+from infra.delta_io import append, last_note
+from infra.delta_lines import opened
 from infra.epoch_log import EpochLog
 from infra.fold import fold
 from infra.layout import NodeTables
@@ -157,7 +158,7 @@ class EpochRunner:
             if plan is None:
                 return None
             body = plan.model_dump_json()
-            self.log.write(self.session(), node, self.incarnation, epoch, "plan", body)
+            self.log.write(node, self.incarnation, epoch, "plan", body)
             # A rival may have planned the same epoch first, and then this write was skipped: what stands counts.
             plan = self.log.open_plan(node, committed)
         return plan
@@ -201,7 +202,7 @@ class EpochRunner:
             plan, committed.version(), note, totals.rows, totals.tombstones, totals.sides, clock.seconds, audit
         )
         line = json.dumps(result.measured())
-        self.log.write(spark, step.node.name, self.incarnation, plan.epoch, "measured", line)
+        self.log.write(step.node.name, self.incarnation, plan.epoch, "measured", line)
         return result
 
     def _audited(self, step: Step, plan: EpochPlan, rows: DataFrame, totals: _Totals) -> Sequence[Any]:
@@ -210,7 +211,7 @@ class EpochRunner:
             return step.audit(spark, plan, rows, {"rows": totals.rows, **totals.sides})
         except EpochRefusedError as refusal:
             if refusal.replan:
-                self.log.write(spark, step.node.name, self.incarnation, plan.epoch, "refused", str(refusal))
+                self.log.write(step.node.name, self.incarnation, plan.epoch, "refused", str(refusal))
             raise
 
     def _fold(self, step: Step, upto: CommitNote) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.delta_io import FOLDED, append, last_note, merge, opened, read
+from infra.delta_io import FOLDED, append, last_note, merge, read
+from infra.delta_lines import opened
 from infra.layout import NodeTables
 from infra.plan import CommitNote, Offsets
 

@@ -10,7 +10,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from assets.join_step import JoinStep
-from infra.delta_io import append, last_note, opened, read
+from infra.delta_io import append, last_note, read
+from infra.delta_lines import opened
 from infra.epoch_log import EpochLog
 from infra.epochs import EpochResult, EpochRunner
 from infra.fold import fold

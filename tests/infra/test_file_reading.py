@@ -7,6 +7,7 @@ import io
 import json
 import zipfile
 from dataclasses import replace
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -195,37 +196,36 @@ def test_where_tombstone_and_counts_add_up(spark: SparkSession, tmp_path: Path) 
     assert frames.records.count() + frames.dead.count() + one.excluded == one.rows
 
 
-@pytest.mark.parametrize(
-    ("clock", "zone", "utc"),
-    [
-        ("2013-01-15 12:00", "America/New_York", "2013-01-15T17:00:00.000"),
-        ("2013-07-15 12:00", "America/New_York", "2013-07-15T16:00:00.000"),
-        (
-            "2013-03-10 02:30",
-            "America/New_York",
-            "2013-03-10T07:30:00.000",
-        ),  # skipped hour: as 03:30
-        (
-            "2013-11-03 01:30",
-            "America/New_York",
-            "2013-11-03T05:30:00.000",
-        ),  # comes twice: the first
-        ("2013-11-03 02:00", "America/New_York", "2013-11-03T07:00:00.000"),
-        ("1969-12-31 23:59:59.9996", "UTC", "1969-12-31T23:59:59.999"),
-        ("9999-12-31 00:00", "+01:00", "9999-12-30T23:00:00.000"),
-        ("2013-01-01", "Pacific/Honolulu", "2013-01-01T10:00:00.000"),
-    ],
-)
-def test_daylight_saving_and_zones(spark: SparkSession, tmp_path: Path, clock: str, zone: str, utc: str) -> None:
-    import datetime as dt
+CLOCKS = [
+    ("2013-01-15 12:00", "America/New_York", "2013-01-15T17:00:00.000"),
+    ("2013-07-15 12:00", "America/New_York", "2013-07-15T16:00:00.000"),
+    ("2013-03-10 01:59:59", "America/New_York", "2013-03-10T06:59:59.000"),
+    ("2013-03-10 02:30", "America/New_York", "2013-03-10T07:30:00.000"),  # skipped hour: as 03:30
+    ("2013-11-03 01:30", "America/New_York", "2013-11-03T05:30:00.000"),  # twice: the first
+    ("2013-11-03 02:00", "America/New_York", "2013-11-03T07:00:00.000"),
+    ("1969-12-31 23:59:59.9996", "UTC", "1969-12-31T23:59:59.999"),
+    ("9999-12-31 00:00", "+01:00", "9999-12-30T23:00:00.000"),
+    ("2013-01-01", "Pacific/Honolulu", "2013-01-01T10:00:00.000"),
+]
 
-    (tmp_path / "1.csv").write_text(f"id,n,at,tz\na,1,{clock},{zone}\n")
-    millis = round((dt.datetime.fromisoformat(utc) - dt.datetime(1970, 1, 1)) / dt.timedelta(milliseconds=1))
+
+def test_daylight_saving_and_zones(spark: SparkSession, tmp_path: Path) -> None:
+    def millis(utc: str) -> int:
+        return round((datetime.fromisoformat(utc) - datetime(1970, 1, 1)) / timedelta(milliseconds=1))
+
+    lines = [f"a,1,{clock},{zone}\n" for clock, zone, _ in CLOCKS]
+    (tmp_path / "1.csv").write_text("id,n,at,tz\n" + "".join(lines))
     schema = {"id": "STRING", "n": "INT", "at": "TIMESTAMP", "tz": "STRING"}
     per_row = source(schema=schema, time_zone=expr("tz", "STRING"))
-    assert rows(load(spark, tmp_path, per_row)) == [("a", 1, millis)]
-    named = source(schema=schema, time_zone=zone, timestamp="CAST(at AS TIMESTAMP_NTZ)")
-    assert rows(load(spark, tmp_path, named)) == [("a", 1, millis)]
+    assert [r[2] for r in rows(load(spark, tmp_path, per_row))] == [millis(u) for *_, u in CLOCKS]
+    new_york = [(clock, utc) for clock, zone, utc in CLOCKS if zone == "America/New_York"]
+    named = source(
+        schema=schema,
+        where="tz = 'America/New_York'",
+        time_zone="America/New_York",
+        timestamp="CAST(at AS TIMESTAMP_NTZ)",
+    )
+    assert [r[2] for r in rows(load(spark, tmp_path, named))] == [millis(u) for _, u in new_york]
 
 
 def test_kinds_of_event_time(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,34 @@
+"""Small Delta tables of lines, and the metadata of any Delta table, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import TableNotFoundError
+
+
+def opened(path: str, version: int | None = None) -> DeltaTable | None:
+    """Metadata of a Delta table; None where there is no table."""
+    try:
+        return DeltaTable(path, version=version)
+    except TableNotFoundError:
+        return None
+
+
+def append_lines(
+    lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: str, app_id: str, version: int
+) -> None:
+    """Append lines, unless a write of ``app_id`` with this ``version`` or a higher one is there already."""
+    table = opened(path)
+    done = table.transaction_version(app_id) if table is not None else None
+    if done is not None and done >= version:
+        return
+    write_deltalake(
+        path,
+        pa.Table.from_pylist(list(lines), schema),
+        mode="append",
+        commit_properties=CommitProperties(app_transactions=[Transaction(app_id, version)]),
+    )
