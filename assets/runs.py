@@ -15,7 +15,7 @@ from assets.resource import PlatformResource
 from infra.settings import PROJECT, Settings
 from pipelines import Pipeline
 
-QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 def prepare_instance(settings: Settings) -> Path:

@@ -45,9 +45,14 @@ def _survey(spark: SparkSession, files: Files, ranks: Ranks) -> Iterable:
     if not ranks:
         return []
     first = F.min_by("text", F.struct("block", "row")).alias("header")
-    opens = F.max(F.contains("text", F.lit('"')) & F.rlike("text", F.lit(unclosed(files.delimiter))))
+    opens = F.max(_opens(files))
     lines = split_lines(spark, ranks)
     return lines.groupBy("file_rank", "file").agg(first, opens.alias("opens")).orderBy("file_rank").collect()
+
+
+def _opens(files: Files) -> Column:
+    """Whether the line opens a quoted field for good; most lines have no quote, and spare the pattern."""
+    return F.contains("text", F.lit('"')) & F.rlike("text", F.lit(unclosed(files.delimiter)))
 
 
 def _sequential_groups(spark: SparkSession, files: Files, ranks: Ranks) -> list[DataFrame]:
@@ -88,7 +93,7 @@ def _parsed(lines: DataFrame, header: str, files: Files, ranks: Ranks) -> DataFr
     malformed = (
         F.when(F.contains("text", F.lit("\ufffd")), "the line is not UTF-8 text")
         .when(
-            F.rlike("text", F.lit(unclosed(files.delimiter))),
+            _opens(files),
             "a quoted field of the line does not close",
         )
         .when(F.isnotnull("p.bad"), f"the line does not have the {len(names)} fields of the header")

@@ -50,7 +50,10 @@ class EpochRefusedError(RuntimeError):
 
 @dataclass(frozen=True)
 class StepFrames:
-    """What a step computes: rows with ``sequence``, side tables by name, frames that carry stream time, frames to free."""
+    """What a step computes.
+
+    Rows with ``sequence``, side tables by name, the frames that carry stream time, and frames to free afterwards.
+    """
 
     rows: DataFrame
     sides: Mapping[str, DataFrame] = field(default_factory=dict)
@@ -167,7 +170,7 @@ class EpochRunner:
         paths, spark = self.paths(step.node), self.session()
         with clock.phase("compute"):
             frames = step.compute(spark, plan)
-            rows = with_offsets(frames.rows, plan).persist()
+            rows = _named(with_offsets(frames.rows, plan).persist(), f"{paths.node}_{plan.epoch}")
             sides = {name: frame.persist() for name, frame in frames.sides.items()}
             totals = _totals(rows, sides, frames.timed)
         crash.reached("computed", step.node.name)
@@ -192,6 +195,7 @@ class EpochRunner:
         finally:
             for frame in (rows, *sides.values(), *frames.kept):
                 frame.unpersist()
+            spark.catalog.dropTempView(f"{paths.node}_{plan.epoch}")
         crash.reached("committed", step.node.name)
         with clock.phase("fold"):
             self._fold(step, note)
@@ -218,6 +222,15 @@ class EpochRunner:
         if step.node.is_table:
             paths = self.paths(step.node)
             fold(self.fold_session, paths, list(step.node.key), step.flatten, upto)
+
+
+def _named(frame: DataFrame, name: str) -> DataFrame:
+    """The same rows behind a temporary view: every later query names it and does not carry the whole plan.
+
+    A join's plan is deeper than what Spark Connect's client can read back; ``tests/infra/test_epochs.py`` has one.
+    """
+    frame.createOrReplaceTempView(name)
+    return frame.sparkSession.table(name)
 
 
 def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
