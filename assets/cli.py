@@ -38,7 +38,10 @@ def _platform() -> Platform:
 
 def _progress():
     # Dagster captures a step's output for its own log; progress is for whoever sits at the terminal.
-    out = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+    try:
+        out = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+    except OSError:
+        return click.echo  # No terminal and no file: run from Python, as tests do.
 
     def say(line: str) -> None:
         print(line, file=out)
@@ -75,8 +78,9 @@ def status(pipeline: str | None) -> None:
     from assets.show import status_table
     from pipelines import load, load_all
 
+    platform = _platform()
     for declared in [load(pipeline)] if pipeline else load_all():
-        click.echo(status_table(_platform(), declared))
+        click.echo(status_table(platform, declared))
 
 
 @main.command()
@@ -89,7 +93,11 @@ def feed(pipeline: str, step: int | None) -> None:
     from infra.feeds import feed as deliver
     from infra.settings import Settings
 
-    written = deliver(pipeline, data_root(Settings.from_env()), step)
+    root = data_root(Settings.from_env())
+    try:
+        written = deliver(pipeline, root, step)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
     for path in written:
         click.echo(f"wrote {path}")
     if not written:

@@ -1,4 +1,7 @@
-"""How nodes are named in Dagster."""
+"""How nodes are named in Dagster.
+
+The graph shows a key's last part only, so that part names the node too.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from pipelines import Node
 
 def changelog_key(node: Node) -> dg.AssetKey:
     """The node's changelog."""
-    return dg.AssetKey([node.pipeline.name, node.name, "changelog"])
+    return dg.AssetKey([node.pipeline.name, f"{node.name}_changelog"])
 
 
 def table_key(node: Node) -> dg.AssetKey:
     """The node's folded table."""
-    return dg.AssetKey([node.pipeline.name, node.name, "table"])
+    return dg.AssetKey([node.pipeline.name, f"{node.name}_table"])
 
 
 def keys_of(node: Node) -> list[dg.AssetKey]:

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 from deltalake import DeltaTable
 
-from assets.lineage import column_lineage
+from assets.lineage import column_descriptions, column_lineage
 from assets.platform import Outcome
 from expectations.verdict import Verdict
 from infra.layout import NodeTables
@@ -111,20 +111,20 @@ def _described(node: Node, path: str, *, lineage: bool) -> Mapping[str, Any]:
         "dagster/uri": path,
         "dagster/storage_kind": "delta",
         "dagster/table_name": f"{node.pipeline.name}.{node.name}",
-        "dagster/column_schema": _schema(path),
+        "dagster/column_schema": _schema(path, column_descriptions(node)),
         **({"dagster/column_lineage": found} if found else {}),
     }
 
 
-def _schema(path: str) -> dg.TableSchema:
-    columns: list[dg.TableColumn] = []
+def _schema(path: str, told: Mapping[str, str]) -> dg.TableSchema:
+    columns: dict[str, str] = {}
     for item in DeltaTable(path).schema().fields:
         parts = getattr(item.type, "fields", None)
         if parts is None:
-            columns.append(dg.TableColumn(item.name, _type(item.type)))
+            columns[item.name] = _type(item.type)
         else:
-            columns += [dg.TableColumn(f"{item.name}.{p.name}", _type(p.type)) for p in parts]
-    return dg.TableSchema(columns)
+            columns |= {f"{item.name}.{part.name}": _type(part.type) for part in parts}
+    return dg.TableSchema([dg.TableColumn(name, kind, told.get(name)) for name, kind in columns.items()])
 
 
 def _type(kind: Any) -> str:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from infra.settings import Settings
+from infra.settings import Settings, SettingsError
 from pipelines import Node, Pipeline
 
 if TYPE_CHECKING:
@@ -166,5 +166,5 @@ def _line(node: Node, outcome: Outcome) -> str:
 def data_root(settings: Settings) -> Path:
     """The data folder, where it is a folder of this machine."""
     if "://" in settings.data:
-        raise ValueError(f"RIVERMEET_DATA={settings.data} is no local folder; feeds write to one")
+        raise SettingsError(f"RIVERMEET_DATA={settings.data} is no local folder; feeds write to one")
     return Path(settings.data)

@@ -25,7 +25,12 @@ def serve(port: int) -> None:
             raise click.ClickException(
                 f"port {port} is taken; stop what uses it, or choose another with --port"
             ) from None
-    prepare_instance(Settings.from_env())
+    settings = Settings.from_env()
+    prepare_instance(settings)
+    # Absolute, for Dagster's processes run in the project's folder.
+    os.environ.update(settings.environ())
+    # It recommends a tool that knows other layouts of a project only.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:Function `dev_command` is superseded")
     os.chdir(PROJECT)
     click.echo(f"Dagster on http://{HOST}:{port} (Ctrl-C stops it; the history stays)")
     dagster = str(Path(sys.executable).with_name("dagster"))

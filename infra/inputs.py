@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from infra.delta_io import notes, read
-from infra.fold import between
+from infra.fold import any_of, between
 from infra.layout import NodeTables
 from infra.plan import EpochPlan, Offsets, within
 from pipelines import Node
@@ -76,10 +75,8 @@ class PinnedInputs:
         return read(self.spark, path, self.plan.output_version).where(self._open(slack))
 
     def _open(self, slack: int) -> Column:
-        still = F.lit(False)
-        for partition, time in self.plan.stream_time.items():
-            still = still | ((F.col("partition") == partition) & (F.col("timestamp") > time - slack))
-        return still
+        times = self.plan.stream_time.items()
+        return any_of([f"(partition = {int(p)} AND timestamp > {int(time) - slack}L)" for p, time in times])
 
 
 def pinned_table(path: str, position: Offsets) -> tuple[int | None, Offsets]:

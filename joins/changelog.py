@@ -32,12 +32,12 @@ def field_names(frame: DataFrame, column: str) -> list[str]:
 
 
 def last_per_key(changelog: DataFrame) -> DataFrame:
-    """The last record of each key, tombstones included; columns `RECORD`.
+    """The last record of each key, tombstones included; columns `RECORD`. A table has no row without a key.
 
     A key lives in one partition, so that its highest offset is its last record.
     """
     last = F.max_by(F.struct("value", "timestamp", "partition", "offset"), F.col("offset"))
-    return changelog.groupBy("key").agg(last.alias("last")).select("key", "last.*")
+    return changelog.where(F.col("key").isNotNull()).groupBy("key").agg(last.alias("last")).select("key", "last.*")
 
 
 def as_of(table: DataFrame | None, tail: DataFrame) -> DataFrame:

@@ -1,0 +1,144 @@
+"""The graph that Dagster sees, as a table: a change of keys, edges or checks shows in review."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from assets.definitions import defs
+from assets.lineage import described, duration
+from pipelines import load_all
+
+SOURCE = {"dense_changelog", "dense_offsets", "record_shape"}
+TABLE = {"fold_equals_table", "unique_keys"}
+JOINED = SOURCE | {"one_row_per_cause"}
+LOOKED_UP = JOINED | {"rows_come_from_facts", "stream_row_has_value"}
+WINDOWED = SOURCE | {
+    *("alone_only_on_outer_sides", "no_duplicate_pair", "no_spurious_one_sided_row"),
+    *("pair_in_window", "stream_row_has_value"),
+}
+
+# Asset: (what it is made of, its checks).
+GRAPH: dict[str, dict[str, tuple[set[str], set[str]]]] = {
+    "flights": {
+        "departures_changelog": (set(), SOURCE),
+        "arrivals_changelog": (set(), SOURCE),
+        "airlines_changelog": (set(), SOURCE),
+        "airlines_table": ({"airlines_changelog"}, TABLE),
+        "airports_changelog": (set(), SOURCE),
+        "airports_table": ({"airports_changelog"}, TABLE),
+        "flights_changelog": (set(), SOURCE),
+        "flights_table": ({"flights_changelog"}, TABLE),
+        "planes_changelog": (set(), SOURCE),
+        "planes_table": ({"planes_changelog"}, TABLE),
+        "trips_changelog": ({"departures_changelog", "arrivals_changelog"}, WINDOWED),
+        "departures_by_airline_changelog": (
+            {"departures_changelog", "airlines_changelog", "airlines_table"},
+            LOOKED_UP,
+        ),
+        "enriched_departures_changelog": (
+            {"departures_by_airline_changelog", "airports_changelog", "airports_table"},
+            LOOKED_UP,
+        ),
+        "fleet_changelog": ({"flights_changelog", "flights_table", "planes_changelog", "planes_table"}, JOINED),
+        "fleet_table": ({"fleet_changelog"}, TABLE | {"foreign_key_hash"}),
+    },
+    "invoice": {
+        "purchases_changelog": (set(), SOURCE),
+        "products_changelog": (set(), SOURCE),
+        "products_table": ({"products_changelog"}, TABLE),
+        "customers_changelog": (set(), SOURCE),
+        "customers_table": ({"customers_changelog"}, TABLE),
+        "priced_purchases_changelog": ({"purchases_changelog", "products_changelog", "products_table"}, LOOKED_UP),
+        "invoices_changelog": ({"priced_purchases_changelog", "customers_changelog", "customers_table"}, LOOKED_UP),
+        "known_products_changelog": ({"purchases_changelog", "products_changelog", "products_table"}, LOOKED_UP),
+        "checked_purchases_changelog": (
+            {"known_products_changelog", "customers_changelog", "customers_table"},
+            LOOKED_UP,
+        ),
+    },
+}
+# Steps in one line of the code are one node: its changelog and its table are committed together.
+STEPS = {"flights": 10, "invoice": 7}
+
+
+@pytest.fixture(scope="module")
+def repository() -> dg.RepositoryDefinition:
+    return dg.Definitions.merge(defs()).get_repository_def()
+
+
+@pytest.mark.parametrize("pipeline", GRAPH)
+def test_keys_edges_and_checks(repository: dg.RepositoryDefinition, pipeline: str) -> None:
+    graph = repository.asset_graph
+    assets = [key for key in graph.get_all_asset_keys() if key.path[0] == pipeline]
+    found = {
+        key.path[1]: (
+            {parent.path[1] for parent in graph.get(key).parent_keys},
+            {check.name for check in graph.get(key).check_keys},
+        )
+        for key in assets
+    }
+    assert found == GRAPH[pipeline]
+    assert all(len(key.path) == 2 for key in assets)
+    assert {graph.get(key).group_name for key in assets} == {pipeline}
+    assert not any(graph.get(key).is_partitioned for key in assets)
+
+
+def test_there_is_nothing_else(repository: dg.RepositoryDefinition) -> None:
+    assert {key.path[0] for key in repository.asset_graph.get_all_asset_keys()} == set(GRAPH)
+
+
+def test_steps_have_a_pool_of_their_own(repository: dg.RepositoryDefinition) -> None:
+    graph = repository.asset_graph
+    for key in graph.get_all_asset_keys():
+        node = key.path[1].removesuffix("_changelog").removesuffix("_table")
+        assert graph.get(key).pools == {f"{key.path[0]}/{node}"}
+
+
+@pytest.mark.parametrize("pipeline", GRAPH)
+def test_one_job_and_one_stopped_schedule(repository: dg.RepositoryDefinition, pipeline: str) -> None:
+    job = repository.get_job(pipeline)
+    assert job.executor_def.name == "in_process"
+    assert len(job.nodes) == STEPS[pipeline]
+    schedule = repository.get_schedule_def(f"{pipeline}_every_15_minutes")
+    assert (schedule.job_name, schedule.cron_schedule) == (pipeline, "*/15 * * * *")
+    assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
+
+
+def test_jobs_and_schedules_are_no_more_than_these(repository: dg.RepositoryDefinition) -> None:
+    named = {job.name for job in repository.get_all_jobs() if not job.name.startswith("__")}
+    assert named == set(GRAPH)
+    assert {schedule.job_name for schedule in repository.schedule_defs} == set(GRAPH)
+    assert len(repository.schedule_defs) == len(GRAPH)
+    assert repository.sensor_defs == []
+
+
+def test_joins_say_what_they_do() -> None:
+    said = {n.name: described(n.join_spec) for p in load_all() for n in p.nodes if n.join_spec}
+    assert said["trips"] == (
+        "Left join of stream `departures` and stream `arrivals` within a window of 0 s before and 24 h after, "
+        "with 48 h of grace. Semantics 3.1."
+    )
+    assert said["invoices"] == (
+        "Inner join of stream `priced_purchases` and global table `customers`, looked up by `account_id`. "
+        "Semantics 3.1."
+    )
+    assert said["fleet"] == (
+        "Left join of table `flights` and table `planes` on `tail_number` → `tail_number`. Semantics 3.1."
+    )
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "0 s"),
+        (1, "1 ms"),
+        (1500, "1500 ms"),
+        (2000, "2 s"),
+        (90_000, "90 s"),
+        (120_000, "2 min"),
+        (86_400_000, "24 h"),
+    ],
+)
+def test_durations(milliseconds: int, text: str) -> None:
+    assert duration(milliseconds) == text

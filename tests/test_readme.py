@@ -1,0 +1,136 @@
+"""README and docs say what is there: examples run, and every command, setting and link named in them exists."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from assets.cli import main
+from infra.settings import Settings
+
+PROJECT = Path(__file__).parent.parent
+README = (PROJECT / "README.md").read_text()
+PAGES = [PROJECT / "README.md", PROJECT / "CHANGELOG.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def blocks(language: str) -> list[str]:
+    return [body for found, body in _FENCE.findall(README) if found == language]
+
+
+def code() -> list[str]:
+    """What README sets as code: lines of fenced blocks, and inline code."""
+    lines = [line for _, body in _FENCE.findall(README) for line in body.splitlines()]
+    return lines + re.findall(r"`([^`\n]+)`", _FENCE.sub("", README))
+
+
+def test_declarations_run_without_spark() -> None:
+    program = "\n".join([*blocks("python"), "import sys", "print('pyspark' in sys.modules)"])
+    done = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "False"
+
+
+def test_sessions_answer_as_printed() -> None:
+    names: dict[str, Any] = {}
+    for block in blocks("python"):
+        exec(block, names)
+    sessions = blocks("pycon")
+    assert sessions
+    for text in sessions:
+        test = doctest.DocTestParser().get_doctest(text, names, "README", "README.md", 0)
+        report: list[str] = []
+        doctest.DocTestRunner().run(test, out=report.append)
+        assert not report, "".join(report)
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):.*## ", (PROJECT / "Makefile").read_text(), re.MULTILINE))
+    named = {target for text in code() for target in re.findall(r"\bmake ([a-z]+)", text)}
+    assert {"demo", "ui", "test"} <= named
+    assert named <= targets
+
+
+def commands_named() -> list[list[str]]:
+    found = (re.match(r"(?:\S*/)?rivermeet ((?:[\w-]+ ?)+)", text) for text in code())
+    return [match[1].split() for match in found if match]
+
+
+def test_commands_are_found() -> None:
+    assert {"run", "status", "feed", "demo", "ui", "engine"} <= {words[0] for words in commands_named()}
+
+
+@pytest.mark.parametrize("words", commands_named(), ids=" ".join)
+def test_command_exists(words: list[str]) -> None:
+    runner = CliRunner()
+    command: click.Command = main
+    path: list[str] = []
+    while isinstance(command, click.Group) and words:
+        assert words[0] in runner.invoke(main, [*path, "--help"]).output
+        assert words[0] in command.commands, " ".join(words)
+        command = command.commands[words[0]]
+        path, words = [*path, words[0]], words[1:]
+    options = {name for parameter in command.params for name in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= options
+
+
+def test_options_exist() -> None:
+    """Options may also be named by themselves, beside their command."""
+    known = {name for command in main.commands.values() for parameter in command.params for name in parameter.opts}
+    assert {word for text in code() for word in re.findall(r"(?<!\S)--[a-z][a-z-]*", text)} <= known
+
+
+def test_settings_are_all_named() -> None:
+    named = set(re.findall(r"RIVERMEET_[A-Z_]+", README))
+    in_code = set(re.findall(r"RIVERMEET_[A-Z_]+", (PROJECT / "infra" / "settings.py").read_text()))
+    assert named == in_code == set(Settings.from_env({}).environ())
+
+
+def test_markers_are_all_named() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    markers = {marker.split(":")[0] for marker in project["tool"]["pytest"]["ini_options"]["markers"]}
+    section = README.split("## Tests")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == markers
+
+
+def test_files_exist() -> None:
+    folders = "assets|docs|expectations|infra|joins|pipelines|tests"
+    example = "pipelines/shop.py"
+    named = {text for text in code() if re.fullmatch(rf"(\.ci|{folders})/[\w./-]*", text)} - {example}
+    assert named
+    assert not [path for path in named if not (PROJECT / path).exists()]
+
+
+def links() -> Iterator[tuple[Path, str]]:
+    for page in PAGES:
+        for target in _LINK.findall(_FENCE.sub("", page.read_text())):
+            if not re.match(r"[a-z]+:", target):
+                yield page, target
+
+
+@pytest.mark.parametrize(("page", "target"), list(links()), ids=lambda x: x.name if isinstance(x, Path) else x)
+def test_link_resolves(page: Path, target: str) -> None:
+    path, _, anchor = target.partition("#")
+    found = (page.parent / path).resolve() if path else page
+    assert found.is_relative_to(PROJECT.resolve()) and found.exists(), f"{page.relative_to(PROJECT)}: {target}"
+    if anchor:
+        titles = re.findall(r"^#+ (.+)$", found.read_text(), re.MULTILINE)
+        assert anchor in {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles}
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = PROJECT / "docs" / "decisions"
+    pages = {page.name for page in folder.glob("*.md")} - {"README.md"}
+    assert set(_LINK.findall((folder / "README.md").read_text())) == pages
