@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from infra.delta_io import last_note
 from infra.inputs import PinnedInputs, pinned_table
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from infra.epochs import Audit, StepFrames
+    from infra.shared_frames import SharedFrames
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class JoinStep:
 
         state = operator_of(self.join).state(self.join)
         inputs: dict[str, InputSlice] = {}
-        for side, node in self.nodes.items():
+        sides: dict[Literal["left", "right"], Node] = {"left": self.join.left, "right": self.join.right}
+        for side, node in sides.items():
             paths = NodeTables(self.tables, node.pipeline.name, node.name)
             found = last_note(paths.changelog)
             if found is None:
@@ -87,28 +89,30 @@ class JoinStep:
 
         return PinnedInputs(spark, plan, self.tables, self.nodes, unflatten, as_of)
 
-    def compute(self, spark: SparkSession, plan: EpochPlan) -> StepFrames:
+    def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Run the operator on what the plan pins."""
         from infra.epochs import StepFrames
         from joins.operator import EpochInputs, compute
         from joins.order import LEFT, RIGHT, in_processing_order
 
         pinned = self.pinned(spark, plan)
-        left, right = pinned.new("left"), pinned.new("right")
+        left = shared.keep(in_processing_order(pinned.new("left"), LEFT))
+        right = shared.keep(in_processing_order(pinned.new("right"), RIGHT))
         frames = compute(
             self.join,
             EpochInputs(
-                in_processing_order(left, LEFT),
-                in_processing_order(right, RIGHT),
+                left,
+                right,
                 pinned.open_records,
                 pinned.table,
                 lambda slack: pinned.emitted(self.node, slack),
                 plan.stream_time,
+                shared.keep,
             ),
         )
         sides = {} if frames.late is None else {"late": frames.late}
         timed = (left, right) if self.join.family == "stream-stream" else ()
-        return StepFrames(frames.rows, sides, timed, frames.kept)
+        return StepFrames(frames.rows, sides, timed)
 
     def audit(self, spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]) -> Sequence[Any]:
         """Judge the rows before they are committed."""

@@ -38,7 +38,7 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
         platform = rivermeet.platform
         wanted = context.selected_asset_keys
         if not wanted:
-            yield from _chosen(context, _checks_alone(platform, node, asset_of, context.run_id))
+            yield from _checks_alone(platform, node, asset_of, context.run.run_id)
             return
         if len(wanted) < len(keys_of(node)):
             raise dg.Failure(
@@ -46,27 +46,18 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
                 allow_retries=False,
             )
         try:
-            outcome = platform.materialise(node, context.run_id)
+            outcome = platform.materialise(node, context.run.run_id)
         except EpochRefusedError as refusal:
             raise dg.Failure(str(refusal), allow_retries=False) from refusal
         if outcome is not None:
             yield from _results(platform, node, outcome)
-            verdicts = list(outcome.judgement.verdicts)
-            yield from _chosen(context, check_results(node, asset_of, verdicts, outcome.result.plan.epoch))
+            yield from check_results(node, asset_of, list(outcome.judgement.verdicts), outcome.result.plan.epoch)
         elif _someone_waits(platform, node, context):
-            yield from _chosen(context, _confirmed(platform, node, asset_of))
+            yield from _confirmed(platform, node, asset_of)
         else:
             context.log.info(f"{node.name}: nothing new")
 
     return run_node
-
-
-def _chosen(context: dg.AssetExecutionContext, results: Iterator[Any]) -> Iterator[Any]:
-    """The results but for checks that this run does not ask for: Dagster fails a step that yields those."""
-    asked = {(check.asset_key, check.name) for check in context.selected_asset_check_keys}
-    for result in results:
-        if not isinstance(result, dg.AssetCheckResult) or (result.asset_key, result.check_name) in asked:
-            yield result
 
 
 def _judged_asset(node: Node, invariant: Invariant) -> dg.AssetKey:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import dagster as dg
+from dagster_shared.error import SerializableErrorInfo
 
 from assets.keys import keys_of
 from assets.node_assets import node_assets
@@ -48,8 +49,15 @@ def run_pipeline(platform: Platform, pipeline: Pipeline, selected: Sequence[str]
     for event in result.get_step_failure_events():
         error = event.step_failure_data.error
         cause = error.cause if error and error.cause else error
-        platform.say(f"  FAILED {event.step_key}: {cause.message.strip() if cause else 'see the run'}")
+        platform.say(f"  FAILED {event.step_key}: {_told(cause) if cause else 'see the run'}")
     failed = [c for c in result.get_asset_check_evaluations() if not c.passed]
     for check in failed:
         platform.say(f"  VIOLATED {check.asset_key.to_user_string()}: {check.description}")
     return result.success and not failed
+
+
+def _told(error: SerializableErrorInfo) -> str:
+    """What the terminal shows of an error; the run's page in the UI has all of it."""
+    message = error.message.strip().partition("\n\nJVM stacktrace")[0]
+    # Errors that name their own fix need no class in front.
+    return message.partition(": ")[2] if error.cls_name in ("Failure", "ValueError") else message

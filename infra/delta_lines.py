@@ -18,9 +18,7 @@ def opened(path: str, version: int | None = None) -> DeltaTable | None:
         return None
 
 
-def append_lines(
-    lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: str, app_id: str, version: int
-) -> None:
+def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: str, app_id: str, version: int) -> None:
     """Append lines, unless a write of ``app_id`` with this ``version`` or a higher one is there already."""
     table = opened(path)
     done = table.transaction_version(app_id) if table is not None else None

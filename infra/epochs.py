@@ -35,6 +35,7 @@ from infra.epoch_log import EpochLog
 from infra.fold import fold
 from infra.layout import NodeTables
 from infra.plan import CommitNote, EpochPlan, Offsets
+from infra.shared_frames import SharedFrames
 from pipelines import Node
 
 Audit = Callable[[SparkSession, EpochPlan, DataFrame, Mapping[str, int]], Sequence[Any]]
@@ -52,13 +53,12 @@ class EpochRefusedError(RuntimeError):
 class StepFrames:
     """What a step computes.
 
-    Rows with ``sequence``, side tables by name, the frames that carry stream time, and frames to free afterwards.
+    Rows with ``sequence``, side tables by name, and the frames that carry stream time.
     """
 
     rows: DataFrame
     sides: Mapping[str, DataFrame] = field(default_factory=dict)
     timed: Sequence[DataFrame] = ()
-    kept: Sequence[DataFrame] = ()
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,16 @@ class EpochResult:
 class Step(Protocol):
     """One node's part in the protocol."""
 
-    node: Node
+    @property
+    def node(self) -> Node:
+        """The node."""
+        ...
 
     def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
         """The next epoch's plan, or None where nothing is new."""
         ...
 
-    def compute(self, spark: SparkSession, plan: EpochPlan) -> StepFrames:
+    def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """A function of the plan alone."""
         ...
 
@@ -168,13 +171,14 @@ class EpochRunner:
 
     def _execute(self, step: Step, plan: EpochPlan, clock: _Clock) -> EpochResult:
         paths, spark = self.paths(step.node), self.session()
-        with clock.phase("compute"):
-            frames = step.compute(spark, plan)
-            rows = _named(with_offsets(frames.rows, plan).persist(), f"{paths.node}_{plan.epoch}")
-            sides = {name: frame.persist() for name, frame in frames.sides.items()}
-            totals = _totals(rows, sides, frames.timed)
-        crash.reached("computed", step.node.name)
+        shared = SharedFrames(f"{paths.pipeline}_{paths.node}_{plan.epoch}")
         try:
+            with clock.phase("compute"):
+                frames = step.compute(spark, plan, shared)
+                rows = shared.keep(with_offsets(frames.rows, plan))
+                sides = {name: shared.keep(frame) for name, frame in frames.sides.items()}
+                totals = _totals(rows, sides, frames.timed)
+            crash.reached("computed", step.node.name)
             with clock.phase("audit"):
                 audit = self._audited(step, plan, rows, totals)
             for name, frame in sides.items():
@@ -193,9 +197,7 @@ class EpochRunner:
             with clock.phase("commit"):
                 append(rows, paths.changelog, paths.app_id("changelog", self.incarnation), plan.epoch, note=note)
         finally:
-            for frame in (rows, *sides.values(), *frames.kept):
-                frame.unpersist()
-            spark.catalog.dropTempView(f"{paths.node}_{plan.epoch}")
+            shared.release()
         crash.reached("committed", step.node.name)
         with clock.phase("fold"):
             self._fold(step, note)
@@ -222,15 +224,6 @@ class EpochRunner:
         if step.node.is_table:
             paths = self.paths(step.node)
             fold(self.fold_session, paths, list(step.node.key), step.flatten, upto)
-
-
-def _named(frame: DataFrame, name: str) -> DataFrame:
-    """The same rows behind a temporary view: every later query names it and does not carry the whole plan.
-
-    A join's plan is deeper than what Spark Connect's client can read back; ``tests/infra/test_epochs.py`` has one.
-    """
-    frame.createOrReplaceTempView(name)
-    return frame.sparkSession.table(name)
 
 
 def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:

@@ -14,6 +14,7 @@ from infra.epochs import Audit, EpochRefusedError, StepFrames
 from infra.file_discovery import FileState, discover, refuse_changed, unconsumed
 from infra.file_reading import SourceFrames, read
 from infra.plan import CommitNote, EpochPlan, PlannedFile
+from infra.shared_frames import SharedFrames
 from pipelines import Node, Source
 
 
@@ -94,12 +95,12 @@ class IngestStep:
             code_version=self.code_version,
         )
 
-    def compute(self, spark: SparkSession, plan: EpochPlan) -> StepFrames:
+    def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Read the planned files; what is no record goes to the dead-letter table."""
         files = [FileState(f.path, f.length, f.modified_ms) for f in plan.files]
-        parsed = read(spark, self.source, self.node.partitions, files).parsed.persist()
-        frames = SourceFrames(parsed)
-        return StepFrames(frames.records, {"dead_letter": frames.dead}, kept=(parsed,))
+        parsed = read(spark, self.source, self.node.partitions, files).parsed
+        frames = SourceFrames(shared.keep(parsed))
+        return StepFrames(frames.records, {"dead_letter": frames.dead})
 
     def audit(self, spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]) -> Sequence[Any]:
         """Refuse the epoch where more rows are bad than the source allows."""

@@ -25,8 +25,8 @@ where the answer is the tombstone of a row that pointed there), a right change i
 is the hash of the left value that the row was made for (NULL where that was deleted), so that a row can be told from
 a stale one. The left rows that a right change meets are those whose validity interval contains its place in the order.
 
-Source: KIP-213 (tombstones and foreign key changes), wiki page "Kafka Streams Join Semantics" (foreign-key join), KIP-962
-for null foreign keys. Held by ``tests/joins/test_foreign_key.py``.
+Source: KIP-213 (tombstones and foreign key changes), wiki page "Kafka Streams Join Semantics" (foreign-key join),
+KIP-962 for null foreign keys. Held by ``tests/joins/test_foreign_key.py``.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def state(join: ForeignKeyJoin) -> StateRead:
 
 def compute(join: ForeignKeyJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`, and ``left_hash``."""
-    changes = _subscribing(join, inputs.left.where(F.col("key").isNotNull()), inputs)
-    updates = with_record(inputs.right.where(F.col("key").isNotNull()), "right")
+    changes = inputs.keep(_subscribing(join, inputs.left.where(F.col("key").isNotNull()), inputs))
+    updates = inputs.keep(with_record(inputs.right.where(F.col("key").isNotNull()), "right"))
     rows_before = inputs.table("left", "before")
     earlier = _subscribing(join, rows_before.withColumn("order", _no_order(inputs)), inputs)
     changed = changes.select("key").distinct()
-    versions = _versions(earlier.join(changed, "key", "left_semi").unionByName(changes))
+    versions = inputs.keep(_versions(earlier.join(changed, "key", "left_semi").unionByName(changes)))
     untouched = earlier.join(changed, "key", "left_anti").withColumn("until", _no_order(inputs))
     subscribed = untouched.unionByName(versions.select(*untouched.columns))
     left_triggered = _answer_left(join, _with_right(versions, updates, inputs))

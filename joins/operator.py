@@ -38,6 +38,8 @@ class EpochInputs:
         ``(slack)``: the join's own earlier rows with ``timestamp + slack > stream time`` of their partition.
     stream_time
         Partition to stream time (ms) before the epoch; a partition without records is absent.
+    keep
+        The same rows, for a frame that is used more than once: the caller may compute it once.
     """
 
     left: DataFrame
@@ -46,6 +48,7 @@ class EpochInputs:
     table: TableRows
     emitted: Callable[[int], DataFrame | None]
     stream_time: Mapping[int, int] = field(default_factory=dict)
+    keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,10 @@ class EpochFrames:
         provenance of the family, and ``sequence``: the order of the rows within their partition.
     late
         Records dropped as late: side, key, value (JSON), timestamp, partition, offset, stream_time, close (all ms).
-    kept
-        Intermediate frames that were persisted because several results use them; to be freed with the epoch.
     """
 
     rows: DataFrame
     late: DataFrame | None = None
-    kept: tuple[DataFrame, ...] = ()
 
 
 class Operator(Protocol):

@@ -6,9 +6,9 @@ partition, side, partition, offset):
 
     left 10, 5    right 7, 12      right 7, left 10, left 5, right 12
 
-Source: wiki page "Kafka Streams Join Semantics" (timestamp synchronization); docs/decisions for the proof. Held by
-``tests/joins/test_order.py``. Within an epoch the maxima start afresh: what earlier epochs consumed is gone from
-the inputs, so that it heads nothing any more.
+Source: wiki page "Kafka Streams Join Semantics" (timestamp synchronization); the proof stands in
+docs/decisions/order-within-an-epoch.md. Held by ``tests/joins``, where the reference joins compare heads. Within an
+epoch the maxima start afresh: what earlier epochs consumed is gone from the inputs, so that it heads nothing any more.
 """
 
 from __future__ import annotations

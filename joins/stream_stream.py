@@ -47,14 +47,14 @@ def state(join: StreamStreamJoin) -> StateRead:
 def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`, and ``left_offset``, ``right_offset`` of the joined records."""
     window, outer = join.window, OUTER_SIDES[join.how]
-    timed = _with_stream_time(inputs, window).persist()
+    timed = inputs.keep(_with_stream_time(inputs, window))
     usable = timed.where(F.col("left").isNotNull() | F.col("right").isNotNull())
     keyed = usable.where(F.col("key").isNotNull())
     late = F.coalesce(F.col("before") >= F.col("close"), F.lit(False))
-    kept = keyed.where(~late).unionByName(_open(inputs, window)).persist()
+    kept = inputs.keep(keyed.where(~late).unionByName(_open(inputs, window)))
     pairs = _pairs(kept, window)
     if outer:
-        pairs = pairs.persist()
+        pairs = inputs.keep(pairs)
     rows = [pairs]
     if outer:
         rows += [_without_key(usable, outer), _one_sided(kept, pairs, timed, inputs, join)]
@@ -62,7 +62,6 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     return EpochFrames(
         result.withColumn("value", joined_value(join.select)).drop("left", "right"),
         _late_table(keyed.where(late)),
-        (timed, kept, pairs) if outer else (timed, kept),
     )
 
 
@@ -103,8 +102,8 @@ def _open(inputs: EpochInputs, window: JoinWindow) -> DataFrame:
     """Records of earlier epochs whose windows are open; their ``order`` is NULL: before all of this epoch's."""
     order = inputs.left.schema["order"].dataType
     sides = []
-    for side, name in ((LEFT, "left"), (RIGHT, "right")):
-        records = inputs.open_records(name, _slack(side, window))
+    for side in (LEFT, RIGHT):
+        records = inputs.open_records("left" if side == LEFT else "right", _slack(side, window))
         usable = records.where(F.col("key").isNotNull() & F.col("value").isNotNull())
         sides.append(_sided(usable.withColumn("order", F.lit(None).cast(order)), side, window))
     nothing = F.lit(None).cast("bigint")

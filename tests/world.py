@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from assets.join_step import JoinStep
+from assets.join_step import JoinStep, to_table
 from infra.delta_io import append, last_note, read
 from infra.delta_lines import opened
 from infra.epoch_log import EpochLog
 from infra.epochs import EpochResult, EpochRunner
 from infra.fold import fold
 from infra.plan import CommitNote
-from joins.changelog import flatten, last_per_key
 from pipelines import Node
 
 Record = tuple[Any, Any, int, int]
@@ -62,7 +62,6 @@ class World:
         frame = self.spark.createDataFrame(rows, schema)
         append(frame, paths.changelog, paths.app_id("changelog", 1), epoch, note=note)
         if node.is_table:
-            to_table: Callable[[Any], Any] = lambda changelog: flatten(last_per_key(changelog))
             fold(lambda: self.fold_session, paths, list(node.key), to_table, note)
 
     def run(self, node: Node) -> EpochResult | None:
@@ -88,4 +87,4 @@ class World:
 def cut(records: Sequence[Any], epochs: int) -> list[Sequence[Any]]:
     """A history in so many pieces of nearly equal length."""
     bounds = [round(i * len(records) / epochs) for i in range(epochs + 1)]
-    return [records[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [records[a:b] for a, b in pairwise(bounds)]

@@ -34,8 +34,7 @@ class Batch:
 
     def __post_init__(self) -> None:
         self.histories = [
-            [replace(record, partition=case) for record in history]
-            for case, history in enumerate(self.histories)
+            [replace(record, partition=case) for record in history] for case, history in enumerate(self.histories)
         ]
         self._pieces = [self._cut(case) for case in range(len(self.histories))]
 
@@ -59,9 +58,7 @@ class Batch:
         """Records of one side in one epoch, in order of arrival."""
         found: list[tuple[Any, Any, int, int]] = []
         for case in range(len(self.histories)):
-            mine = sorted(
-                (r for r in self.pieces(case)[epoch] if r.side == side), key=lambda r: r.offset
-            )
+            mine = sorted((r for r in self.pieces(case)[epoch] if r.side == side), key=lambda r: r.offset)
             for r in mine:
                 key = None if r.key is None else (self.mark(case, r.key),)
                 found.append((key, None if r.value is None else (r.value,), r.timestamp, case))

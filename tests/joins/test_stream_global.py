@@ -52,7 +52,9 @@ def check(make: Make, how: str, bootstrap: Any, inputs: Sequence[Sequence[Record
         assert found == expected(how, batch, case, bootstrap), (how, bootstrap, epochs, case)
 
 
-@pytest.mark.parametrize(("how", "bootstrap", "epochs"), [("inner", "epoch", 3), ("left", "timestamp", 3), ("left", "epoch", 1)])
+@pytest.mark.parametrize(
+    ("how", "bootstrap", "epochs"), [("inner", "epoch", 3), ("left", "timestamp", 3), ("left", "epoch", 1)]
+)
 def test_nasty_script_and_random_histories(world: Make, how: str, bootstrap: str, epochs: int) -> None:
     inputs = [records_of(NASTY_GLOBAL), *random_histories(3, 59, "stream_global")]
     check(world, how, bootstrap, inputs, epochs)
@@ -118,4 +120,3 @@ def test_invoice_through_two_chained_look_ups(world: Make, case: Case, epochs: i
 def _of(value: dict[str, Any]) -> dict[str, Any]:
     texts = {c: None if value[c] is None else str(value[c]) for c in ("product", "price", "customer", "address")}
     return texts
-

@@ -137,16 +137,14 @@ def test_nasty_script_with_one_record_per_epoch(world: Make) -> None:
 def test_generated_histories(world: Make) -> None:
     runs = iter(range(1_000))
 
-    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
     @given(
         st.lists(histories("stream_stream"), min_size=5, max_size=20),
         st.sampled_from(["inner", "left", "outer"]),
         st.sampled_from(WINDOWS),
         st.integers(1, 4),
     )
-    def any_history(
-        inputs: list[list[Record]], how: str, window: tuple[int, int, int], epochs: int
-    ) -> None:
+    def any_history(inputs: list[list[Record]], how: str, window: tuple[int, int, int], epochs: int) -> None:
         def make(name: str, **types: str) -> World:
             return world(f"{name}-{next(runs)}", **types)
 

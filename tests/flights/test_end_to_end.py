@@ -1,0 +1,101 @@
+"""The whole demo: four deliveries, each run and checked, and every row of every result recomputed by pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from assets.platform import Platform, data_root
+from assets.runs import run_pipeline
+from infra.delta_io import last_note, read
+from infra.delta_lines import opened
+from infra.feeds import feed, steps
+from infra.settings import Settings
+from pipelines import StreamStreamJoin
+from pipelines.flights import PIPELINE
+from tests.flights import recompute, windowed
+from tests.flights.recompute import FLIGHT_KEY, TABLE_KEY, comparable
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+
+@pytest.fixture(scope="module")
+def platform(settings: Settings, spark: SparkSession) -> Iterator[Platform]:
+    """The pipeline after all four deliveries."""
+    lines: list[str] = []
+    made = Platform(settings, say=lines.append)
+    for step in range(1, steps("flights") + 1):
+        feed("flights", data_root(settings), step)
+        assert run_pipeline(made, PIPELINE), lines
+    yield made
+
+
+def changelog(platform: Platform, name: str) -> pd.DataFrame:
+    """A changelog with its key and value columns side by side."""
+    path = platform.runner(PIPELINE).paths(PIPELINE.node(name)).changelog
+    found = last_note(path)
+    assert found is not None
+    rows = read(platform.session(), path, found[0])
+    provenance = [c for c in rows.columns if c not in ("key", "value", "timestamp")]
+    return rows.select("key.*", "value.*", rows.timestamp.alias("_timestamp"), *provenance).toPandas()
+
+
+def same(found: pd.DataFrame, expected: pd.DataFrame, columns: list[str]) -> None:
+    pd.testing.assert_frame_equal(comparable(found, columns), comparable(expected, columns))
+
+
+def delivered(platform: Platform, name: str, recomputed: pd.DataFrame) -> pd.DataFrame:
+    """Recomputed records, in order of arrival, with the partition that the platform gave each key."""
+    partitions = changelog(platform, name)[[*FLIGHT_KEY, "partition"]]
+    for frame in (partitions, recomputed):
+        frame["date"] = pd.to_datetime(frame["date"])
+    return recomputed.merge(partitions, on=FLIGHT_KEY, how="left", validate="1:1").rename(columns={"step": "epoch"})
+
+
+def test_trips_are_those_of_pandas(platform: Platform) -> None:
+    join = PIPELINE.node("trips").join_spec
+    assert isinstance(join, StreamStreamJoin)
+    departures = delivered(platform, "departures", recompute.departures())
+    arrivals = delivered(platform, "arrivals", recompute.arrivals())
+    window = {"before": join.window.before, "after": join.window.after, "grace": join.window.grace}
+    expected, reference = windowed.trips(departures, arrivals, **window)
+    columns = [c for c in expected.columns if c in {*FLIGHT_KEY, *join.select, "_timestamp", "partition", "epoch"}]
+    same(changelog(platform, "trips"), expected, columns)
+    late = opened(platform.runner(PIPELINE).paths(PIPELINE.node("trips")).late)
+    assert len(reference.late) == (0 if late is None else late.count())
+
+
+def test_enriched_departures_are_those_of_pandas(platform: Platform) -> None:
+    expected = recompute.enriched_departures()
+    same(changelog(platform, "enriched_departures"), expected, list(expected.columns))
+
+
+def test_fleet_is_that_of_pandas(platform: Platform) -> None:
+    expected = recompute.fleet()
+    path = platform.runner(PIPELINE).paths(PIPELINE.node("fleet")).table
+    table = opened(path)
+    assert table is not None
+    same(read(platform.session(), path, table.version()).toPandas(), expected, list(expected.columns))
+
+
+def test_planes_that_came_late_joined_exactly_their_flights(platform: Platform) -> None:
+    before = recompute.flights(2)
+    late = set(recompute.planes(3)["tail_number"]) - set(recompute.planes(2)["tail_number"])
+    expected = before.loc[before["tail_number"].isin(list(late)), TABLE_KEY]
+    rows = changelog(platform, "fleet")
+    by_plane = rows[rows["trigger"].map(lambda trigger: trigger["side"] == "right") & (rows["epoch"] == 3)]
+    again = by_plane.assign(time_hour=pd.to_datetime(by_plane["time_hour"], utc=True)).merge(
+        before.assign(time_hour=pd.to_datetime(before["time_hour"], utc=True))[TABLE_KEY], on=TABLE_KEY
+    )
+    assert len(expected) > 0
+    same(again, expected, TABLE_KEY)
+
+
+def test_nothing_new_is_green_and_writes_nothing(platform: Platform, tmp_path: Path) -> None:
+    before = {n.name: last_note(platform.runner(PIPELINE).paths(n).changelog) for n in PIPELINE.nodes}
+    assert run_pipeline(platform, PIPELINE)
+    assert before == {n.name: last_note(platform.runner(PIPELINE).paths(n).changelog) for n in PIPELINE.nodes}
