@@ -16,6 +16,7 @@ from assets.resource import PlatformResource
 from infra.settings import PROJECT, Settings
 from pipelines import Pipeline
 
+EXPLAINED = ("Failure", "ValueError", "EpochRefusedError", "TooManyBadRowsError")
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -60,4 +61,4 @@ def _told(error: SerializableErrorInfo) -> str:
     """What the terminal shows of an error; the run's page in the UI has all of it."""
     message = error.message.strip().partition("\n\nJVM stacktrace")[0]
     # Errors that name their own fix need no class in front.
-    return message.partition(": ")[2] if error.cls_name in ("Failure", "ValueError") else message
+    return message.partition(": ")[2] if error.cls_name in EXPLAINED else message
