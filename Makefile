@@ -5,7 +5,10 @@ SHELL := /bin/bash
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
 BIN := .venv/bin
+# Compiling every module of every package costs more than compiling on first import those that are used.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 INSTALLED := .venv/.installed
+DEVELOPED := .venv/.developed
 CHECKED := .venv/.java-checked
 JARS := .jars/.fetched
 
@@ -18,21 +21,23 @@ demo: $(JARS)  ## Join, audit and print the flights of New York 2013
 	@$(BIN)/rivermeet demo flights
 
 ui: $(JARS)  ## Open Dagster with this project; history is kept in .rivermeet
+	@$(BIN)/rivermeet feed flights
+	@$(BIN)/rivermeet feed invoice
 	@$(BIN)/rivermeet ui
 
-test: $(JARS)  ## Run all tests on the warm engine, then those that must hold on both engines
+test: $(DEVELOPED) $(JARS)  ## Run all tests on the warm engine, then those that must hold on both engines
 	@$(BIN)/pytest -q
 	@RIVERMEET_ENGINE='local[2]' $(BIN)/pytest -q -m 'both_engines and not slow'
 
-lint: $(INSTALLED)  ## Check style and formatting
+lint: $(DEVELOPED)  ## Check style and formatting
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-types: $(INSTALLED)  ## Check types
+types: $(DEVELOPED)  ## Check types
 	@$(BIN)/pyright
 
-bench: $(JARS)  ## Show how to run the benchmarks
-	@$(BIN)/rivermeet bench --help
+bench:  ## Say where the benchmarks are
+	@echo "rivermeet: no benchmarks yet in this version"
 
 clean:  ## Stop the engine; remove the environment, caches and all that runs wrote here (.rivermeet)
 	@if [ -x $(BIN)/rivermeet ]; then $(BIN)/rivermeet engine stop || true; fi
@@ -54,5 +59,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 	  exit 1; }
 	@echo "rivermeet: installing into .venv (once)" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo,dev]'
+	@$(PIP) -e '.[demo]'
+	@touch $@
+
+$(DEVELOPED): $(INSTALLED)
+	@$(PIP) -e '.[demo,dev]'
 	@touch $@

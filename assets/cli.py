@@ -123,7 +123,9 @@ def demo(pipeline: str) -> None:
         if written:
             deliveries.append(step)
             click.echo(f"step {step} of {steps(pipeline)}: {len(written)} files delivered")
-            green = _run(platform, declared) and green
+            green = _run(platform, declared)
+            if not green:
+                break
     if not deliveries:
         click.echo("all files were delivered before; looking for anything new")
         green = _run(platform, declared)

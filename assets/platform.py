@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from infra.settings import Settings, SettingsError
@@ -40,6 +42,7 @@ class Platform:
     settings: Settings
     say: Callable[[str], None] = lambda line: None
     _runners: dict[str, EpochRunner] = field(default_factory=dict)
+    _preparing: Thread | None = None
     _folding: tuple[SparkSession, SparkSession] | None = None
 
     @cached_property
@@ -51,6 +54,10 @@ class Platform:
         """The process's session, opened on first use."""
         from infra.session import session
 
+        if not self._preparing:
+            # Judging an epoch needs Great Expectations, seconds to import: they pass while the engine starts.
+            self._preparing = Thread(target=import_module, args=("great_expectations",), daemon=True)
+            self._preparing.start()
         return session(self.settings)
 
     def fold_session(self) -> SparkSession:

@@ -55,8 +55,13 @@ def last_note(path: str) -> tuple[int, CommitNote] | None:
         return next(iter(notes(path)), None)
 
 
-def read(spark: SparkSession, path: str, version: int) -> DataFrame:
-    """The table at ``path`` as of ``version``."""
+def read(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
+    """The table at ``path`` as of ``version``; None for the newest, which costs no reconstruction of an old one.
+
+    A changelog is read at its newest version and cut by offsets: what lies below an offset never changes.
+    """
+    if version is None:
+        return spark.read.format("delta").load(path)
     return spark.read.format("delta").option("versionAsOf", version).load(path)
 
 

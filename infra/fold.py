@@ -12,7 +12,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from infra.delta_io import FOLDED, append, last_note, merge, read
-from infra.delta_lines import opened
 from infra.layout import NodeTables
 from infra.plan import CommitNote, Offsets
 
@@ -36,11 +35,9 @@ def fold(
     done = last_note(paths.table)
     if done is not None and done[1].epoch >= upto.epoch:
         return False
-    changelog = opened(paths.changelog)
-    assert changelog is not None, paths.changelog
     after = done[1].ends if done is not None else {}
     app_id = paths.app_id("fold", upto.incarnation)
-    source = read(session(), paths.changelog, changelog.version())
+    source = read(session(), paths.changelog)
     rows = flatten(source.where(between(after, upto.ends)))
     if done is None:
         live = rows.where(~F.col("_deleted")).drop("_deleted")

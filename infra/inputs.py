@@ -40,9 +40,8 @@ class PinnedInputs:
         return NodeTables(self.tables, self.nodes[side].pipeline.name, self.nodes[side].name)
 
     def changelog(self, side: str) -> DataFrame:
-        """The input's changelog as it was planned."""
-        records = read(self.spark, self.paths(side).changelog, self.plan.inputs[side].version)
-        return records.select(*RECORD)
+        """The input's changelog; every use cuts it by the plan's offsets."""
+        return read(self.spark, self.paths(side).changelog).select(*RECORD)
 
     def new(self, side: str) -> DataFrame:
         """The epoch's records of one input."""
@@ -72,7 +71,8 @@ class PinnedInputs:
         if self.plan.output_version is None:
             return None
         path = NodeTables(self.tables, self.plan.pipeline, node.name).changelog
-        return read(self.spark, path, self.plan.output_version).where(self._open(slack))
+        earlier = read(self.spark, path).where(f"epoch < {self.plan.epoch}")
+        return earlier.where(self._open(slack))
 
     def _open(self, slack: int) -> Column:
         times = self.plan.stream_time.items()

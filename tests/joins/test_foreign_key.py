@@ -116,11 +116,10 @@ def test_printed_tables_nasty_script_and_random_histories(
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_the_same_with_one_record_per_epoch(world: Make, spark: SparkSession, how: str) -> None:
     printed = [of_text(case) for case in PRINTED if case.how == how]
-    others = random_histories(6, 20, "foreign_key", size=28)
-    check(world, spark, how, [*printed, records_of(NASTY_FOREIGN_KEY), *others], EACH)
+    check(world, spark, how, [*printed, *random_histories(6, 30, "foreign_key", size=9)], EACH)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_generated_histories(world: Make, spark: SparkSession) -> None:
     runs = iter(range(1_000))

@@ -125,14 +125,14 @@ def test_windows_of_every_shape(world: Make, window: tuple[int, int, int]) -> No
     check(world, "outer", window, list(random_histories(11, 60)), 2)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_nasty_script_with_one_record_per_epoch(world: Make) -> None:
     inputs = [records_of(NASTY_STREAM_STREAM), *random_histories(13, 20, size=25)]
     check(world, "outer", WINDOWS[0], inputs, EACH)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_generated_histories(world: Make) -> None:
     runs = iter(range(1_000))
