@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -56,6 +57,7 @@ class Platform:
 
         if not self._preparing:
             # Judging an epoch needs Great Expectations, seconds to import: they pass while the engine starts.
+            os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
             self._preparing = Thread(target=import_module, args=("great_expectations",), daemon=True)
             self._preparing.start()
         return session(self.settings)
