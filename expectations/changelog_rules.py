@@ -38,7 +38,7 @@ WHERE timestamp IS NULL OR offset IS NULL OR epoch IS NULL{keyless}
 
 
 def _one_row_per_cause(node: Node) -> str:
-    return """SELECT key, trigger, count(*) AS copies, array_sort(collect_list(offset)) AS offsets
+    return """SELECT key, trigger, count(*) AS copies, min(offset) AS first_offset, max(offset) AS last_offset
 FROM {rows} GROUP BY key, trigger HAVING count(*) > 1"""
 
 

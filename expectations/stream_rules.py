@@ -19,7 +19,7 @@ _PARTS = """
 def _no_spurious_row(node: Node) -> str:
     # Only records that the epoch touches: what was wrong before is not this epoch's fault.
     return f"""SELECT partition, side, record, count_if(partner IS NULL) AS one_sided,
-       count_if(partner IS NOT NULL) AS paired, array_sort(collect_list(offset)) AS offsets
+       count_if(partner IS NOT NULL) AS paired, min(offset) AS first_offset, max(offset) AS last_offset
 FROM ({_PARTS})
 WHERE record IS NOT NULL
 GROUP BY partition, side, record
@@ -28,7 +28,7 @@ HAVING bool_or(is_new) AND count_if(partner IS NULL) > 0 AND count(*) > 1"""
 
 def _no_duplicate_pair(node: Node) -> str:
     return """SELECT partition, left_offset, right_offset, count(*) AS copies,
-       array_sort(collect_list(offset)) AS offsets
+       min(offset) AS first_offset, max(offset) AS last_offset
 FROM (SELECT partition, offset, left_offset, right_offset, true AS is_new FROM {rows}
       UNION ALL SELECT partition, offset, left_offset, right_offset, false FROM {earlier})
 WHERE left_offset IS NOT NULL AND right_offset IS NOT NULL

@@ -44,14 +44,14 @@ def _fold_equals_table(node: Node) -> str:
 FROM (SELECT {packed(node.key)} AS key, {row} AS row
       FROM (SELECT {", ".join(fields)}
             FROM (SELECT max_by(struct(key, value, timestamp, partition, offset), offset) AS last
-                  FROM {{changelog}} GROUP BY key)
+                  FROM {{changelog}} WHERE key IS NOT NULL GROUP BY key)
             WHERE last.value IS NOT NULL)) f
 FULL OUTER JOIN (SELECT {packed(node.key)} AS key, {row} AS row FROM {{table}}) t ON f.key <=> t.key
 WHERE NOT (f.row <=> t.row)"""
 
 
 def _unique_keys(node: Node) -> str:
-    return f"""SELECT key, count(*) AS copies, array_sort(collect_list(_offset)) AS offsets
+    return f"""SELECT key, count(*) AS copies, min(_offset) AS first_offset, max(_offset) AS last_offset
 FROM (SELECT {packed(node.key)} AS key, _offset FROM {{table}})
 GROUP BY key HAVING count(*) > 1"""
 

@@ -35,6 +35,8 @@ def server(settings: Settings, jars: list[Path]) -> dict[str, str]:
     return classic(settings, "local[*]", jars) | {
         "spark.master": "local[*]",
         "spark.app.name": "rivermeet engine",
+        # Epochs are batches: a collector without concurrent threads leaves the few cores to them.
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -Xms1g",
         "spark.local.dir": str(settings.engine_home / "scratch"),
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",

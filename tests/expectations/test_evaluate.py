@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from expectations.evaluate import Judged, Relation, evaluate
@@ -139,7 +140,9 @@ def test_history_has_a_row_for_each_result(spark: Any):
     epoch = epoch_of("seen")
     del epoch["left"]
     results = evaluate(spark, seen, invariants_of(seen), judged_on(spark, seen, epoch))
-    rows = spark.createDataFrame(history(seen, 2, "run-1", results), SCHEMA).collect()
+    lines = history(seen, 2, "run-1", results)
+    schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
+    rows = spark.createDataFrame(pa.Table.from_pylist(lines, schema)).collect()
     assert [row.invariant for row in rows] == [rule.id for rule in invariants_of(seen)]
     lost = next(row for row in rows if row.invariant == "pair_in_window")
     assert (lost.state, lost.violations, lost.checked) == ("not evaluated", None, 3)
