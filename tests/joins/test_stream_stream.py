@@ -119,7 +119,7 @@ def test_nasty_script_and_random_histories(world: Make, how: str, epochs: int) -
     check(world, how, WINDOWS[0], inputs, epochs)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("window", WINDOWS[1:])
 def test_windows_of_every_shape(world: Make, window: tuple[int, int, int]) -> None:
     check(world, "outer", window, list(random_histories(11, 60)), 2)
