@@ -3,30 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from functools import wraps
-from typing import ParamSpec, TypeVar
 
 import click
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-
-def _one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    @wraps(command)
-    def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        from infra.engine import EngineError
-        from infra.jars import JarsError
-        from infra.java import JavaError
-        from infra.settings import SettingsError
-
-        try:
-            return command(*args, **kwargs)
-        except (EngineError, JarsError, JavaError, SettingsError) as error:
-            raise click.ClickException(str(error)) from None
-
-    return run
+from assets.errors import one_line_errors
 
 
 @click.group()
@@ -35,7 +15,7 @@ def engine() -> None:
 
 
 @engine.command()
-@_one_line_errors
+@one_line_errors
 def start() -> None:
     """Start the engine now, so that the first run need not wait."""
     from infra import engine as warm
@@ -46,7 +26,7 @@ def start() -> None:
 
 
 @engine.command()
-@_one_line_errors
+@one_line_errors
 def stop() -> None:
     """Stop the engine, whoever uses it."""
     from infra import engine as warm
@@ -56,7 +36,7 @@ def stop() -> None:
 
 
 @engine.command()
-@_one_line_errors
+@one_line_errors
 def status() -> None:
     """Show whether the engine runs, where, since when, and its memory."""
     from infra import engine as warm
