@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assets.cli_engine import engine
+from assets.cli_replay import replay
 from assets.errors import one_line_errors
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def main() -> None:
 
 
 main.add_command(engine)
+main.add_command(replay)
 
 
 def _platform() -> Platform:

@@ -28,7 +28,7 @@ def defs() -> dg.Definitions:
     pipelines = load_all()
     jobs = {pipeline.name: job_of(pipeline) for pipeline in pipelines}
     return dg.Definitions(
-        assets=[node_assets(node) for pipeline in pipelines for node in pipeline.nodes],
+        assets=[node_assets(node) for pipeline in pipelines for node in pipeline.stored],
         jobs=list(jobs.values()),
         schedules=[
             dg.ScheduleDefinition(

@@ -21,7 +21,9 @@ def table_key(node: Node) -> dg.AssetKey:
 
 
 def keys_of(node: Node) -> list[dg.AssetKey]:
-    """All assets that one step of the node commits together."""
+    """All assets that one step of the node commits together; of a view, those that it is resolved from."""
+    if node.operation is not None and not node.is_stored:
+        return [key for part in node.operation.inputs.values() for key in keys_of(part)]
     return [changelog_key(node), table_key(node)] if node.is_table else [changelog_key(node)]
 
 

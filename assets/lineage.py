@@ -8,22 +8,24 @@ from collections.abc import Mapping
 import dagster as dg
 
 from assets.keys import changelog_key, table_key
-from pipelines import ForeignKeyJoin, Join, Node, StreamGlobalJoin, StreamStreamJoin
+from pipelines import ForeignKeyJoin, Join, Node, Operation, StreamGlobalJoin, StreamStreamJoin
 
 _REFERENCE = re.compile(r"\b(left|right)\.(`[^`]+`|\w+)")
 
 
 def column_lineage(node: Node) -> dg.TableColumnLineage | None:
     """Lineage of a join's result by the columns of its table; None for a source."""
-    join = node.join_spec
-    if join is None:
+    made = node.operation
+    if made is None:
         return None
-    columns = {name: [_column(join.left, name)] for name in node.key}
-    for name, expression in join.select.items():
+    inputs = made.inputs
+    columns = {
+        name: [_column(part, name) for part in inputs.values() if name in part.key][:1]
+        for name in (*node.key, *node.value)
+    }
+    for name, expression in made.select.items():
         found = _REFERENCE.findall(expression) if isinstance(expression, str) else []
-        inputs = {"left": join.left, "right": join.right}
-        deps = [_column(inputs[side], column.strip("`")) for side, column in dict.fromkeys(found)]
-        columns[name] = deps
+        columns[name] = [_column(inputs[side], column.strip("`")) for side, column in dict.fromkeys(found)]
     prefixed = columns if node.is_table else _nested(node, columns)
     return dg.TableColumnLineage(prefixed)
 
@@ -39,8 +41,15 @@ def _nested(node: Node, columns: dict[str, list[dg.TableColumnDep]]) -> dict[str
     return {("key." if c in node.key else "value.") + c: deps for c, deps in columns.items()}
 
 
-def described(join: Join) -> str:
-    """Sentences that say what a join does."""
+def described(made: Operation) -> str:
+    """Sentences that say what an operation does."""
+    if isinstance(made, Join):
+        return _joined(made)
+    names = " and ".join(f"{node.kind.replace('_', ' ')} `{node.name}`" for node in made.inputs.values())
+    return f"{made.family.replace('-', ' ').capitalize()} of {names}."
+
+
+def _joined(join: Join) -> str:
     left, right = (f"{node.kind.replace('_', ' ')} `{node.name}`" for node in (join.left, join.right))
     text = f"{join.how.capitalize()} join of {left} and {right}"
     if isinstance(join, ForeignKeyJoin):
@@ -65,8 +74,7 @@ def duration(milliseconds: int) -> str:
 
 def column_descriptions(node: Node) -> Mapping[str, str]:
     """What each column of the node's changelog and table is, where something can be said."""
-    join = node.join_spec
-    made = join.select if join else {}
+    made = node.operation.select if node.operation else {}
     told = {name: f"`{sql}`" for name, sql in made.items() if isinstance(sql, str)}
     columns = dict.fromkeys(node.key, "Part of the key.") | told
     nested = {("key." if c in node.key else "value.") + c: text for c, text in columns.items()}

@@ -15,7 +15,7 @@ from assets.metadata import changelog_metadata, check_results, table_metadata
 from assets.platform import Outcome, Platform
 from assets.resource import PlatformResource
 from expectations.invariants import Invariant, invariants_of
-from pipelines import Node
+from pipelines import Join, Node, Operation
 
 
 def node_assets(node: Node) -> dg.AssetsDefinition:
@@ -65,13 +65,13 @@ def _judged_asset(node: Node, invariant: Invariant) -> dg.AssetKey:
 
 
 def _specs(node: Node) -> list[dg.AssetSpec]:
-    join = node.join_spec
-    deps = [key for part in (join.left, join.right) for key in keys_of(part)] if join else []
-    about = " ".join(filter(None, (described(join) if join else "", node.description)))
+    made = node.operation
+    deps = [key for part in dict.fromkeys(made.inputs.values()) for key in keys_of(part)] if made else []
+    about = " ".join(filter(None, (described(made) if made else "", node.description)))
     common: dict[str, Any] = {
         "group_name": node.pipeline.name,
         "skippable": True,
-        "tags": {"rivermeet/family": join.family, "rivermeet/how": join.how} if join else {},
+        "tags": _tags(made),
     }
     changelog = dg.AssetSpec(changelog_key(node), deps=deps, kinds={"delta", "spark"}, description=about, **common)
     if not node.is_table:
@@ -81,6 +81,13 @@ def _specs(node: Node) -> list[dg.AssetSpec]:
         table_key(node), deps=[changelog_key(node)], kinds={"delta", "table"}, description=folded, **common
     )
     return [changelog, table]
+
+
+def _tags(operation: Operation | None) -> dict[str, str]:
+    if operation is None:
+        return {}
+    how = {"rivermeet/how": operation.how} if isinstance(operation, Join) else {}
+    return {"rivermeet/family": operation.family, **how}
 
 
 def _results(platform: Platform, node: Node, outcome: Outcome) -> Iterator[dg.MaterializeResult[Any]]:
@@ -98,10 +105,12 @@ def _someone_waits(platform: Platform, node: Node, context: dg.AssetExecutionCon
     selected = context.job_def.asset_layer.executable_asset_keys
     waiting, below = False, {node.name}
     for other in node.pipeline.nodes:
-        join = other.join_spec
-        if join is None or not below & {join.left.name, join.right.name}:
+        made = other.operation
+        if made is None or not below & {part.name for part in made.inputs.values()}:
             continue
         below.add(other.name)
+        if not other.is_stored:
+            continue
         in_run = changelog_key(other) in selected
         waiting = waiting or (in_run and platform.has_news(other))
     return waiting

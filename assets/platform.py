@@ -96,13 +96,13 @@ class Platform:
 
     def step(self, node: Node) -> Step:
         """The node's part in the commit protocol."""
-        from assets.join_step import JoinStep, to_table
+        from assets.operator_step import OperatorStep, to_table
         from assets.quality import auditor
         from infra.ingest import IngestStep
 
         judge = auditor(self, node)
-        if node.join_spec is not None:
-            return JoinStep(node, self.settings.tables, judge, self.code_version)
+        if node.operation is not None:
+            return OperatorStep(node, self.settings.tables, judge, self.code_version, session=self.session)
         runner = self.runner(node.pipeline)
         return IngestStep(
             node,
@@ -137,9 +137,11 @@ class Platform:
         """Whether the node, or anything that it is made of, has something unread; asks metadata only."""
         from infra.delta_io import last_note
 
-        spec = node.join_spec
-        if spec is not None and any(self.has_news(part) for part in (spec.left, spec.right)):
+        operation = node.operation
+        if operation is not None and any(self.has_news(part) for part in operation.inputs.values()):
             return True
+        if not node.is_stored:
+            return False
         found = last_note(self.runner(node.pipeline).paths(node).changelog)
         epoch, note = (found[1].epoch + 1, found[1]) if found else (1, None)
         return self.step(node).plan(note, found[0] if found else None, epoch) is not None

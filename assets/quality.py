@@ -149,7 +149,7 @@ def table_relations(platform: Platform, node: Node, spark: SparkSession) -> tupl
 
 def epoch_relations(platform: Platform, node: Node, spark: SparkSession, plan: EpochPlan, rows: DataFrame) -> Relations:
     """What an epoch's rows are judged against: exactly what their plan could see."""
-    from assets.join_step import JoinStep
+    from assets.operator_step import OperatorStep
 
     changelog = platform.runner(node.pipeline).paths(node).changelog
     epoch_sql = f"(SELECT * FROM delta.{quoted(changelog)} WHERE epoch = {plan.epoch})"
@@ -157,13 +157,14 @@ def epoch_relations(platform: Platform, node: Node, spark: SparkSession, plan: E
         "rows": lambda: Relation(rows, epoch_sql),
         "bounds": lambda: _bounds(spark, plan),
     }
-    if node.join_spec is None:
+    if node.operation is None:
         return relations
-    pinned = JoinStep(node, platform.settings.tables).pinned(spark, plan)
-    window = getattr(node.join_spec, "window", None)
+    step = OperatorStep(node, platform.settings.tables)
+    pinned = step.pinned(spark, plan)
+    window = getattr(node.operation, "window", None)
     slack = max(window.before, window.after) + window.grace if window else 0
     relations["earlier"] = lambda: _earlier(node, pinned, rows, slack, changelog)
-    for side in ("left", "right"):
+    for side in step.nodes:
         relations[side] = lambda side=side: _input(node, pinned, side, slack)
     return relations
 

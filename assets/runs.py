@@ -36,10 +36,10 @@ def run_pipeline(platform: Platform, pipeline: Pipeline, selected: Sequence[str]
     """Materialise a pipeline, or some of its nodes; True if every step and every blocking check is green."""
     prepare_instance(platform.settings)
     use(platform)
-    nodes = [node for node in pipeline.nodes if not selected or node.name in selected]
+    nodes = [node for node in pipeline.stored if not selected or node.name in selected]
     with dg.DagsterInstance.get() as instance:
         result = dg.materialize(
-            [node_assets(node) for node in pipeline.nodes],
+            [node_assets(node) for node in pipeline.stored],
             selection=[key for node in nodes for key in keys_of(node)],
             resources={"rivermeet": PlatformResource()},
             instance=instance,

@@ -39,7 +39,7 @@ def _text(cell: Any) -> str:
 
 def status_table(platform: Platform, pipeline: Pipeline) -> str:
     """Per node: last epoch, rows, records not read yet, and the state of its checks; read without Spark."""
-    lines = [_status(platform, node) for node in pipeline.nodes]
+    lines = [_status(platform, node) for node in pipeline.stored]
     header = ["node", "kind", "epoch", "rows", "lag", "late", "dead", "checks"]
     return f"{pipeline.name}\n{table(header, lines)}"
 
@@ -60,7 +60,7 @@ def _status(platform: Platform, node: Node) -> list[Any]:
         note.epoch,
         sum(end + 1 for end in note.ends.values()),
         _lag(platform, node, note.consumed),
-        sum(m.get("late", 0) for m in measured) if node.join_spec else None,
+        sum(m.get("late", 0) for m in measured) if node.operation else None,
         sum(m.get("dead_letter", 0) for m in measured) if node.source else None,
         checks,
     ]
@@ -68,16 +68,16 @@ def _status(platform: Platform, node: Node) -> list[Any]:
 
 def _lag(platform: Platform, node: Node, consumed: dict[str, Offsets]) -> int:
     """Records of the inputs, or files of a source, that were not read yet."""
-    join = node.join_spec
-    if join is None:
+    operation = node.operation
+    if operation is None:
         from infra.ingest import IngestStep
 
         step = platform.step(node)
         assert isinstance(step, IngestStep)
         return len(step.unread())
     lag = 0
-    for side in join.triggers:
-        part = join.left if side == "left" else join.right
+    for side in operation.triggers:
+        part = operation.inputs[side]
         found = last_note(platform.runner(node.pipeline).paths(part).changelog)
         ends = found[1].ends if found else {}
         lag += sum(end - consumed.get(side, {}).get(p, -1) for p, end in ends.items())
@@ -86,8 +86,8 @@ def _lag(platform: Platform, node: Node, consumed: dict[str, Offsets]) -> int:
 
 def print_results(platform: Platform, pipeline: Pipeline) -> None:
     """The first rows of every join's result, its counts, and a line for each of its checks."""
-    for node in pipeline.nodes:
-        if node.join_spec is not None:
+    for node in pipeline.stored:
+        if node.operation is not None:
             _print_result(platform, node)
     click.echo("")
     click.echo(status_table(platform, pipeline))

@@ -69,7 +69,7 @@ class Invariant:
 
 def family_of(node: Node) -> str:
     """Join family that the node's records come from, or ``source``."""
-    return node.join_spec.family if node.join_spec is not None else "source"
+    return node.operation.family if node.operation is not None else "source"
 
 
 def relations_of(query: str) -> tuple[str, ...]:

@@ -8,13 +8,14 @@ would leak into every later write of their session, so a MERGE runs in a session
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from infra.delta_lines import opened
-from infra.plan import CommitNote
+from infra.plan import CommitNote, Offsets
 
 RETENTION = {
     "delta.logRetentionDuration": "interval 90 days",
@@ -29,18 +30,26 @@ _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 
 def notes(path: str) -> Sequence[tuple[int, CommitNote]]:
     """(version, note) of every commit of ours, newest first; commits of maintenance carry no note."""
+    found = []
+    for version, commit in _history(path):
+        try:
+            found.append((version, CommitNote.model_validate_json(commit.get("userMetadata") or "")))
+        except ValidationError:
+            continue
+    return found
+
+
+def _history(path: str) -> list[tuple[int, dict[str, Any]]]:
     table = opened(path)
     if table is None:
         return []
-    version = table.version()
-    found = []
-    for back, commit in enumerate(table.history()):
-        try:
-            note = CommitNote.model_validate_json(commit.get("userMetadata") or "")
-        except ValidationError:
-            continue
-        found.append((int(commit.get("version", version - back)), note))
-    return found
+    return [(int(commit.get("version", table.version() - back)), commit) for back, commit in enumerate(table.history())]
+
+
+def arrivals(path: str) -> Sequence[tuple[int, Offsets]]:
+    """(time in epoch millis, last offsets) of every commit of ours, newest first."""
+    times = {version: int(commit["timestamp"]) for version, commit in _history(path)}
+    return [(times[version], note.ends) for version, note in notes(path)]
 
 
 def last_note(path: str) -> tuple[int, CommitNote] | None:

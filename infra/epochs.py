@@ -53,12 +53,13 @@ class EpochRefusedError(RuntimeError):
 class StepFrames:
     """What a step computes.
 
-    Rows with ``sequence``, side tables by name, and the frames that carry stream time.
+    Rows with ``sequence``, side tables by name, the frames that carry stream time, and what the operator remembers.
     """
 
     rows: DataFrame
     sides: Mapping[str, DataFrame] = field(default_factory=dict)
     timed: Sequence[DataFrame] = ()
+    memory: DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ class EpochRunner:
             crash.reached("planned", step.node.name)
             if previous is not None:
                 self._fold(step, previous)
-            return self._execute(step, plan, clock)
+            return self._execute(step, plan, previous, clock)
 
     def _planned(self, step: Step, previous: CommitNote | None, version: int | None) -> EpochPlan | None:
         node, committed = step.node.name, previous.epoch if previous else 0
@@ -169,7 +170,7 @@ class EpochRunner:
             plan = self.log.open_plan(node, committed)
         return plan
 
-    def _execute(self, step: Step, plan: EpochPlan, clock: _Clock) -> EpochResult:
+    def _execute(self, step: Step, plan: EpochPlan, previous: CommitNote | None, clock: _Clock) -> EpochResult:
         paths, spark = self.paths(step.node), self.session()
         shared = SharedFrames(f"{paths.pipeline}_{paths.node}_{plan.epoch}")
         try:
@@ -186,11 +187,15 @@ class EpochRunner:
                     side = frame.withColumn("epoch", F.lit(plan.epoch).cast("bigint"))
                     app_id = paths.app_id(name, self.incarnation)
                     append(side, getattr(paths, name), app_id, plan.epoch)
+            if frames.memory is not None:
+                memory = frames.memory.withColumn("epoch", F.lit(plan.epoch).cast("bigint"))
+                append(memory, paths.memory, paths.app_id("memory", self.incarnation), plan.epoch)
             crash.reached("sides-written", step.node.name)
             note = CommitNote(
                 incarnation=self.incarnation,
                 epoch=plan.epoch,
                 ends={**plan.ends, **totals.ends},
+                times=_later(previous.times if previous else {}, totals.times),
                 stream_time=_later(plan.stream_time, totals.stream_time),
                 consumed={side: part.upto for side, part in plan.inputs.items()},
             )
@@ -245,6 +250,7 @@ class _Totals:
     rows: int
     tombstones: int
     ends: Offsets
+    times: Offsets
     stream_time: Offsets
     sides: Mapping[str, int]
 
@@ -252,27 +258,29 @@ class _Totals:
 def _totals(rows: DataFrame, sides: Mapping[str, DataFrame], timed: Sequence[DataFrame]) -> _Totals:
     """Counts of an epoch, in one pass that also fills the cache of its rows."""
 
-    def summed(frame: DataFrame, what: str, partition: str, end: str, nulls: str) -> DataFrame:
+    def summed(frame: DataFrame, what: str, partition: str, end: str, time: str, nulls: str) -> DataFrame:
         return frame.groupBy(F.expr(partition).cast("int").alias("partition")).agg(
             F.lit(what).alias("what"),
             F.count("*").alias("rows"),
             F.expr(nulls).cast("bigint").alias("nulls"),
             F.expr(end).cast("bigint").alias("end"),
+            F.expr(time).cast("bigint").alias("time"),
         )
 
-    parts = [summed(rows, "rows", "partition", "max(offset)", "count_if(value IS NULL)")]
-    parts += [summed(frame, f"side:{name}", "0", "0", "0") for name, frame in sides.items()]
-    parts += [summed(frame, "time", "partition", "max(timestamp)", "0") for frame in timed]
+    parts = [summed(rows, "rows", "partition", "max(offset)", "max(timestamp)", "count_if(value IS NULL)")]
+    parts += [summed(frame, f"side:{name}", "0", "0", "0", "0") for name, frame in sides.items()]
+    parts += [summed(frame, "time", "partition", "0", "max(timestamp)", "0") for frame in timed]
     lines = reduce(DataFrame.unionByName, parts).collect()
     own = [line for line in lines if line.what == "rows"]
     stream_time: Offsets = {}
     for line in lines:
         if line.what == "time":
-            stream_time = _later(stream_time, {line.partition: line.end})
+            stream_time = _later(stream_time, {line.partition: line.time})
     return _Totals(
         rows=sum(line.rows for line in own),
         tombstones=sum(line.nulls for line in own),
         ends={line.partition: line.end for line in own},
+        times={line.partition: line.time for line in own},
         stream_time=stream_time,
         sides={name: sum(line.rows for line in lines if line.what == f"side:{name}") for name in sides},
     )

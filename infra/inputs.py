@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from infra.delta_io import notes, read
+from infra.delta_lines import opened
 from infra.fold import any_of, between
 from infra.layout import NodeTables
 from infra.plan import EpochPlan, Offsets, within
@@ -53,6 +54,10 @@ class PinnedInputs:
         earlier = between({}, self.plan.inputs[side].after)
         return self.changelog(side).where(earlier & self._open(slack))
 
+    def earlier(self, side: str) -> DataFrame:
+        """All records of earlier epochs."""
+        return self.changelog(side).where(between({}, self.plan.inputs[side].after))
+
     def table(self, side: str, moment: str) -> DataFrame:
         """Live rows of an input table ``before`` or ``after`` the epoch's records."""
         part, node = self.plan.inputs[side], self.nodes[side]
@@ -66,13 +71,20 @@ class PinnedInputs:
         tail = self.changelog(side).where(between(part.table_ends, position))
         return self.as_of(folded, tail)
 
-    def emitted(self, node: Node, slack: int) -> DataFrame | None:
-        """The join's own earlier rows with ``timestamp + slack > stream time`` of their partition (ms)."""
+    def emitted(self, node: Node, slack: int | None) -> DataFrame | None:
+        """The node's own earlier rows, with ``timestamp + slack > stream time`` (ms) where a slack is given."""
         if self.plan.output_version is None:
             return None
         path = NodeTables(self.tables, self.plan.pipeline, node.name).changelog
         earlier = read(self.spark, path).where(f"epoch < {self.plan.epoch}")
-        return earlier.where(self._open(slack))
+        return earlier if slack is None else earlier.where(self._open(slack))
+
+    def memory(self, node: Node) -> DataFrame | None:
+        """What the last committed epoch of the node's operator left for this one."""
+        path = NodeTables(self.tables, self.plan.pipeline, node.name).memory
+        if self.plan.output_version is None or opened(path) is None:
+            return None
+        return read(self.spark, path).where(f"epoch = {self.plan.previous_epoch}").drop("epoch")
 
     def _open(self, slack: int) -> Column:
         times = self.plan.stream_time.items()

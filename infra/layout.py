@@ -32,6 +32,11 @@ class NodeTables:
         return self._at("late")
 
     @property
+    def memory(self) -> str:
+        """What an operator must remember from epoch to epoch and no changelog tells."""
+        return self._at("memory")
+
+    @property
     def dead_letter(self) -> str:
         """Rows of a source's files that are no records."""
         return self._at("dead_letter")

@@ -44,14 +44,15 @@ class InputSlice(_Value):
 class EpochPlan(_Value):
     """All that one epoch of one node depends on.
 
-    ``ends`` and ``stream_time`` (ms) are the output's before the epoch, ``output_version`` its changelog's version
-    then (None: not written yet).
+    ``previous_epoch`` is the last committed one (0: none); ``ends`` and ``stream_time`` (ms) are the output's before
+    the epoch, ``output_version`` its changelog's version then (None: not written yet).
     """
 
     pipeline: str
     node: str
     incarnation: int
     epoch: int
+    previous_epoch: int = 0
     inputs: dict[str, InputSlice] = {}
     files: tuple[PlannedFile, ...] = ()
     output_version: int | None = None
@@ -62,11 +63,15 @@ class EpochPlan(_Value):
 
 
 class CommitNote(_Value):
-    """What a changelog's commit says of itself, in Delta's ``userMetadata``: the position that it makes visible."""
+    """What a changelog's commit says of itself, in Delta's ``userMetadata``: the position that it makes visible.
+
+    ``times`` is the highest timestamp of each partition so far (ms), ``stream_time`` that of what was consumed.
+    """
 
     incarnation: int
     epoch: int
     ends: Offsets
+    times: Offsets = {}
     stream_time: Offsets = {}
     consumed: dict[str, Offsets] = {}
 

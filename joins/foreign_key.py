@@ -47,8 +47,8 @@ def state(join: ForeignKeyJoin) -> StateRead:
 
 def compute(join: ForeignKeyJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`, and ``left_hash``."""
-    changes = inputs.keep(_subscribing(join, inputs.left.where(F.col("key").isNotNull()), inputs))
-    updates = inputs.keep(with_record(inputs.right.where(F.col("key").isNotNull()), "right"))
+    changes = inputs.keep(_subscribing(join, inputs.left.where(F.col("key").isNotNull()).drop("commit"), inputs))
+    updates = inputs.keep(with_record(inputs.right.where(F.col("key").isNotNull()).drop("commit"), "right"))
     rows_before = inputs.table("left", "before")
     earlier = _subscribing(join, rows_before.withColumn("order", _no_order(inputs)), inputs)
     changed = changes.select("key").distinct()

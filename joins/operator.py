@@ -1,6 +1,6 @@
-"""What every join operator takes and gives, and the registry of families.
+"""What every operator takes and gives, and the registry of families.
 
-To add a family: one file with ``compute`` and its line in `OPERATORS`.
+To add a family: one file with ``state`` and ``compute``, and its line in `OPERATORS`.
 """
 
 from __future__ import annotations
@@ -11,49 +11,91 @@ from importlib import import_module
 from typing import Any, Literal, Protocol, cast
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from pipelines import ForeignKeyJoin, Join, StreamGlobalJoin, StreamStreamJoin
+from pipelines import (
+    Filter,
+    ForeignKeyJoin,
+    MapValues,
+    Merge,
+    OneToManyJoin,
+    Operation,
+    SelectKey,
+    StreamGlobalJoin,
+    StreamStreamJoin,
+    StreamTableJoin,
+    TableAggregate,
+    TableTableJoin,
+    ToStream,
+    ToTable,
+    WindowedAggregate,
+)
 
 Side = Literal["left", "right"]
 Moment = Literal["before", "after"]
-OpenRecords = Callable[[Side, int], DataFrame]
-StateRead = Mapping[Side, Literal["open", "before", "after"]]
-"""Per side: open records of earlier epochs, or a table before or after the epoch's records."""
-TableRows = Callable[[Side, Moment], DataFrame]
+Numbers = Callable[..., DataFrame]
+StateRead = Mapping[Side, Literal["open", "before", "after", "earlier"]]
+"""Per side: open records, a table before or after the epoch's records, or all records of earlier epochs."""
+
+
+def declared_numbers(frame: DataFrame, **numbers: int | None) -> DataFrame:
+    """The frame with each number as a BIGINT column of that name."""
+    return frame.withColumns({name: F.lit(number).cast("bigint") for name, number in numbers.items()})
 
 
 @dataclass(frozen=True)
 class EpochInputs:
-    """All that one epoch of one join may look at.
+    """All that one epoch of one operation may look at.
 
     Attributes
     ----------
-    left, right
-        The epoch's records: key, value, timestamp (ms), partition, offset, and ``order``, sorting both inputs.
+    records
+        Side to the epoch's records: key, value, timestamp (ms), partition, offset; ``order``, sorting both inputs;
+        ``commit`` (BIGINT), counting the cache's commits within the epoch.
     open_records
         ``(side, slack)``: records of earlier epochs with ``timestamp + slack > stream time`` of their partition.
+    earlier
+        ``(side)``: all records of earlier epochs.
     table
         ``(side, moment)``: live rows of an input table before the epoch's records, or after them.
     emitted
-        ``(slack)``: the join's own earlier rows with ``timestamp + slack > stream time`` of their partition.
+        ``(slack)``: the operation's own earlier rows with ``timestamp + slack > stream time`` of their partition;
+        all of them without a slack.
+    memory
+        Rows that the operator's last committed epoch left in its ``memory`` frame; None before the first.
     stream_time
         Partition to stream time (ms) before the epoch; a partition without records is absent.
     keep
         The same rows, for a frame that is used more than once: the caller may compute it once.
+    numbers
+        ``(frame, **numbers)``: the frame with declared numbers (ms) as columns. They are columns because many
+        declarations may be run at once, each in a partition of its own with numbers of its own.
     """
 
-    left: DataFrame
-    right: DataFrame
-    open_records: OpenRecords
-    table: TableRows
-    emitted: Callable[[int], DataFrame | None]
+    records: Mapping[Side, DataFrame]
+    open_records: Callable[[Side, int], DataFrame]
+    earlier: Callable[[Side], DataFrame]
+    table: Callable[[Side, Moment], DataFrame]
+    emitted: Callable[[int | None], DataFrame | None]
+    memory: Callable[[], DataFrame | None] = lambda: None
     stream_time: Mapping[int, int] = field(default_factory=dict)
     keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
+    numbers: Numbers = declared_numbers
+
+    @property
+    def left(self) -> DataFrame:
+        """The epoch's records of the left, or only, input."""
+        return self.records["left"]
+
+    @property
+    def right(self) -> DataFrame:
+        """The epoch's records of the right input."""
+        return self.records["right"]
 
 
 @dataclass(frozen=True)
 class EpochFrames:
-    """What one epoch of one join gives.
+    """What one epoch of one operation gives.
 
     Attributes
     ----------
@@ -62,14 +104,20 @@ class EpochFrames:
         provenance of the family, and ``sequence``: the order of the rows within their partition.
     late
         Records dropped as late: side, key, value (JSON), timestamp, partition, offset, stream_time, close (all ms).
+    memory
+        What the next epoch needs and no changelog tells; it has a ``partition`` of its own rows' choice.
+    timed
+        Frames whose highest timestamp per partition is stream time.
     """
 
     rows: DataFrame
     late: DataFrame | None = None
+    memory: DataFrame | None = None
+    timed: tuple[DataFrame, ...] = ()
 
 
 class Operator(Protocol):
-    """One join family."""
+    """One family, in one or several profiles."""
 
     @staticmethod
     def state(join: Any) -> StateRead:
@@ -82,18 +130,39 @@ class Operator(Protocol):
         ...
 
 
-OPERATORS: Mapping[type[Join], str] = {
-    StreamStreamJoin: "joins.stream_stream",
-    StreamGlobalJoin: "joins.stream_global",
-    ForeignKeyJoin: "joins.foreign_key",
+OPERATORS: Mapping[type[Operation], Mapping[str, str]] = {
+    StreamStreamJoin: {
+        "3.1": "joins.stream_stream",
+        "0.10.2": "joins.stream_stream_eager",
+        "0.10.0": "joins.stream_stream_early",
+        "kafka-4": "joins.stream_stream_kafka4",
+    },
+    StreamTableJoin: dict.fromkeys(("3.1", "kafka-4", "0.10.2", "0.10.0"), "joins.stream_table"),
+    StreamGlobalJoin: dict.fromkeys(("3.1", "kafka-4", "0.10.2"), "joins.stream_global"),
+    TableTableJoin: dict.fromkeys(("3.1", "kafka-4", "0.10.2", "0.10.0"), "joins.table_table"),
+    ForeignKeyJoin: {
+        "3.1": "joins.foreign_key",
+        "kafka-4": "joins.foreign_key",
+        "0.10.2": "joins.foreign_key_3_0",
+    },
+    OneToManyJoin: {"3.1": "joins.one_to_many"},
+    Filter: {"3.1": "joins.stateless"},
+    MapValues: {"3.1": "joins.stateless"},
+    SelectKey: {"3.1": "joins.stateless"},
+    ToTable: {"3.1": "joins.stateless"},
+    ToStream: {"3.1": "joins.stateless"},
+    Merge: {"3.1": "joins.stateless"},
+    TableAggregate: {"3.1": "joins.table_aggregate"},
+    WindowedAggregate: {"3.1": "joins.windowed_aggregate"},
 }
+"""Family and profile to the module that computes it."""
 
 
-def operator_of(join: Join) -> Operator:
-    """The operator of the join's family."""
-    return cast(Operator, import_module(OPERATORS[type(join)]))
+def operator_of(operation: Operation) -> Operator:
+    """The operator of a declared operation."""
+    return cast(Operator, import_module(OPERATORS[type(operation)][operation.semantics]))
 
 
-def compute(join: Join, inputs: EpochInputs) -> EpochFrames:
-    """Rows of one epoch of a declared join."""
-    return operator_of(join).compute(join, inputs)
+def compute(operation: Operation, inputs: EpochInputs) -> EpochFrames:
+    """Rows of one epoch of a declared operation."""
+    return operator_of(operation).compute(operation, inputs)

@@ -13,8 +13,10 @@ epoch the maxima start afresh: what earlier epochs consumed is gone from the inp
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+
+from joins.operator import EpochInputs
 
 LEFT, RIGHT = 0, 1
 """Sides as they are ordered; ``left`` and ``right`` in words."""
@@ -22,6 +24,8 @@ LEFT, RIGHT = 0, 1
 
 def in_processing_order(records: DataFrame, side: int) -> DataFrame:
     """The records of one input with ``order``, a STRUCT that sorts the records of both inputs of an epoch.
+
+    ``commit`` is 0: an epoch is one commit of a cache.
 
     Parameters
     ----------
@@ -40,4 +44,12 @@ def in_processing_order(records: DataFrame, side: int) -> DataFrame:
             F.col("partition"),
             F.col("offset"),
         ),
-    )
+    ).withColumn("commit", F.lit(0).cast("bigint"))
+
+
+def stream_time_at_start(inputs: EpochInputs) -> Column:
+    """Stream time (ms) of a row's partition before the epoch; NULL where it has none yet."""
+    if not inputs.stream_time:
+        return F.lit(None).cast("bigint")
+    known = [F.lit(x) for p, t in inputs.stream_time.items() for x in (p, t)]
+    return F.try_element_at(F.create_map(*known), F.col("partition")).cast("bigint")

@@ -32,7 +32,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.order import LEFT, RIGHT
+from joins.order import LEFT, RIGHT, stream_time_at_start
 from joins.values import joined_value, with_record
 from pipelines import JoinWindow, StreamStreamJoin
 
@@ -52,7 +52,7 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     keyed = usable.where(F.col("key").isNotNull())
     late = F.coalesce(F.col("before") >= F.col("close"), F.lit(False))
     kept = inputs.keep(keyed.where(~late).unionByName(_open(inputs, window)))
-    pairs = _pairs(kept, window)
+    pairs = _pairs(kept)
     if outer:
         pairs = inputs.keep(pairs)
     rows = [pairs]
@@ -62,19 +62,23 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     return EpochFrames(
         result.withColumn("value", joined_value(join.select)).drop("left", "right"),
         _late_table(keyed.where(late)),
+        timed=(inputs.left, inputs.right),
     )
 
 
 def _slack(side: int, window: JoinWindow) -> int:
     """How long (ms) after its timestamp a record is open."""
-    # A negative bound ends the window before the record itself: taken as it is, it would make records in order late.
     bound = max(window.after if side == LEFT else window.before, 0)
     return bound + window.grace
 
 
-def _sided(records: DataFrame, side: int, window: JoinWindow) -> DataFrame:
+def _sided(inputs: EpochInputs, records: DataFrame, side: int, window: JoinWindow) -> DataFrame:
     own = "left" if side == LEFT else "right"
-    return with_record(records, own).select(
+    bounds = inputs.numbers(
+        with_record(records, own), window_before=window.before, window_after=window.after, window_grace=window.grace
+    )
+    bound = F.col("window_after" if side == LEFT else "window_before")
+    return bounds.select(
         F.lit(side).alias("side"),
         "partition",
         "offset",
@@ -82,19 +86,20 @@ def _sided(records: DataFrame, side: int, window: JoinWindow) -> DataFrame:
         "timestamp",
         own,
         "order",
-        (F.col("timestamp") + F.lit(_slack(side, window)).cast("bigint")).alias("close"),
+        "window_before",
+        "window_after",
+        # A negative bound ends the window before the record itself: taken as it is, it would make records in order
+        # late.
+        (F.col("timestamp") + F.greatest(bound, F.lit(0)) + F.col("window_grace")).alias("close"),
     )
 
 
 def _with_stream_time(inputs: EpochInputs, window: JoinWindow) -> DataFrame:
     """Both inputs' records with stream time ``before`` (NULL: none yet) and ``reached``."""
-    both = _sided(inputs.left, LEFT, window).unionByName(_sided(inputs.right, RIGHT, window), allowMissingColumns=True)
+    left, right = _sided(inputs, inputs.left, LEFT, window), _sided(inputs, inputs.right, RIGHT, window)
+    both = left.unionByName(right, allowMissingColumns=True)
     earlier = Window.partitionBy("partition").orderBy("order").rowsBetween(Window.unboundedPreceding, -1)
-    before = F.max("timestamp").over(earlier)
-    if inputs.stream_time:
-        known = [F.lit(x) for p, t in inputs.stream_time.items() for x in (p, t)]
-        at_start = F.try_element_at(F.create_map(*known), F.col("partition")).cast("bigint")
-        before = F.greatest(before, at_start)
+    before = F.greatest(F.max("timestamp").over(earlier), stream_time_at_start(inputs))
     return both.withColumn("before", before).withColumn("reached", F.greatest("before", F.col("timestamp")))
 
 
@@ -105,18 +110,20 @@ def _open(inputs: EpochInputs, window: JoinWindow) -> DataFrame:
     for side in (LEFT, RIGHT):
         records = inputs.open_records("left" if side == LEFT else "right", _slack(side, window))
         usable = records.where(F.col("key").isNotNull() & F.col("value").isNotNull())
-        sides.append(_sided(usable.withColumn("order", F.lit(None).cast(order)), side, window))
+        sides.append(_sided(inputs, usable.withColumn("order", F.lit(None).cast(order)), side, window))
     nothing = F.lit(None).cast("bigint")
     both = sides[0].unionByName(sides[1], allowMissingColumns=True)
+    # Where declarations are run together, the slack is the longest of them.
+    both = both.where(F.col("close") > stream_time_at_start(inputs))
     return both.withColumn("before", nothing).withColumn("reached", nothing)
 
 
-def _pairs(kept: DataFrame, window: JoinWindow) -> DataFrame:
+def _pairs(kept: DataFrame) -> DataFrame:
     left = kept.where(F.col("side") == LEFT).drop("right", "side", "reached").alias("l")
     right = kept.where(F.col("side") == RIGHT).drop("left", "side", "reached").alias("r")
     in_window = F.col("r.timestamp").between(
-        F.col("l.timestamp") - F.lit(window.before).cast("bigint"),
-        F.col("l.timestamp") + F.lit(window.after).cast("bigint"),
+        F.col("l.timestamp") - F.col("l.window_before"),
+        F.col("l.timestamp") + F.col("l.window_after"),
     )
     right_is_later = F.col("r.order").isNotNull() & (F.col("l.order").isNull() | (F.col("l.order") < F.col("r.order")))
     still_open = F.when(right_is_later, F.col("r.before") < F.col("l.close")).otherwise(

@@ -9,31 +9,80 @@ import importlib
 import pkgutil
 
 from pipelines.errors import DeclarationError
-from pipelines.joins import ForeignKeyJoin, Join, StreamGlobalJoin, StreamStreamJoin
-from pipelines.nodes import GlobalTable, Node, Stream, Table
+from pipelines.joins import (
+    ForeignKeyJoin,
+    GlobalGlobalJoin,
+    Join,
+    OneToManyJoin,
+    Operation,
+    StreamGlobalJoin,
+    StreamStreamJoin,
+    StreamTableJoin,
+    TableTableJoin,
+)
+from pipelines.nodes import GlobalTable, GlobalView, Node, Stream, Table, WindowedTable
+from pipelines.operations import (
+    Aggregation,
+    Filter,
+    MapValues,
+    Merge,
+    SelectKey,
+    TableAggregate,
+    ToStream,
+    ToTable,
+    WindowedAggregate,
+    average,
+    count,
+    maximum,
+    minimum,
+    total,
+)
 from pipelines.pipeline import Pipeline
 from pipelines.source import Expr, Files, Source, expr
-from pipelines.window import JoinWindow, duration_ms
+from pipelines.window import JoinWindow, SlidingWindows, TimeWindows, duration_ms
 
 __all__ = [
+    "Aggregation",
     "DeclarationError",
     "Expr",
     "Files",
+    "Filter",
     "ForeignKeyJoin",
+    "GlobalGlobalJoin",
     "GlobalTable",
+    "GlobalView",
     "Join",
     "JoinWindow",
+    "MapValues",
+    "Merge",
     "Node",
+    "OneToManyJoin",
+    "Operation",
     "Pipeline",
+    "SelectKey",
+    "SlidingWindows",
     "Source",
     "Stream",
     "StreamGlobalJoin",
     "StreamStreamJoin",
+    "StreamTableJoin",
     "Table",
+    "TableAggregate",
+    "TableTableJoin",
+    "TimeWindows",
+    "ToStream",
+    "ToTable",
+    "WindowedAggregate",
+    "WindowedTable",
+    "average",
+    "count",
     "duration_ms",
     "expr",
     "load",
     "load_all",
+    "maximum",
+    "minimum",
+    "total",
 ]
 
 

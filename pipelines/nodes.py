@@ -1,37 +1,31 @@
 """Streams, tables and global tables, with the verbs of Kafka Streams in snake case.
 
-A node is a frozen value: its name, its key and value columns, and where its records come from (files, or a join).
+A node is a frozen value: its name, its key and value columns, and where its records come from (files, or an operation
+on other nodes). What a verb accepts is checked in ``pipelines/declare.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, get_args, overload
+from typing import TYPE_CHECKING, Any
 
-from pipelines.errors import DeclarationError, listed
-from pipelines.joins import (
-    Bootstrap,
-    ForeignKeyJoin,
-    How,
-    Join,
-    Semantics,
-    StreamGlobalJoin,
-    StreamStreamJoin,
-    ValueExpr,
-)
-from pipelines.source import Source
-from pipelines.window import JoinWindow
+from pipelines import declare
+from pipelines.errors import DeclarationError
+from pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
+from pipelines.operations import Aggregation
+from pipelines.source import Expr, Source
+from pipelines.window import SlidingWindows, TimeWindows
 
 if TYPE_CHECKING:
+    from pipelines.grouped import GroupedStream, GroupedTable
     from pipelines.pipeline import Pipeline
 
-Select = Mapping[str, ValueExpr]
 RESERVED = ("_timestamp", "_partition", "_offset")
 """Columns that a folded table adds to those of key and value."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Node:
     """One changelog of a pipeline.
 
@@ -42,9 +36,9 @@ class Node:
     value
         Names of the value columns.
     partitions
-        Number of partitions; 0 for a global table, which has one copy everywhere.
+        Number of partitions.
     origin
-        The files or the join that the records come from.
+        The files or the operation that the records come from.
     """
 
     pipeline: Pipeline = field(repr=False)
@@ -52,19 +46,24 @@ class Node:
     key: Mapping[str, str]
     value: tuple[str, ...]
     partitions: int
-    origin: Source | Join = field(repr=False)
+    origin: Source | Operation = field(repr=False)
     description: str = ""
 
     kind = "node"
 
     @property
+    def operation(self) -> Operation | None:
+        """What this node is computed by, or None for a source."""
+        return self.origin if isinstance(self.origin, Operation) else None
+
+    @property
     def join_spec(self) -> Join | None:
-        """The join that this node is the result of, or None for a source."""
+        """The join that this node is the result of, or None."""
         return self.origin if isinstance(self.origin, Join) else None
 
     @property
     def source(self) -> Source | None:
-        """The source that this node is read from, or None for a join's result."""
+        """The source that this node is read from, or None for a computed one."""
         return self.origin if isinstance(self.origin, Source) else None
 
     @property
@@ -72,7 +71,13 @@ class Node:
         """Whether the changelog is folded into a table."""
         return self.kind != "stream"
 
-    def _refuse(self, name: str, problem: str) -> DeclarationError:
+    @property
+    def is_stored(self) -> bool:
+        """Whether the node has a changelog; a view has none."""
+        return self.kind != "global_view"
+
+    def refuse(self, name: str, problem: str) -> DeclarationError:
+        """The error for a node ``name`` that cannot be made of this one."""
         return DeclarationError(self.pipeline.name, name, problem)
 
 
@@ -81,87 +86,140 @@ class Stream(Node):
 
     kind = "stream"
 
-    def join(self, other: Stream | GlobalTable, name: str | None = None, **options: Any) -> Stream:
+    def join(self, other: Node, name: str | None = None, **options: Any) -> Stream:
         """Inner join; options as for `left_join`."""
-        return self._join("inner", other, name, **options)
+        return declare.join_stream(self, "inner", other, name, **options)
 
-    def left_join(self, other: Stream | GlobalTable, name: str | None = None, **options: Any) -> Stream:
+    def left_join(self, other: Node, name: str | None = None, **options: Any) -> Stream:
         """Join that keeps left records without a partner.
 
         Parameters
         ----------
         other
-            A stream (give ``window``) or a global table (give ``key``).
+            A stream (give ``window``), a table with the same key, a global table or view (give ``key``), or a windowed
+            table (give ``window_start``).
         name
             Name of the result; default ``LEFT_OTHER``.
         **options
             ``select``: output column to an SQL expression over ``left.*`` and ``right.*``, or to a function of the
             two columns; default all value columns of both. ``semantics``: profile, default ``"3.1"``.
-            ``window``: `JoinWindow`. ``key``: SQL over the left record's columns, or one per key column of the
-            global table. ``bootstrap``: ``"epoch"`` loads an epoch's updates of the global table before its facts,
-            ``"timestamp"`` interleaves them.
+            ``max_task_idle_ms``: how long to wait for a slower input, default 0, None for ever.
+            ``window``: `JoinWindow`; ``eager=True`` keeps the old windows' eager rows in profile ``"kafka-4"``.
+            ``grace``: duration for which records wait for updates of a versioned table.
+            ``key``: SQL over the left record's columns, or one per key column of the global table.
+            ``bootstrap``: ``"epoch"`` loads an epoch's updates of the global table before its facts,
+            ``"timestamp"`` interleaves them. ``window_start``: SQL giving the window (ms) to look up.
         """
-        return self._join("left", other, name, **options)
+        return declare.join_stream(self, "left", other, name, **options)
 
-    def outer_join(self, other: Stream, name: str | None = None, **options: Any) -> Stream:
+    def outer_join(self, other: Node, name: str | None = None, **options: Any) -> Stream:
         """Join that keeps records of both sides without a partner; streams only. Options as for `left_join`."""
-        return self._join("outer", other, name, **options)
+        return declare.join_stream(self, "outer", other, name, **options)
 
-    def _join(self, how: How, other: Node, name: str | None, **options: Any) -> Stream:
-        name = name or f"{self.name}_{other.name}"
-        if isinstance(other, Stream):
-            spec: Join = _stream_stream(self, how, other, name, **options)
-        elif isinstance(other, GlobalTable):
-            if how == "outer":
-                raise self._refuse(name, "a stream and a global table have no outer join; choose join or left_join")
-            spec = _stream_global(self, how, other, name, **options)
-        else:
-            raise self._refuse(
-                name,
-                f"a stream joins a stream or a global table, and '{other.name}' is a {other.kind}; "
-                "declare it with stream() or global_table()",
-            )
-        return self.pipeline._add(Stream(self.pipeline, name, self.key, tuple(spec.select), self.partitions, spec))
+    def filter(self, where: str, name: str) -> Stream:
+        """Only records for which the SQL over key and value columns is true."""
+        return declare.filtered(self, where, name)
+
+    def map_values(self, select: Mapping[str, ValueExpr], name: str) -> Stream:
+        """Another value: output column to SQL over key and value columns. A null value stays null."""
+        return declare.mapped_values(self, select, name)
+
+    def select_key(self, key: Mapping[str, Expr], name: str, partitions: int | None = None) -> Stream:
+        """Another key, ``expr(sql, TYPE)`` per column, and the records repartitioned by it."""
+        return declare.selected_key(self, key, name, partitions)
+
+    def merge(self, other: Stream, name: str) -> Stream:
+        """The records of both streams, which have the same columns and partitions."""
+        return declare.merged(self, other, name)
+
+    def to_table(self, name: str, history: str | int | None = None) -> Table:
+        """The stream read as the changelog of a table; ``history`` as in `Pipeline.table`."""
+        return declare.to_table(self, name, history)
+
+    def group_by_key(self) -> GroupedStream:
+        """Records by their key, to be windowed and aggregated."""
+        return declare.grouped_stream(self)
+
+    def group_by(self, key: Mapping[str, Expr], name: str, partitions: int | None = None) -> GroupedStream:
+        """Records by another key: `select_key` under ``name``, then `group_by_key`."""
+        return self.select_key(key, name, partitions).group_by_key()
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Table(Node):
-    """A table: a record replaces the one of the same key, a tombstone removes it."""
+    """A table: a record replaces the one of the same key, a tombstone removes it.
+
+    ``history`` (ms) makes it versioned: look-ups see what a key was that long ago, and an update older than the
+    key's present one is not forwarded.
+    """
+
+    history: int | None = None
 
     kind = "table"
 
-    def join(self, other: Table, name: str | None = None, **options: Any) -> Table:
+    def join(self, other: Node, name: str | None = None, **options: Any) -> Table:
         """Inner join; options as for `left_join`."""
-        return self._join("inner", other, name, **options)
+        return declare.join_table(self, "inner", other, name, **options)
 
-    def left_join(self, other: Table, name: str | None = None, **options: Any) -> Table:
-        """Join on a foreign key that keeps left rows without a partner.
+    def left_join(self, other: Node, name: str | None = None, **options: Any) -> Table:
+        """Join with a table of the same key, or on a foreign key, that keeps left rows without a partner.
 
         Parameters
         ----------
         other
-            The table that the foreign key points to.
+            The other table; for a foreign key, the table that it points to.
         name
             Name of the result; default ``LEFT_OTHER``.
         **options
-            ``foreign_key``: SQL over the left record's columns, or one per key column of ``other``. ``select`` and
-            ``semantics`` as for streams.
+            ``foreign_key``: SQL over the left record's key and value columns, or one per key column of ``other``;
+            absent: the join is on the key. ``cache="epoch"``: only the net change per key and epoch. ``select``,
+            ``semantics`` and ``max_task_idle_ms`` as for streams.
         """
-        return self._join("left", other, name, **options)
+        return declare.join_table(self, "left", other, name, **options)
 
-    def outer_join(self, other: Table, name: str | None = None, **options: Any) -> Table:
-        """Refused for foreign keys: a right row without subscribers has no left key to be written under."""
-        return self._join("outer", other, name, **options)
+    def outer_join(self, other: Node, name: str | None = None, **options: Any) -> Table:
+        """Join on the key that keeps rows of both sides; refused for foreign keys. Options as for `left_join`."""
+        return declare.join_table(self, "outer", other, name, **options)
 
-    def _join(self, how: How, other: Node, name: str | None, **options: Any) -> Table:
-        name = name or f"{self.name}_{other.name}"
-        if not isinstance(other, Table):
-            raise self._refuse(
-                name, f"a table joins a table, and '{other.name}' is a {other.kind}; declare it with table()"
-            )
-        if how == "outer":
-            raise self._refuse(name, "a foreign-key join has no outer form; choose join or left_join")
-        spec = _foreign_key(self, how, other, name, **options)
-        return self.pipeline._add(Table(self.pipeline, name, self.key, tuple(spec.select), self.partitions, spec))
+    def one_to_many_join(self, many: Table, name: str | None = None, **options: Any) -> Table:
+        """Inner join with the rows of ``many`` that point here; the result is keyed by both keys.
+
+        Parameters
+        ----------
+        **options
+            ``foreign_key``: SQL over the record of ``many``, or one per key column of this table. Others as for
+            `left_join`.
+        """
+        return declare.one_to_many(self, many, name, **options)
+
+    def filter(self, where: str, name: str) -> Table:
+        """Only rows for which the SQL over key and value columns is true."""
+        return declare.filtered(self, where, name)
+
+    def map_values(self, select: Mapping[str, ValueExpr], name: str) -> Table:
+        """Another value: output column to SQL over key and value columns."""
+        return declare.mapped_values(self, select, name)
+
+    def to_stream(self, name: str) -> Stream:
+        """The table's changelog read as a stream."""
+        return declare.to_stream(self, name)
+
+    def group_by(self, key: Mapping[str, Expr]) -> GroupedTable:
+        """Rows by another key, ``expr(sql, TYPE)`` per column, to be aggregated."""
+        return declare.grouped_table(self, key)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WindowedTable(Table):
+    """A table of windows: its key ends with ``window_start`` and ``window_end`` (ms, the end excluded).
+
+    Made by a windowed aggregate alone. Its joins have `Table`'s options, and ``window_map``: a duration, by which the
+    right row's window starts later than the left row's (``"-7d"``: the same window last week).
+    """
+
+    windows: TimeWindows | SlidingWindows
+
+    kind = "windowed_table"
 
 
 class GlobalTable(Node):
@@ -169,103 +227,39 @@ class GlobalTable(Node):
 
     kind = "global_table"
 
+    def join(self, other: GlobalTable, name: str | None = None, **options: Any) -> GlobalView:
+        """Inner join; options as for `left_join`."""
+        return declare.join_global(self, "inner", other, name, **options)
 
-def _stream_stream(
-    left: Stream,
-    how: How,
-    right: Stream,
-    name: str,
-    *,
-    window: JoinWindow | None = None,
-    select: Select | None = None,
-    semantics: Semantics = "3.1",
-) -> StreamStreamJoin:
-    if window is None:
-        raise left._refuse(name, "a stream-stream join needs window=JoinWindow(before, after, grace)")
-    if left.partitions != right.partitions or dict(left.key) != dict(right.key):
-        raise left._refuse(
-            name,
-            f"not co-partitioned: '{left.name}' has {left.partitions} partitions and key {dict(left.key)}, "
-            f"'{right.name}' has {right.partitions} partitions and key {dict(right.key)}; "
-            "declare both with the same key columns, types and partitions",
-        )
-    select, semantics = _checked(left, right, name, select, semantics)
-    return StreamStreamJoin(how, left, right, select, semantics, window)
+    def left_join(self, other: GlobalTable, name: str | None = None, **options: Any) -> GlobalView:
+        """A view of this table with what ``key`` (SQL, or one per key column) finds in the other."""
+        return declare.join_global(self, "left", other, name, **options)
+
+    def outer_join(self, other: GlobalTable, name: str | None = None, **options: Any) -> GlobalView:
+        """Refused: a right row that nothing points to has no key to be found by."""
+        return declare.join_global(self, "outer", other, name, **options)
 
 
-def _stream_global(
-    left: Stream,
-    how: How,
-    right: GlobalTable,
-    name: str,
-    *,
-    key: str | Mapping[str, str] | None = None,
-    select: Select | None = None,
-    semantics: Semantics = "3.1",
-    bootstrap: Bootstrap = "epoch",
-) -> StreamGlobalJoin:
-    if bootstrap not in get_args(Bootstrap):
-        raise left._refuse(name, f"bootstrap={bootstrap!r} is not one of {listed(get_args(Bootstrap))}")
-    mapper = _mapped(left, right, name, "key", key)
-    select, semantics = _checked(left, right, name, select, semantics)
-    return StreamGlobalJoin(how, left, right, select, semantics, mapper, bootstrap)
+class GlobalView(GlobalTable):
+    """A join of two global tables, resolved when it is read: nothing of it is stored."""
+
+    kind = "global_view"
+
+    @property
+    def join_spec(self) -> GlobalGlobalJoin:
+        """The join that is resolved."""
+        assert isinstance(self.origin, GlobalGlobalJoin)
+        return self.origin
 
 
-def _foreign_key(
-    left: Table,
-    how: How,
-    right: Table,
-    name: str,
-    *,
-    foreign_key: str | Mapping[str, str] | None = None,
-    select: Select | None = None,
-    semantics: Semantics = "3.1",
-) -> ForeignKeyJoin:
-    extractor = _mapped(left, right, name, "foreign_key", foreign_key)
-    select, semantics = _checked(left, right, name, select, semantics)
-    return ForeignKeyJoin(how, left, right, select, semantics, extractor)
-
-
-def _mapped(
-    left: Node, right: Node, name: str, option: str, given: str | Mapping[str, str] | None
-) -> Mapping[str, str]:
-    """One expression per key column of ``right``."""
-    columns = list(right.key)
-    if isinstance(given, str) and len(columns) == 1:
-        return {columns[0]: given}
-    if isinstance(given, Mapping) and set(given) == set(columns):
-        return {column: given[column] for column in columns}
-    raise left._refuse(
-        name,
-        f"{option}={given!r} must give one SQL expression for each key column of '{right.name}': {listed(columns)}",
-    )
-
-
-@overload
-def _checked(
-    left: Node, right: Node, name: str, select: Select | None, semantics: Semantics
-) -> tuple[Select, Semantics]: ...
-@overload
-def _checked(left: Node, right: Node, name: str, select: Select | None, semantics: str) -> tuple[Select, Semantics]: ...
-def _checked(left: Node, right: Node, name: str, select: Select | None, semantics: str) -> tuple[Select, Any]:
-    if semantics != "3.1":
-        raise left._refuse(name, f"semantics={semantics!r}: this version has only the default profile '3.1'")
-    if select is None:
-        both = sorted(set(left.value) & set(right.value))
-        if both:
-            raise left._refuse(
-                name,
-                f"'{left.name}' and '{right.name}' both have {listed(both)}; "
-                "give select={output column: expression over left.* and right.*}",
-            )
-        select = {c: f"left.`{c}`" for c in left.value} | {c: f"right.`{c}`" for c in right.value}
-    clash = [c for c in select if c in left.key or c in RESERVED]
-    if not select or clash:
-        raise left._refuse(
-            name,
-            "select has no columns; name at least one"
-            if not select
-            else f"select names {listed(clash)}, which the result has already (key columns {listed(left.key)}, "
-            f"and {listed(RESERVED)}); choose other names",
-        )
-    return select, semantics
+__all__ = [
+    "RESERVED",
+    "Aggregation",
+    "GlobalTable",
+    "GlobalView",
+    "How",
+    "Node",
+    "Stream",
+    "Table",
+    "WindowedTable",
+]

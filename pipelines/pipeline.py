@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from dataclasses import replace
+from typing import Required, TypedDict, TypeVar, Unpack
 
+from pipelines.declare import history_ms
 from pipelines.errors import DeclarationError, listed
 from pipelines.nodes import RESERVED, GlobalTable, Node, Stream, Table
 from pipelines.source import Expr, Files, Source
@@ -14,6 +16,41 @@ DEFAULT_PARTITIONS = 4
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _N = TypeVar("_N", bound=Node)
 Columns = Sequence[str] | Mapping[str, str | Expr]
+
+
+class SourceOptions(TypedDict, total=False):
+    """How rows of files become records.
+
+    Attributes
+    ----------
+    key, value
+        Columns of the file, or record column to expression (`expr` where it is not a column).
+        Default value: all columns of the file's schema that are not key columns.
+    timestamp
+        SQL giving event time: TIMESTAMP, or BIGINT epoch millis.
+    time_zone
+        Zone of that clock: a name, or ``expr(sql, "STRING")`` giving it per row.
+    where
+        SQL; rows where it is not true are no records of this source.
+    tombstone
+        SQL; where it is true the record's value is null.
+    max_bad_share
+        Share of an epoch's rows that may be bad before the epoch is refused.
+    description
+        Markdown shown with the asset.
+    """
+
+    key: Required[Columns]
+    timestamp: Required[str]
+    value: Columns | None
+    time_zone: str | Expr
+    where: str | None
+    tombstone: str | None
+    max_bad_share: float
+    description: str
+
+
+_OPTIONS = tuple(SourceOptions.__annotations__)
 
 
 class Pipeline:
@@ -45,6 +82,11 @@ class Pipeline:
         """All nodes, every input before what is made of it."""
         return tuple(self._nodes.values())
 
+    @property
+    def stored(self) -> tuple[Node, ...]:
+        """All nodes that have a changelog: all but views."""
+        return tuple(node for node in self.nodes if node.is_stored)
+
     def node(self, name: str) -> Node:
         """The node of that name; KeyError with the choices where there is none."""
         if name not in self._nodes:
@@ -52,19 +94,7 @@ class Pipeline:
         return self._nodes[name]
 
     def stream(
-        self,
-        name: str,
-        files: Files,
-        *,
-        key: Columns,
-        timestamp: str,
-        value: Columns | None = None,
-        time_zone: str | Expr = "UTC",
-        where: str | None = None,
-        tombstone: str | None = None,
-        partitions: int = DEFAULT_PARTITIONS,
-        max_bad_share: float = 0.01,
-        description: str = "",
+        self, name: str, files: Files, *, partitions: int = DEFAULT_PARTITIONS, **options: Unpack[SourceOptions]
     ) -> Stream:
         """Declare a stream over files.
 
@@ -74,65 +104,39 @@ class Pipeline:
             Name in the pipeline; also the folder of its changelog.
         files
             Where the rows are and what they look like.
-        key, value
-            Columns of the file, or record column to expression (`expr` where it is not a column).
-            Default value: all columns of the file's schema that are not key columns.
-        timestamp
-            SQL giving event time: TIMESTAMP, or BIGINT epoch millis.
-        time_zone
-            Zone of that clock: a name, or ``expr(sql, "STRING")`` giving it per row.
-        where
-            SQL; rows where it is not true are no records of this source.
-        tombstone
-            SQL; where it is true the record's value is null.
         partitions
             How many partitions the keys are hashed into.
-        max_bad_share
-            Share of an epoch's rows that may be bad before the epoch is refused.
-        description
-            Markdown shown with the asset.
+        **options
+            See `SourceOptions`.
         """
-        source = self._source(name, files, key, value, timestamp, time_zone, tombstone, where, max_bad_share)
-        return self._add(_node(Stream, self, name, source, partitions, description))
+        return self._declared(Stream, name, files, partitions, options)
 
     def table(
         self,
         name: str,
         files: Files,
         *,
-        key: Columns,
-        timestamp: str,
-        value: Columns | None = None,
-        time_zone: str | Expr = "UTC",
-        where: str | None = None,
-        tombstone: str | None = None,
         partitions: int = DEFAULT_PARTITIONS,
-        max_bad_share: float = 0.01,
-        description: str = "",
+        history: str | int | None = None,
+        **options: Unpack[SourceOptions],
     ) -> Table:
-        """Declare a table over files; parameters as for `stream`."""
-        source = self._source(name, files, key, value, timestamp, time_zone, tombstone, where, max_bad_share)
-        return self._add(_node(Table, self, name, source, partitions, description))
+        """Declare a table over files; parameters as for `stream`.
 
-    def global_table(
-        self,
-        name: str,
-        files: Files,
-        *,
-        key: Columns,
-        timestamp: str,
-        value: Columns | None = None,
-        time_zone: str | Expr = "UTC",
-        where: str | None = None,
-        tombstone: str | None = None,
-        max_bad_share: float = 0.01,
-        description: str = "",
-    ) -> GlobalTable:
+        Parameters
+        ----------
+        history
+            A duration: the table is versioned, and look-ups see what a key was up to that long before the newest
+            timestamp of its partition.
+        """
+        table = self._declared(Table, name, files, partitions, options, add=False)
+        return self.add(replace(table, history=history_ms(table, name, history)))
+
+    def global_table(self, name: str, files: Files, **options: Unpack[SourceOptions]) -> GlobalTable:
         """Declare a global table over files; parameters as for `stream`, in one partition."""
-        source = self._source(name, files, key, value, timestamp, time_zone, tombstone, where, max_bad_share)
-        return self._add(_node(GlobalTable, self, name, source, 1, description))
+        return self._declared(GlobalTable, name, files, 1, options)
 
-    def _add(self, node: _N) -> _N:
+    def add(self, node: _N) -> _N:
+        """Take in a node that was declared on another one."""
         if not _NAME.fullmatch(node.name):
             raise DeclarationError(self.name, node.name, "a name is letters, digits and _, a letter first")
         if node.name in self._nodes:
@@ -140,31 +144,51 @@ class Pipeline:
         self._nodes[node.name] = node
         return node
 
-    def _source(
-        self,
-        name: str,
-        files: Files,
-        key: Columns,
-        value: Columns | None,
-        timestamp: str,
-        time_zone: str | Expr,
-        tombstone: str | None,
-        where: str | None,
-        max_bad_share: float,
-    ) -> Source:
-        keys = self._columns(name, "key", files, key)
+    def _declared(
+        self, kind: type[_N], name: str, files: Files, partitions: int, options: SourceOptions, add: bool = True
+    ) -> _N:
+        if partitions < 1:
+            raise DeclarationError(self.name, name, f"partitions is {partitions}; give 1 or more")
+        source = self._source(name, files, options)
+        node = kind(
+            pipeline=self,
+            name=name,
+            key={column: e.type for column, e in source.key.items()},
+            value=tuple(source.value),
+            partitions=partitions,
+            origin=source,
+            description=options.get("description", ""),
+        )
+        return self.add(node) if add else node
+
+    def _source(self, name: str, files: Files, options: SourceOptions) -> Source:
+        unknown = set(options) - set(_OPTIONS)
+        if unknown:
+            raise DeclarationError(self.name, name, f"no option {listed(unknown)}; there are {listed(_OPTIONS)}")
+        keys = self._columns(name, "key", files, options["key"])
+        value = options.get("value")
         if value is None:
             used = {e.sql for e in keys.values()}
-            value = [c for c in files.schema if c not in keys and f"`{c}`" not in used]
+            value = [c for c in files.schema if c not in keys and _column(c) not in used]
         values = self._columns(name, "value", files, value)
         clash = [c for c in values if c in keys] + [c for c in (*keys, *values) if c in RESERVED]
         if clash:
             raise DeclarationError(
                 self.name, name, f"column {listed(clash)} is both key and value, or reserved; rename it"
             )
-        if not 0 <= max_bad_share <= 1:
-            raise DeclarationError(self.name, name, f"max_bad_share is {max_bad_share}; give a share between 0 and 1")
-        return Source(files, keys, values, timestamp, time_zone, tombstone, where, max_bad_share)
+        share = options.get("max_bad_share", 0.01)
+        if not 0 <= share <= 1:
+            raise DeclarationError(self.name, name, f"max_bad_share is {share}; give a share between 0 and 1")
+        return Source(
+            files,
+            keys,
+            values,
+            options["timestamp"],
+            options.get("time_zone", "UTC"),
+            options.get("tombstone"),
+            options.get("where"),
+            share,
+        )
 
     def _columns(self, name: str, what: str, files: Files, given: Columns) -> dict[str, Expr]:
         pairs = given.items() if isinstance(given, Mapping) else [(c, c) for c in given]
@@ -173,7 +197,7 @@ class Pipeline:
             if isinstance(sql, Expr):
                 columns[column] = sql
             elif sql in files.schema:
-                columns[column] = Expr(f"`{sql}`", files.schema[sql].upper())
+                columns[column] = Expr(_column(sql), files.schema[sql].upper())
             else:
                 raise DeclarationError(
                     self.name,
@@ -186,8 +210,6 @@ class Pipeline:
         return columns
 
 
-def _node(kind: type[_N], pipeline: Pipeline, name: str, source: Source, partitions: int, description: str) -> _N:
-    if partitions < 1:
-        raise DeclarationError(pipeline.name, name, f"partitions is {partitions}; give 1 or more")
-    key = {column: e.type for column, e in source.key.items()}
-    return kind(pipeline, name, key, tuple(source.value), partitions, source, description)
+def _column(name: str) -> str:
+    """A column's name as SQL text takes it."""
+    return "`" + name.replace("`", "``") + "`"

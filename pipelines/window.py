@@ -70,3 +70,55 @@ class JoinWindow:
             )
         if self.grace < 0:
             raise ValueError(f"grace is {self.grace} ms; make it 0 or more")
+
+
+@dataclass(frozen=True, init=False)
+class TimeWindows:
+    """Windows of one size that start every ``advance``, the first at 0; all in ms once built.
+
+    A record at t lies in every window ``[start, start + size)`` with start a multiple of ``advance``: tumbling where
+    ``advance`` is ``size`` (the default), hopping where it is less. size=10, advance=5, record at 12: windows
+    [5, 15) and [10, 20).
+
+    Parameters
+    ----------
+    grace
+        How long after its end a window still takes records.
+    """
+
+    size: int
+    advance: int
+    grace: int
+
+    def __init__(self, size: str | int, advance: str | int | None = None, grace: str | int = 0) -> None:
+        object.__setattr__(self, "size", duration_ms(size))
+        object.__setattr__(self, "advance", self.size if advance is None else duration_ms(advance))
+        object.__setattr__(self, "grace", duration_ms(grace))
+        if self.size <= 0:
+            raise ValueError(f"window size is {self.size} ms; make it 1 or more")
+        if not 0 < self.advance <= self.size:
+            raise ValueError(f"advance is {self.advance} ms; make it 1 to size = {self.size}, or records fall between")
+        if self.grace < 0:
+            raise ValueError(f"grace is {self.grace} ms; make it 0 or more")
+
+
+@dataclass(frozen=True, init=False)
+class SlidingWindows:
+    """Windows of records that lie at most ``difference`` apart, both ends included (KIP-450); in ms once built.
+
+    Parameters
+    ----------
+    grace
+        How long after its end a window still takes records.
+    """
+
+    difference: int
+    grace: int
+
+    def __init__(self, difference: str | int, grace: str | int = 0) -> None:
+        object.__setattr__(self, "difference", duration_ms(difference))
+        object.__setattr__(self, "grace", duration_ms(grace))
+        if self.difference < 0:
+            raise ValueError(f"difference is {self.difference} ms; make it 0 or more")
+        if self.grace < 0:
+            raise ValueError(f"grace is {self.grace} ms; make it 0 or more")

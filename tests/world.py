@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from assets.join_step import JoinStep, to_table
+from assets.operator_step import OperatorStep, to_table
 from infra.delta_io import append, last_note, read
 from infra.delta_lines import opened
 from infra.epoch_log import EpochLog
@@ -67,7 +67,7 @@ class World:
     def run(self, node: Node) -> EpochResult | None:
         """One epoch of a join."""
         runner = self.runner(node.pipeline.name)
-        result = runner.run(JoinStep(node, runner.tables))
+        result = runner.run(OperatorStep(node, runner.tables, session=lambda: self.spark))
         if result is not None:
             self.results.append(result)
         return result

@@ -1,0 +1,198 @@
+"""A declared operation as a step of the commit protocol: the one place where an operator meets its inputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from infra.delta_io import last_note
+from infra.inputs import PinnedInputs, pinned_table
+from infra.layout import NodeTables
+from infra.plan import CommitNote, EpochPlan, InputSlice
+from infra.waiting import Queues, held_back
+from pipelines import ForeignKeyJoin, GlobalView, Join, Node, OneToManyJoin, Operation, StreamGlobalJoin
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from infra.epochs import Audit, StepFrames
+    from infra.shared_frames import SharedFrames
+    from joins.operator import Moment, Numbers, Side
+
+Ordered = Callable[["DataFrame", int], "DataFrame"]
+UNPARTITIONED = (StreamGlobalJoin, ForeignKeyJoin, OneToManyJoin)
+"""Joins whose partitions look into each other: their order is one over all partitions."""
+
+
+@dataclass(frozen=True)
+class OperatorStep:
+    """One computed node.
+
+    Attributes
+    ----------
+    tables
+        Folder or URL of all tables.
+    judge
+        Judges an epoch's rows before they are committed.
+    session
+        Gives a session where planning has to look into an input: only when records are held back.
+    ordered
+        Gives an input's records their ``order`` and ``commit``; default: by head timestamp, one commit an epoch.
+    numbers
+        Adds declared numbers as columns; default: the declared ones.
+    clock
+        Wall clock, epoch millis.
+    """
+
+    node: Node
+    tables: str
+    judge: Audit | None = None
+    code_version: str = ""
+    incarnation: int = 1
+    session: Callable[[], SparkSession] | None = None
+    ordered: Ordered | None = None
+    numbers: Numbers | None = None
+    clock: Callable[[], float] = lambda: time.time() * 1000
+
+    @property
+    def operation(self) -> Operation:
+        """The declared operation."""
+        assert self.node.operation is not None
+        return self.node.operation
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Side to input node; a view stands for the tables that it is resolved from (``right.left``, …)."""
+        return _resolved(self.operation.inputs)
+
+    def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
+        """Plan all records that are new and need not wait; None while an input has no changelog yet."""
+        from joins.operator import operator_of
+
+        state = operator_of(self.operation).state(self.operation)
+        found: dict[str, tuple[int, CommitNote]] = {}
+        for side, node in self.nodes.items():
+            note = last_note(NodeTables(self.tables, node.pipeline.name, node.name).changelog)
+            if note is None:
+                return None
+            found[side] = note
+        after = {side: previous.consumed.get(side, {}) if previous else {} for side in found}
+        upto = self._released(found, after)
+        inputs: dict[str, InputSlice] = {}
+        for side, node in self.nodes.items():
+            table: dict[str, Any] = {}
+            moment = state.get(side.partition(".")[0])  # pyright: ignore[reportArgumentType]
+            if moment in ("before", "after"):
+                path = NodeTables(self.tables, node.pipeline.name, node.name).table
+                pin, ends = pinned_table(path, after[side] if moment == "before" else upto[side])
+                table = {"table_version": pin, "table_ends": ends}
+            inputs[side] = InputSlice(version=found[side][0], after=after[side], upto=upto[side], **table)
+        if previous is not None and not any(inputs[s].records for s in self.operation.triggers):
+            return None
+        return EpochPlan(
+            pipeline=self.node.pipeline.name,
+            node=self.node.name,
+            incarnation=self.incarnation,
+            epoch=epoch,
+            previous_epoch=previous.epoch if previous else 0,
+            inputs=inputs,
+            output_version=version,
+            ends=previous.ends if previous else {},
+            stream_time=previous.stream_time if previous else {},
+            semantics=self.operation.semantics,
+            code_version=self.code_version,
+        )
+
+    def _released(
+        self, found: Mapping[str, tuple[int, CommitNote]], after: Mapping[str, Mapping[int, int]]
+    ) -> Mapping[str, dict[int, int]]:
+        """Up to where each input may be read: all of it, but for what must wait for the other input."""
+        ends = {side: dict(note.ends) for side, (_, note) in found.items()}
+        idle = self.operation.max_task_idle_ms if isinstance(self.operation, Join) else 0
+        if idle == 0 or self.session is None:
+            return ends
+        paths = {s: NodeTables(self.tables, n.pipeline.name, n.name).changelog for s, n in self.nodes.items()}
+        partitions = {side: node.partitions for side, node in self.nodes.items()}
+        alone = not isinstance(self.operation, UNPARTITIONED)
+        queues = Queues(paths, ends, {s: note.times for s, (_, note) in found.items()}, partitions, alone)
+        return held_back(queues, after, idle, self.session, self.clock())
+
+    def pinned(self, spark: SparkSession, plan: EpochPlan) -> PinnedInputs:
+        """The frames that a plan may read."""
+        from joins.changelog import as_of, unflatten
+
+        return PinnedInputs(spark, plan, self.tables, self.nodes, unflatten, as_of)
+
+    def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
+        """Run the operator on what the plan pins."""
+        from infra.epochs import StepFrames
+        from joins.operator import EpochInputs, compute, declared_numbers
+        from joins.order import LEFT, RIGHT, in_processing_order
+
+        pinned = self.pinned(spark, plan)
+        ordered = self.ordered or in_processing_order
+        places: dict[Side, int] = {"left": LEFT, "right": RIGHT}
+        records: dict[Side, DataFrame] = {}
+        for side in places:
+            node = self.operation.inputs.get(side)
+            if isinstance(node, GlobalView):
+                # A view has rows and no records: nothing of it is ever new.
+                records[side] = ordered(self.table(pinned, side, "after").where("false"), places[side])
+            elif node is not None:
+                records[side] = shared.keep(ordered(pinned.new(side), places[side]))
+        frames = compute(
+            self.operation,
+            EpochInputs(
+                records=records,
+                open_records=pinned.open_records,
+                earlier=pinned.earlier,
+                table=lambda side, moment: self.table(pinned, side, moment),
+                emitted=lambda slack: pinned.emitted(self.node, slack),
+                memory=lambda: pinned.memory(self.node),
+                stream_time=plan.stream_time,
+                keep=shared.keep,
+                numbers=self.numbers or declared_numbers,
+            ),
+        )
+        sides = {} if frames.late is None else {"late": frames.late}
+        return StepFrames(frames.rows, sides, frames.timed, frames.memory)
+
+    def table(self, pinned: PinnedInputs, side: str, moment: Moment) -> DataFrame:
+        """Live rows of an input table; a view's are resolved from those of its tables."""
+        return self._rows(pinned, side, self.operation.inputs[side], moment)
+
+    def _rows(self, pinned: PinnedInputs, side: str, node: Node, moment: Moment) -> DataFrame:
+        from joins.global_view import resolve
+
+        if not isinstance(node, GlobalView):
+            return pinned.table(side, moment)
+        join = node.join_spec
+        rows = {s: self._rows(pinned, f"{side}.{s}", n, moment) for s, n in join.inputs.items()}
+        return resolve(join, rows["left"], rows["right"])
+
+    def audit(self, spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]) -> Sequence[Any]:
+        """Judge the rows before they are committed."""
+        return self.judge(spark, plan, rows, counts) if self.judge else ()
+
+    def flatten(self, changelog: DataFrame) -> DataFrame:
+        """The last row per key as columns of the folded table."""
+        return to_table(changelog)
+
+
+def _resolved(inputs: Mapping[str, Node], prefix: str = "") -> dict[str, Node]:
+    found: dict[str, Node] = {}
+    for side, node in inputs.items():
+        if isinstance(node, GlobalView):
+            found |= _resolved(node.join_spec.inputs, f"{prefix}{side}.")
+        else:
+            found[prefix + side] = node
+    return found
+
+
+def to_table(changelog: DataFrame) -> DataFrame:
+    """The last row per key as columns of the folded table."""
+    from joins.changelog import flatten, last_per_key
+
+    return flatten(last_per_key(changelog))

@@ -1,0 +1,104 @@
+"""Replay through the real epochs: changelogs of Delta, plans, commits, folds, in a home of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assets.replay import Rows, Way, places, widest
+from assets.replay_cases import Case
+from assets.replay_declared import declared
+from assets.replay_frames import Place, answers, in_listed_order, numbers_of, records
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from infra.epochs import EpochRunner
+    from infra.plan import CommitNote
+    from pipelines import Node
+
+
+def in_epochs(count: int, folder: str | None = None) -> Way:
+    """Every case's records in ``count`` pieces of nearly equal length, an epoch for each.
+
+    Parameters
+    ----------
+    folder
+        Where the tables are made, and removed afterwards; default: the system's folder for such things.
+    """
+
+    def run(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
+        with tempfile.TemporaryDirectory(prefix="rivermeet-replay-", dir=folder) as home:
+            return _answered(spark, Path(home), cases, count)
+
+    return run
+
+
+def _answered(spark: SparkSession, home: Path, cases: Sequence[Case], count: int) -> Mapping[int, Rows]:
+    from assets.operator_step import OperatorStep
+    from infra.delta_io import read
+    from infra.session import new_session
+
+    node, numbers, folding = declared(widest(cases), len(cases)), numbers_of(spark, cases), new_session(spark)
+    operation = node.operation
+    assert operation is not None
+    runner = _runner(home, spark, folding)
+    inputs: dict[str, tuple[str, Node]] = {}
+    for side, source in operation.inputs.items():
+        inputs.setdefault(source.name, (side, source))
+    step = OperatorStep(node, runner.tables, ordered=in_listed_order(numbers), numbers=numbers)
+    notes: dict[str, CommitNote] = {}
+    for epoch in range(1, count + 1):
+        part = [place for place in places(cases) if _epoch_of(place, cases, count) == epoch]
+        for side, source in inputs.values():
+            notes[side] = _published(spark, runner, source, side, part, epoch, notes.get(side))
+        runner.run(step)
+    changelog = read(spark, runner.paths(node).changelog)
+    return answers(changelog, cases[0].join == "one-to-many", "epoch", "offset")
+
+
+def _runner(home: Path, spark: SparkSession, folding: SparkSession) -> EpochRunner:
+    from infra.epoch_log import EpochLog
+    from infra.epochs import EpochRunner
+
+    locks = home / "locks"
+    locks.mkdir()
+    log = EpochLog(str(home / "epochs"), str(locks / "epochs.lock"))
+    return EpochRunner(str(home / "tables"), log, locks, lambda: spark, lambda: folding)
+
+
+def _epoch_of(place: Place, cases: Sequence[Case], count: int) -> int:
+    case, offset, _ = place
+    return offset * count // len(cases[case].input) + 1
+
+
+def _published(
+    spark: SparkSession,
+    runner: EpochRunner,
+    node: Node,
+    side: str,
+    part: Sequence[Place],
+    epoch: int,
+    previous: CommitNote | None,
+) -> CommitNote:
+    """One input's records of one epoch, committed to its changelog and folded into its table as a source's are."""
+    from pyspark.sql import functions as F
+
+    from assets.operator_step import to_table
+    from infra.delta_io import append
+    from infra.fold import fold
+    from infra.plan import CommitNote
+
+    mine: list[Any] = [place for place in part if place[2].side == side]
+    ends = (dict(previous.ends) if previous else {}) | {case: offset for case, offset, _ in mine}
+    note = CommitNote(incarnation=1, epoch=epoch, ends=ends)
+    if not mine and previous is not None:
+        return previous
+    paths = runner.paths(node)
+    frame = records(spark, mine, side, "many_k" in node.key).withColumn("epoch", F.lit(epoch).cast("bigint"))
+    append(frame, paths.changelog, paths.app_id("changelog", 1), epoch, note=note)
+    if node.is_table:
+        fold(runner.fold_session, paths, list(node.key), to_table, note)
+    return note

@@ -1,0 +1,148 @@
+"""Operations around joins: one frozen value each. Kafka Streams' names in snake case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from pipelines.joins import Operation, ValueExpr
+from pipelines.window import SlidingWindows, TimeWindows
+
+if TYPE_CHECKING:
+    from pipelines.nodes import Node, Stream, Table
+    from pipelines.source import Expr
+
+Function = Literal["count", "sum", "min", "max", "avg"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneInput(Operation):
+    """What operations on one input share; their rows are triggered by side ``left``."""
+
+    input: Node
+    select: Mapping[str, ValueExpr] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> Mapping[str, Node]:
+        """The one input."""
+        return {"left": self.input}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter(OneInput):
+    """Records for which ``where`` (SQL over key and value columns) is true.
+
+    Of a stream, others are left out; of a table, a row that no longer passes ends with a tombstone.
+    """
+
+    where: str
+
+    family = "filter"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapValues(OneInput):
+    """Records with another value: ``select``, output column to SQL over key and value columns; null stays null."""
+
+    family = "map-values"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectKey(OneInput):
+    """Stream records under another key, repartitioned by it; in order of arrival as far as there is one."""
+
+    input: Stream
+    key: Mapping[str, Expr]
+
+    family = "select-key"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToTable(OneInput):
+    """A stream read as the changelog of a table: records without a key are left out and counted."""
+
+    input: Stream
+
+    family = "to-table"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToStream(OneInput):
+    """A table's changelog read as a stream: a tombstone is a record without a value."""
+
+    input: Table
+
+    family = "to-stream"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merge(Operation):
+    """The records of two streams of one shape, each input in its own order, interleaved by timestamp."""
+
+    left: Stream
+    right: Stream
+    select: Mapping[str, ValueExpr] = field(default_factory=dict)
+
+    triggers = ("left", "right")
+    family = "merge"
+
+    @property
+    def inputs(self) -> Mapping[str, Node]:
+        """Both streams."""
+        return {"left": self.left, "right": self.right}
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """One aggregated column: ``function`` of the SQL expression ``of`` (None: of the rows)."""
+
+    function: Function
+    of: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableAggregate(OneInput):
+    """A table's rows aggregated under another key: an update subtracts the old row and adds the new one."""
+
+    input: Table
+    key: Mapping[str, Expr]
+    aggregations: Mapping[str, Aggregation]
+
+    family = "table-aggregate"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowedAggregate(OneInput):
+    """A stream's records aggregated by key and window; each record updates the windows that it lies in."""
+
+    input: Stream
+    windows: TimeWindows | SlidingWindows
+    aggregations: Mapping[str, Aggregation]
+
+    family = "windowed-aggregate"
+
+
+def count() -> Aggregation:
+    """How many rows."""
+    return Aggregation("count")
+
+
+def total(of: str) -> Aggregation:
+    """Sum of an expression; null where no row has one."""
+    return Aggregation("sum", of)
+
+
+def minimum(of: str) -> Aggregation:
+    """Least value of an expression."""
+    return Aggregation("min", of)
+
+
+def maximum(of: str) -> Aggregation:
+    """Greatest value of an expression."""
+    return Aggregation("max", of)
+
+
+def average(of: str) -> Aggregation:
+    """Mean of an expression."""
+    return Aggregation("avg", of)
