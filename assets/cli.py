@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assets.cli_engine import engine
-from assets.cli_replay import replay
+from assets.cli_replay import explain, replay
 from assets.errors import one_line_errors
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def main() -> None:
 
 main.add_command(engine)
 main.add_command(replay)
+main.add_command(explain)
 
 
 def _platform() -> Platform:

@@ -52,6 +52,38 @@ def replay(cases: Path, output: Path | None, epochs: int | None, semantics: str,
     click.echo(f"{len(results)} cases, {errors} with errors", err=True)
 
 
+@click.command()
+@click.argument("pipeline")
+@click.argument("node")
+@click.option("--semantics", type=PROFILE, help="Profile to tell; default: the declared one.")
+@click.option("--compare", type=PROFILE, help="Tell only where this profile differs from it.")
+@one_line_errors
+def explain(pipeline: str, node: str, semantics: str | None, compare: str | None) -> None:
+    """Say what the join NODE of PIPELINE does, and where another profile would do something else."""
+    from assets.lineage import described
+    from pipelines import load
+    from pipelines.profiles import differences, refused, rules_of
+
+    join = load(pipeline).node(node).join_spec
+    if join is None:
+        raise click.ClickException(f"{pipeline}.{node} is no join; profiles are about joins")
+    one = semantics or join.semantics
+    click.echo(f"{pipeline}.{node}: {described(join)}")
+    for profile in filter(None, (one, compare)):
+        problem = refused(join, profile)
+        if problem is not None:
+            raise click.ClickException(problem)
+    if compare is None:
+        for rule in rules_of(join):
+            click.echo(f"\n{rule.asks}\n  {one}: {rule.says[one]}")
+        return
+    found = differences(join, one, compare)
+    for asks, first, second in found:
+        click.echo(f"\n{asks}\n  {one}: {first}\n  {compare}: {second}")
+    if not found:
+        click.echo(f"\n{one} and {compare} give the same rows for this join.")
+
+
 def _json(results: list[dict[str, object]]) -> str:
     """One case a line."""
     lines = (json.dumps(result, ensure_ascii=False) for result in results)

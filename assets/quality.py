@@ -163,6 +163,7 @@ def epoch_relations(platform: Platform, node: Node, spark: SparkSession, plan: E
     pinned = step.pinned(spark, plan)
     window = getattr(node.operation, "window", None)
     slack = max(window.before, window.after) + window.grace if window else 0
+    relations["before"] = lambda: _folded(node, spark, platform.runner(node.pipeline).paths(node).table, rows)
     relations["earlier"] = lambda: _earlier(node, pinned, rows, slack, changelog)
     for side in step.nodes:
         relations[side] = lambda side=side: _input(node, pinned, side, slack)
@@ -180,6 +181,18 @@ def _bounds(spark: SparkSession, plan: EpochPlan) -> Relation:
     values = ", ".join(f"({p}, {start}L)" for p, start in starts)
     nothing = "(SELECT 0 AS partition, 0L AS first_offset WHERE false)"
     return Relation(frame, f"(SELECT * FROM VALUES {values} AS b(partition, first_offset))" if values else nothing)
+
+
+def _folded(node: Node, spark: SparkSession, path: str, rows: DataFrame) -> Relation:
+    """The folded result, which an epoch that is being judged has not reached yet."""
+    from joins.changelog import flatten
+
+    table = opened(path)
+    if table is None:
+        nothing = flatten(rows.where("false")).drop("_deleted")
+        columns = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in nothing.dtypes)
+        return Relation(nothing, f"(SELECT {columns} WHERE false)")
+    return _pinned(spark, path, table.version())
 
 
 def _earlier(node: Node, pinned: PinnedInputs, rows: DataFrame, slack: int, changelog: str) -> Relation:

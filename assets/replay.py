@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from assets.replay_cases import Case, checked
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from joins.operator import EpochInputs
 
+WORKERS = 2
 Rows = list[dict[str, Any]]
 Way = Callable[["SparkSession", Sequence[Case]], Mapping[int, Rows]]
 """How the cases of one group are answered: case to rows."""
@@ -26,6 +29,8 @@ Way = Callable[["SparkSession", Sequence[Case]], Mapping[int, Rows]]
 
 def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) -> list[dict[str, Any]]:
     """A result for each case, in their order: its ``output``, or ``error``."""
+    from infra.session import new_session
+
     results: list[dict[str, Any]] = [{"name": g.get("name", "?") if isinstance(g, dict) else "?"} for g in given]
     groups: dict[Group, list[tuple[int, Case]]] = {}
     for at, one in enumerate(given):
@@ -35,10 +40,22 @@ def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) 
             results[at]["error"] = problem
         elif isinstance(case, Case):
             groups.setdefault(group_of(case), []).append((at, case))
-    for members in groups.values():
-        found = way(spark, [case for _, case in members])
+    # Much of a small job is planning, on one core: two groups at a time keep two busy.
+    idle: SimpleQueue[SparkSession] = SimpleQueue()
+    for _ in range(WORKERS):
+        idle.put(new_session(spark))
+
+    def answer(members: Sequence[tuple[int, Case]]) -> None:
+        session = idle.get()
+        try:
+            found = way(session, [case for _, case in members])
+        finally:
+            idle.put(session)
         for number, (at, _) in enumerate(members):
             results[at]["output"] = found.get(number, [])
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        list(pool.map(answer, groups.values()))
     return results
 
 

@@ -8,6 +8,8 @@ A query names relations in braces; whoever evaluates it says what they are:
 | ``{earlier}`` | the join's own earlier rows that can still matter, same columns |
 | ``{left}``, ``{right}`` | input records that the epoch could see: new and open ones |
 | ``{left}``, foreign key | the left table's live rows after the epoch |
+| ``{left}``, ``{right}``, table join | the tables' live rows after the epoch |
+| ``{before}`` | the folded result before the epoch |
 | ``{bounds}`` | partition, first_offset where this epoch's offsets must start; absent: 0 |
 | ``{changelog}`` | the whole committed changelog |
 | ``{table}`` | the folded table |
@@ -22,7 +24,10 @@ from typing import Literal
 
 from pipelines import Node
 
-Family = Literal["source", "stream-stream", "stream-globaltable", "fk-table-table"]
+ANY = frozenset({"*"})
+"""Every family, sources too."""
+DOCUMENTED = ("3.1",)
+"""The profile that keeps what the documents say; older and released ones are there to break some of it."""
 Severity = Literal["critical", "warning", "info"]
 Stage = Literal["epoch", "table"]
 
@@ -41,7 +46,9 @@ class Invariant:
     source
         Document and section that say so, with the number of the requirement.
     families
-        Join families (or ``source``) that it applies to.
+        Families (or ``source``) that it applies to; `ANY`.
+    profiles
+        Profiles that keep it; None: all.
     needs_table
         Applies only to nodes with a folded table.
     blocking
@@ -61,10 +68,15 @@ class Invariant:
     blocking: bool
     stage: Stage
     violations: Callable[[Node], str]
+    profiles: tuple[str, ...] | None = DOCUMENTED
 
     def applies_to(self, node: Node) -> bool:
         """Whether the node's results must keep this invariant."""
-        return family_of(node) in self.families and (node.is_table or not self.needs_table)
+        if self.needs_table and not node.is_table:
+            return False
+        made = node.operation
+        kept = self.profiles is None or made is None or made.semantics in self.profiles
+        return kept and (self.families == ANY or family_of(node) in self.families)
 
 
 def family_of(node: Node) -> str:

@@ -7,6 +7,7 @@ from pipelines import Node, StreamStreamJoin
 
 _STREAM_STREAM = frozenset({"stream-stream"})
 _GLOBAL = frozenset({"stream-globaltable"})
+_LOOKED_UP = _GLOBAL | {"stream-table"}
 
 # One line per joined record: `record` took part with `partner`, or alone where that is null.
 _PARTS = """
@@ -123,7 +124,7 @@ RULES = (
         id="stream_row_has_value",
         sentence="A stream result is never a tombstone: what is missing is null inside its value.",
         source="Kafka Streams Join Semantics, null results and null-valued input (14, 29)",
-        families=_STREAM_STREAM | _GLOBAL,
+        families=_STREAM_STREAM | _LOOKED_UP,
         needs_table=False,
         severity="critical",
         blocking=True,
@@ -132,9 +133,9 @@ RULES = (
     ),
     Invariant(
         id="rows_come_from_facts",
-        sentence="No row is caused by an update of the global table.",
-        source="KIP-99, proposed changes (165)",
-        families=_GLOBAL,
+        sentence="No row is caused by an update of the looked-up table.",
+        source="KIP-99, proposed changes (165); KStream-KTable (61)",
+        families=_LOOKED_UP,
         needs_table=False,
         severity="critical",
         blocking=True,

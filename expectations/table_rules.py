@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from expectations.invariant import Invariant, packed, quoted
-from pipelines import ForeignKeyJoin, Node
+from expectations.invariant import ANY, Invariant, packed, quoted
+from pipelines import ForeignKeyJoin, Node, TableTableJoin
 
 _FOREIGN_KEY = frozenset({"fk-table-table"})
-_TABLES = _FOREIGN_KEY | {"source"}
+_TABLE_TABLE = frozenset({"table-table"})
 _POSITION = ("_timestamp", "_partition", "_offset")
 
 
@@ -56,7 +56,60 @@ FROM (SELECT {packed(node.key)} AS key, _offset FROM {{table}})
 GROUP BY key HAVING count(*) > 1"""
 
 
+def _live_keys(node: Node) -> str:
+    """Last row per key against both tables after the epoch; a versioned table keeps the newest row, not the last."""
+    join = node.join_spec
+    assert isinstance(join, TableTableJoin), node.name
+    there = {"inner": "l.key IS NOT NULL AND r.key IS NOT NULL", "left": "l.key IS NOT NULL"}
+    must = there.get(join.how, "l.key IS NOT NULL OR r.key IS NOT NULL")
+    plain = "false" if join.left.history is not None or join.right.history is not None else "true"
+    right = "{right}"
+    if join.window_map:
+        shifted = [_moved(column, join.window_map) for column in node.key]
+        right = f"(SELECT named_struct({', '.join(shifted)}) AS key FROM {{right}})"
+    return f"""SELECT o.key, last.partition, last.offset, last.live AS is_live, ({must}) AS must_live
+FROM (SELECT key, max_by(struct(value IS NOT NULL AS live, partition, offset), offset) AS last
+      FROM {{rows}} GROUP BY key) o
+LEFT JOIN {{left}} l ON l.key = o.key
+LEFT JOIN {right} r ON r.key = o.key
+WHERE {plain} AND last.live <> ({must})"""
+
+
+def _moved(column: str, window_map: int) -> str:
+    by = f" - {window_map}" if column in ("window_start", "window_end") else ""
+    return f"'{column}', key.{quoted(column)}{by}"
+
+
+def _tombstone_ends_a_row(node: Node) -> str:
+    return f"""SELECT o.key, o.partition, o.offset
+FROM (SELECT *, lag(value IS NOT NULL) OVER (PARTITION BY key ORDER BY offset) AS was_live FROM {{rows}}) o
+LEFT JOIN (SELECT {packed(node.key)} AS key FROM {{before}}) b ON b.key = o.key
+WHERE o.value IS NULL AND NOT coalesce(o.was_live, b.key IS NOT NULL)"""
+
+
 RULES = (
+    Invariant(
+        id="live_keys",
+        sentence="A joined row is there exactly where the tables that it needs have its key.",
+        source="Kafka Streams Join Semantics, KTable-KTable (76, 82, 87)",
+        families=_TABLE_TABLE,
+        needs_table=True,
+        severity="critical",
+        blocking=True,
+        stage="epoch",
+        violations=_live_keys,
+    ),
+    Invariant(
+        id="tombstone_ends_a_row",
+        sentence="A tombstone ends a row that was there.",
+        source="KIP-77, tombstones of table joins (78, 84)",
+        families=_TABLE_TABLE,
+        needs_table=True,
+        severity="critical",
+        blocking=True,
+        stage="epoch",
+        violations=_tombstone_ends_a_row,
+    ),
     Invariant(
         id="foreign_key_hash",
         sentence="A key's last row was made for the current left value, and is gone with it.",
@@ -72,7 +125,8 @@ RULES = (
         id="fold_equals_table",
         sentence="The table is the fold of its changelog, row by row and column by column.",
         source="Early joins, a table is the fold of its changelog (85)",
-        families=_TABLES,
+        families=ANY,
+        profiles=None,
         needs_table=True,
         severity="critical",
         blocking=False,
@@ -83,7 +137,8 @@ RULES = (
         id="unique_keys",
         sentence="A table has each key once.",
         source="Early joins, KTable (86)",
-        families=_TABLES,
+        families=ANY,
+        profiles=None,
         needs_table=True,
         severity="critical",
         blocking=False,

@@ -124,6 +124,8 @@ class EpochRunner:
         Gives the session when it is first needed; a run that finds nothing new needs none.
     fold_session
         Gives a session that only MERGEs use.
+    folds
+        Whether results are folded into their tables; they can be at any later time.
     """
 
     tables: str
@@ -132,6 +134,7 @@ class EpochRunner:
     session: Callable[[], SparkSession]
     fold_session: Callable[[], SparkSession]
     incarnation: int = 1
+    folds: bool = True
 
     def paths(self, node: Node) -> NodeTables:
         """Where the node's tables lie."""
@@ -226,7 +229,7 @@ class EpochRunner:
             raise
 
     def _fold(self, step: Step, upto: CommitNote) -> None:
-        if step.node.is_table:
+        if step.node.is_table and self.folds:
             paths = self.paths(step.node)
             fold(self.fold_session, paths, list(step.node.key), step.flatten, upto)
 

@@ -67,15 +67,15 @@ def new_session(spark: SparkSession) -> SparkSession:
     Parameters
     ----------
     spark : SparkSession
-        The session that `session` returned.
+        What `session`, or this function, returned.
 
     Returns
     -------
     SparkSession
         Closed by `release`; `stop` on it would stop a local engine.
     """
-    if _open is None or _open.spark is not spark:
-        raise RuntimeError("new_session needs the session that infra.session.session returned")
+    if _open is None or not any(known is spark for known in (_open.spark, *_open.others)):
+        raise RuntimeError("new_session needs a session that infra.session gave")
     other = spark.newSession() if _open.channel is None else _remote(_open.channel)
     _open.others.append(other)
     return other

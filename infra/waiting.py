@@ -78,16 +78,20 @@ def held_back(
     """Side to partition to the last offset that may go now."""
     upto = {side: dict(ends) for side, ends in queues.ends.items()}
     waiting: list[Queue] = []
+    over: set[int | None] = set()
     for side, ends in queues.ends.items():
         bounds = {p: bound for p in ends if (bound := queues.bound((side, p))) is not None}
         late = {p: b for p, b in bounds.items() if queues.times[side].get(p, NOTHING) > b}
         for p, first in _first_above(session, queues.changelogs[side], late, after[side]).items():
             waiting.append((side, p))
             upto[side][p] = first - 1
-    if idle_ms is not None and any(
-        now_ms - _arrived(queues.changelogs[s], p, upto[s][p] + 1) >= idle_ms for s, p in waiting
-    ):
-        return queues.ends
+    if idle_ms is not None and waiting:
+        commits = {side: arrivals(queues.changelogs[side]) for side in {side for side, _ in waiting}}
+        for side, p in waiting:
+            if now_ms - _arrived(commits[side], p, upto[side][p] + 1) >= idle_ms:
+                over.add(p if queues.alone else None)
+        for side, ends in queues.ends.items():
+            upto[side] |= {p: end for p, end in ends.items() if p in over or None in over}
     return {side: {p: end for p, end in ends.items() if end >= 0} for side, ends in upto.items()}
 
 
@@ -107,6 +111,6 @@ def _first_above(
     return dict(found.groupBy("partition").agg(F.min("offset")).collect())  # pyright: ignore[reportReturnType]
 
 
-def _arrived(changelog: str, partition: int, offset: int) -> int:
+def _arrived(commits: Sequence[tuple[int, Offsets]], partition: int, offset: int) -> int:
     """When the commit that brought a record was made, epoch millis."""
-    return min(at for at, ends in arrivals(changelog) if ends.get(partition, -1) >= offset)
+    return min(at for at, ends in commits if ends.get(partition, -1) >= offset)

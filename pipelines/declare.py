@@ -5,7 +5,8 @@ A message names the pipeline, the node, and what would do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pipelines.errors import listed
@@ -56,6 +57,7 @@ PROFILES: Mapping[type[Join], tuple[str, ...]] = {
 }
 """Profiles that a family has: the releases that offered it."""
 _N = TypeVar("_N", bound="Node")
+_J = TypeVar("_J", bound=Join)
 
 
 def join_stream(left: Stream, how: How, other: Node, name: str | None, **options: Any) -> Stream:
@@ -64,19 +66,19 @@ def join_stream(left: Stream, how: How, other: Node, name: str | None, **options
 
     name = name or f"{left.name}_{other.name}"
     if isinstance(other, Stream):
-        spec: Join = _stream_stream(left, how, other, name, **options)
+        spec: Join = _made(_stream_stream, left, how, other, name, options)
     elif how == "outer":
         raise left.refuse(
             name,
-            f"a stream and a {other.kind.replace('_', ' ')} have no outer join: only the stream's records cause rows, "
+            f"a stream and a {_kind(other)} have no outer join: only the stream's records cause rows, "
             "so nothing could report a row of the table that none looked up; choose join or left_join",
         )
     elif isinstance(other, GlobalTable):
-        spec = _stream_global(left, how, other, name, **options)
+        spec = _made(_stream_global, left, how, other, name, options)
     elif isinstance(other, WindowedTable):
         spec = _stream_windowed(left, how, other, name, **options)
     elif isinstance(other, Table):
-        spec = _stream_table(left, how, other, name, **options)
+        spec = _made(_stream_table, left, how, other, name, options)
     else:
         raise left.refuse(name, f"a stream joins a stream, table or global table, and '{other.name}' is none")
     return _add(Stream, left, name, spec, spec.select)
@@ -93,7 +95,7 @@ def join_table(left: Table, how: How, other: Node, name: str | None, **options: 
         )
         raise left.refuse(
             name,
-            f"a table joins a table, and '{other.name}' is a {other.kind.replace('_', ' ')}: {why}; "
+            f"a table joins a table, and '{other.name}' is a {_kind(other)}: {why}; "
             "start from the stream, or declare it with table()",
         )
     if isinstance(left, WindowedTable) and not isinstance(other, WindowedTable):
@@ -106,7 +108,7 @@ def join_table(left: Table, how: How, other: Node, name: str | None, **options: 
         own = {column: f"`{column}`" for column in left.key if column not in WINDOW_KEY}
         same = list(own) == list(other.key)
         options.setdefault("foreign_key", own if same else None)
-        spec: Join = _foreign_key(left, how, other, name, **options)
+        spec: Join = _made(_foreign_key, left, how, other, name, options)
     elif isinstance(other, WindowedTable) and not isinstance(left, WindowedTable):
         if how != "left":
             raise left.refuse(
@@ -114,33 +116,28 @@ def join_table(left: Table, how: How, other: Node, name: str | None, **options: 
                 f"a table and a windowed table have only a left join: the row picks its window; '{other.name}' has "
                 "windows that no row picks. Choose left_join with window_start",
             )
-        spec = _foreign_key(left, how, other, name, foreign_key=_window_of(left, other, name, options), **options)
+        picked = {"foreign_key": _window_of(left, other, name, options)}
+        spec = _made(_foreign_key, left, how, other, name, options | picked)
     elif options.get("foreign_key") is not None:
         if how == "outer":
             raise left.refuse(name, "a foreign-key join has no outer form; choose join or left_join")
-        spec = _foreign_key(left, how, other, name, **options)
+        spec = _made(_foreign_key, left, how, other, name, options)
     else:
-        spec = _table_table(left, how, other, name, **options)
+        spec = _made(_table_table, left, how, other, name, options)
     if isinstance(left, WindowedTable):
         return _add(WindowedTable, left, name, spec, spec.select, windows=left.windows)
     return _add(Table, left, name, spec, spec.select)
 
 
-def one_to_many(
-    one: Table,
-    many: Table,
-    name: str | None,
-    *,
-    foreign_key: str | Mapping[str, str] | None = None,
-    select: Select | None = None,
-    semantics: Semantics = "3.1",
-    cache: Cache | None = None,
-    max_task_idle_ms: int | None = 0,
-) -> Table:
+def one_to_many(one: Table, many: Table, name: str | None, **options: Any) -> Table:
     """A table joined with the many rows that point to it, keyed by both keys."""
     from pipelines.nodes import Table
 
     name = name or f"{one.name}_{many.name}"
+    if not isinstance(many, Table):
+        raise one.refuse(
+            name, f"a table is joined with the many rows of a table, and '{many.name}' is a {_kind(many)}; use table()"
+        )
     both = [column for column in one.key if column in many.key]
     if both:
         raise one.refuse(
@@ -148,22 +145,11 @@ def one_to_many(
             f"the result is keyed by both keys, and '{one.name}' and '{many.name}' both have {listed(both)}; "
             "rename the key columns of one of them",
         )
-    extractor = _mapped(many, one, name, "foreign_key", foreign_key)
-    common = _common(OneToManyJoin, one, "inner", many, name, select, semantics, max_task_idle_ms)
-    spec = OneToManyJoin(foreign_key=extractor, cache=_cache(one, name, cache), **common)
+    spec = _made(_one_to_many, one, "inner", many, name, options)
     return _add(Table, one, name, spec, spec.select, key={**one.key, **many.key})
 
 
-def join_global(
-    left: GlobalTable,
-    how: How,
-    other: Node,
-    name: str | None,
-    *,
-    key: str | Mapping[str, str] | None = None,
-    select: Select | None = None,
-    semantics: Semantics = "3.1",
-) -> GlobalView:
+def join_global(left: GlobalTable, how: How, other: Node, name: str | None, **options: Any) -> GlobalView:
     """A view over two global tables."""
     from pipelines.nodes import GlobalTable, GlobalView
 
@@ -171,13 +157,12 @@ def join_global(
     if not isinstance(other, GlobalTable):
         raise left.refuse(
             name,
-            f"a global table joins a global table, and '{other.name}' is a {other.kind.replace('_', ' ')}: a global "
+            f"a global table joins a global table, and '{other.name}' is a {_kind(other)}: a global "
             f"table's update never triggers; start from '{other.name}'",
         )
     if how == "outer":
         raise left.refuse(name, "global tables have no outer join: nothing would find a right row that stands alone")
-    common = _common(GlobalGlobalJoin, left, how, other, name, select, semantics, 0)
-    spec = GlobalGlobalJoin(key=_mapped(left, other, name, "key", key), **common)
+    spec = _made(_global_global, left, how, other, name, options)
     return _add(GlobalView, left, name, spec, spec.select)
 
 
@@ -189,6 +174,11 @@ def filtered(node: _N, where: str, name: str) -> _N:
 def mapped_values(node: _N, select: Select, name: str) -> _N:
     """A stream or table with another value."""
     _columns(node, name, select)
+    functions = [column for column, e in select.items() if not isinstance(e, str)]
+    if functions:
+        raise node.refuse(
+            name, f"select gives {listed(functions)} as no SQL text; map_values takes SQL over key and value columns"
+        )
     return _like(node, name, MapValues(input=node, select=select), tuple(select))
 
 
@@ -197,14 +187,20 @@ def selected_key(stream: Stream, key: Mapping[str, Expr], name: str, partitions:
     from pipelines.nodes import Stream
 
     kinds = _key(stream, name, key, stream.value)
-    spec = SelectKey(input=stream, key=key)
-    return _add(Stream, stream, name, spec, stream.value, key=kinds, partitions=_partitions(stream, name, partitions))
+    count = _partitions(stream, name, partitions)
+    spec = SelectKey(input=stream, key=key, partitions=count)
+    return _add(Stream, stream, name, spec, stream.value, key=kinds, partitions=count)
 
 
 def merged(left: Stream, right: Stream, name: str) -> Stream:
     """Two streams as one."""
     from pipelines.nodes import Stream
 
+    if not isinstance(right, Stream):
+        raise left.refuse(
+            name, f"a stream merges with a stream, and '{right.name}' is a {_kind(right)}; read it with to_stream()"
+        )
+    _one_pipeline(left, right, name)
     if dict(left.key) != dict(right.key) or left.value != right.value or left.partitions != right.partitions:
         raise left.refuse(
             name,
@@ -297,7 +293,7 @@ def _stream_stream(
     eager: bool = False,
     optimized: bool = False,
 ) -> StreamStreamJoin:
-    if window is None:
+    if not isinstance(window, JoinWindow):
         raise left.refuse(name, "a stream-stream join needs window=JoinWindow(before, after, grace)")
     if (eager or optimized) and semantics != "kafka-4":
         raise left.refuse(name, f"eager and optimized are variants of 'kafka-4', and semantics is {semantics!r}")
@@ -443,6 +439,50 @@ def _foreign_key(
     return ForeignKeyJoin(foreign_key=extractor, **cached, **common)
 
 
+def _one_to_many(
+    one: Table,
+    how: How,
+    many: Table,
+    name: str,
+    *,
+    foreign_key: str | Mapping[str, str] | None = None,
+    select: Select | None = None,
+    semantics: Semantics = "3.1",
+    cache: Cache | None = None,
+    max_task_idle_ms: int | None = 0,
+) -> OneToManyJoin:
+    extractor = _mapped(many, one, name, "foreign_key", foreign_key)
+    common = _common(OneToManyJoin, one, how, many, name, select, semantics, max_task_idle_ms)
+    return OneToManyJoin(foreign_key=extractor, cache=_cache(one, name, cache), **common)
+
+
+def _global_global(
+    left: GlobalTable,
+    how: How,
+    right: GlobalTable,
+    name: str,
+    *,
+    key: str | Mapping[str, str] | None = None,
+    select: Select | None = None,
+    semantics: Semantics = "3.1",
+) -> GlobalGlobalJoin:
+    common = _common(GlobalGlobalJoin, left, how, right, name, select, semantics, 0)
+    return GlobalGlobalJoin(key=_mapped(left, right, name, "key", key), **common)
+
+
+def _made(rule: Callable[..., _J], left: Node, how: How, right: Node, name: str, options: Mapping[str, Any]) -> _J:
+    """The join that a rule makes of the options, all of which it must know."""
+    known = [p.name for p in signature(rule).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise left.refuse(
+            name,
+            f"the join of a {_kind(left)} with a {_kind(right)} has no option {listed(unknown)}; "
+            f"it has {listed(known)}",
+        )
+    return rule(left, how, right, name, **options)
+
+
 def _common(
     family: type[Join],
     left: Node,
@@ -460,10 +500,7 @@ def _common(
         )
     if max_task_idle_ms is not None and max_task_idle_ms < 0:
         raise left.refuse(name, f"max_task_idle_ms is {max_task_idle_ms}; give 0 or more, or None to wait for ever")
-    if left.pipeline is not right.pipeline:
-        raise left.refuse(
-            name, f"'{right.name}' belongs to pipeline '{right.pipeline.name}'; join nodes of one pipeline"
-        )
+    _one_pipeline(left, right, name)
     if select is None:
         both = sorted(set(left.value) & set(right.value))
         if both:
@@ -484,6 +521,18 @@ def _common(
     }
 
 
+def _one_pipeline(left: Node, right: Node, name: str) -> None:
+    if left.pipeline is not right.pipeline:
+        raise left.refuse(
+            name, f"'{right.name}' belongs to pipeline '{right.pipeline.name}'; take both nodes of one pipeline"
+        )
+
+
+def _kind(node: Node) -> str:
+    """What a node is, in words."""
+    return node.kind.replace("_", " ")
+
+
 def _columns(node: Node, name: str, columns: Mapping[str, Any], *keys: Mapping[str, str]) -> None:
     from pipelines.nodes import RESERVED
 
@@ -502,8 +551,8 @@ def _columns(node: Node, name: str, columns: Mapping[str, Any], *keys: Mapping[s
 def _key(node: Node, name: str, key: Mapping[str, Expr], value: tuple[str, ...]) -> dict[str, str]:
     from pipelines.nodes import RESERVED
 
-    if not key or not all(isinstance(e, Expr) for e in key.values()):
-        raise node.refuse(name, f"key={dict(key)!r} must give each key column as expr(sql, TYPE)")
+    if not key or not isinstance(key, Mapping) or not all(isinstance(e, Expr) for e in key.values()):
+        raise node.refuse(name, f"key={key!r} must give each key column as expr(sql, TYPE)")
     clash = [column for column in key if column in value or column in RESERVED]
     if clash:
         raise node.refuse(name, f"key names {listed(clash)}, which the result has already; choose other names")
@@ -560,7 +609,10 @@ def _add(kind: type[_N], of: Node, name: str, spec: Operation, value: Any, **fie
 
 
 def _like(node: _N, name: str, spec: Operation, value: tuple[str, ...]) -> _N:
-    from pipelines.nodes import WindowedTable
+    from pipelines.nodes import Table, WindowedTable
 
-    extra = {"windows": node.windows} if isinstance(node, WindowedTable) else {}
+    extra: dict[str, Any] = {"windows": node.windows} if isinstance(node, WindowedTable) else {}
+    if isinstance(node, Table):
+        # Or a join would take a record that is older than its row for the row's update (KIP-914).
+        extra["history"] = node.history
     return _add(type(node), node, name, spec, value, **extra)

@@ -54,6 +54,7 @@ class SelectKey(OneInput):
 
     input: Stream
     key: Mapping[str, Expr]
+    partitions: int
 
     family = "select-key"
 

@@ -16,14 +16,19 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    """A home of the tests' own: the user's tables and engine are not touched."""
-    home = tmp_path_factory.mktemp("home")
+    """A home of the tests' own: the user's tables and engine are not touched.
+
+    ``RIVERMEET_TEST_HOME`` names one that is kept, with its engine warm, from run to run.
+    """
+    kept = os.environ.get("RIVERMEET_TEST_HOME")
+    home = kept or tmp_path_factory.mktemp("home")
     unset = {"RIVERMEET_TABLES", "RIVERMEET_DATA", "RIVERMEET_ENGINE_PORT"}
     env = {k: v for k, v in os.environ.items() if k not in unset}
     settings = Settings.from_env({"RIVERMEET_ENGINE_MEMORY": "2g"} | env | {"RIVERMEET_HOME": str(home)})
     yield settings
     release()
-    engine.stop(settings)
+    if not kept:
+        engine.stop(settings)
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,8 @@ seen_inner = clicks.join(views, "seen_inner", window=_WINDOW, select=_BOTH)
 seen_outer = clicks.outer_join(views, "seen_outer", window=_WINDOW, select=_BOTH)
 named = clicks.left_join(names, "named", key="n", select=_BOTH)
 owned = orders.left_join(owners, "owned", foreign_key="n", select=_BOTH)
+both = orders.left_join(owners, "both", select=_BOTH)
+both_inner = orders.join(owners, "both_inner", select=_BOTH)
 owned_inner = orders.join(owners, "owned_inner", foreign_key="n", select=_BOTH)
 
 _RECORD = "key STRUCT<id: INT>, value STRUCT<{}>, timestamp BIGINT, partition INT, offset BIGINT"
@@ -44,7 +46,7 @@ _POSITION = "_timestamp BIGINT, _partition INT, _offset BIGINT"
 def _schema(node: Node, relation: str) -> str:
     if relation == "bounds":
         return "partition INT, first_offset BIGINT"
-    if relation == "table":
+    if relation in ("table", "before"):
         value = "n STRING" if node.source else "a STRING, b STRING"
         return f"id INT, {value}, {_POSITION}"
     if relation in ("left", "right"):

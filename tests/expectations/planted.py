@@ -92,6 +92,23 @@ def _foreign_key_inner() -> Epoch:
     return epoch
 
 
+def _table_table() -> Epoch:
+    rows = [
+        _row(1, 10, 3, ("left", 0)),
+        _row(1, 11, 4, ("right", 1), value=None),
+        _row(2, 12, 5, ("left", 2), value=None),
+        _row(3, 12, 6, ("right", 2)),
+    ]
+    changelog = [_row(2, 9, offset, ("left", offset)) for offset in range(3)] + rows
+    left, right = [_record(3, 8, 5)], [_record(2, 9, 3), _record(3, 12, 4)]
+    bounds = [{"partition": 0, "first_offset": 3}]
+    table, before = [_stored(rows[3])], [_stored(changelog[2])]
+    return {"rows": rows, "left": left, "right": right, "bounds": bounds, "before": before} | {
+        "changelog": changelog,
+        "table": table,
+    }
+
+
 def _source() -> Epoch:
     rows = [_record(1, 5, 0, epoch=1), _record(2, 5, 1, epoch=1), _record(2, 6, 2, None, epoch=1)]
     return {"rows": rows, "bounds": [], "changelog": rows, "table": [_stored(rows[0])]}
@@ -104,6 +121,8 @@ CLEAN: dict[str, tuple[Node, Callable[[], Epoch]]] = {
     "named": (nodes.named, _stream_global),
     "owned": (nodes.owned, _foreign_key),
     "owned_inner": (nodes.owned_inner, _foreign_key_inner),
+    "both": (nodes.both, _table_table),
+    "both_inner": (nodes.both_inner, _table_table),
     "orders": (nodes.orders, _source),
     "names": (nodes.names, _source),
     "clicks": (nodes.clicks, _source),
@@ -169,6 +188,11 @@ PLANTED: tuple[Planted, ...] = (
     Planted(_HASH, "owned", "value null, not NULL", _set("left", 1, value={"n": None})),
     Planted(_HASH, "owned_inner", "stale", _set("left", 0, value={"n": "newer"})),
     Planted(_HASH, "owned_inner", "left row gone", _without("left", 1)),
+    Planted("live_keys", "both", "row without left", _without("left", 0)),
+    Planted("live_keys", "both_inner", "row without right", _without("right", 1)),
+    Planted("live_keys", "both", "tombstone, left row there", _add("left", _record(2, 9, 6))),
+    Planted("tombstone_ends_a_row", "both", "none before", _without("before", 0)),
+    Planted("tombstone_ends_a_row", "both", "ended in this epoch", _set("rows", 0, value=None)),
     Planted(_FOLD, "owned", "row missing", _without("table", 0)),
     Planted(_FOLD, "owned", "row too many", _add("table", {"id": 2, "_offset": 5})),
     Planted(_FOLD, "owned", "value", _set("table", 1, a="other")),

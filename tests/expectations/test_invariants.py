@@ -68,7 +68,7 @@ def test_one_violation_breaks_one_invariant(spark: Any):
 
 
 def test_an_invariant_reads_only_what_its_stage_has():
-    of_epochs = {"rows", "earlier", "left", "right", "bounds"}
+    of_epochs = {"rows", "earlier", "left", "right", "bounds", "before"}
     for name, (node, _) in CLEAN.items():
         for invariant in invariants_of(node):
             names = set(relations_of(invariant.violations(node)))

@@ -1,0 +1,61 @@
+"""Every trace that the documents print or imply, through ``rivermeet replay`` and through real epochs, in any cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from assets.replay import Way, at_once, replay
+from assets.replay_epochs import in_epochs
+from tests.golden.as_replay import Answer, replayed
+
+TABLES = ("table-table", "fk-table-table", "one-to-many")
+Trace = tuple[dict[str, Any], list[Answer]]
+
+
+def check(spark: SparkSession, traces: Sequence[Trace], way: Way) -> None:
+    results = replay(spark, [case for case, _ in traces], "3.1", way)
+    for (case, expected), result in zip(traces, results, strict=True):
+        assert "output" in result, result
+        found = [(row["in"], row["key"], row["value"]) for row in result["output"]]
+        assert found == expected, case["name"]
+
+
+def test_every_trace_at_every_profile_that_has_to_give_it(spark: SparkSession) -> None:
+    traces = replayed(every_profile=True)
+    assert len(traces) > 90
+    check(spark, traces, at_once)
+
+
+def uncached(traces: Sequence[Trace]) -> list[Trace]:
+    """Without the traces whose rows depend on the cut: an epoch is a commit of their cache."""
+    return [trace for trace in traces if not trace[0].get("cache")]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_every_trace_in_three_epochs(spark: SparkSession) -> None:
+    check(spark, uncached(replayed(every_profile=False)), in_epochs(3))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+def test_every_trace_with_one_record_per_epoch(spark: SparkSession) -> None:
+    traces = uncached(replayed(every_profile=False))
+    check(spark, traces, in_epochs(max(len(case["input"]) for case, _ in traces)))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_cached_traces_end_in_the_same_table_in_any_cut(spark: SparkSession, epochs: int) -> None:
+    traces = [trace for trace in replayed(every_profile=False) if trace[0].get("cache")]
+    assert len(traces) == 3
+    for (_, expected), result in zip(
+        traces, replay(spark, [case for case, _ in traces], "3.1", in_epochs(epochs)), strict=True
+    ):
+        folded = {row["key"]: row["value"] for row in result["output"]}
+        assert folded == {key: value for _, key, value in expected}
