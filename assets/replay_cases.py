@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -20,7 +20,9 @@ from pydantic import (
     model_validator,
 )
 
-JOINS = ("stream-stream", "stream-table", "stream-globaltable", "table-table", "fk-table-table", "one-to-many")
+MOST = 2**60
+"""Farthest time and longest duration (ms): sums of a few of them are numbers that Spark can hold."""
+Duration = Annotated[StrictInt, Field(ge=-MOST, le=MOST)]
 Profile = Literal["3.1", "0.10.2", "0.10.0", "kafka-4"]
 
 
@@ -32,7 +34,7 @@ class Input(BaseModel):
     side: Literal["left", "right"]
     key: str | None
     value: str | None
-    ts: StrictInt = Field(ge=-(2**63), lt=2**63)
+    ts: StrictInt = Field(ge=-MOST, le=MOST)
 
     @model_validator(mode="before")
     @classmethod
@@ -45,9 +47,9 @@ class Window(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    before_ms: StrictInt
-    after_ms: StrictInt
-    grace_ms: StrictInt = 0
+    before_ms: Duration
+    after_ms: Duration
+    grace_ms: Duration = 0
 
 
 class Case(BaseModel):
@@ -64,9 +66,9 @@ class Case(BaseModel):
     eager: StrictBool = False
     self: StrictBool = False
     optimize: Literal["none", "all"] = "none"
-    left_versioned_ms: StrictInt | None = None
-    right_versioned_ms: StrictInt | None = None
-    table_grace_ms: StrictInt | None = None
+    left_versioned_ms: Duration | None = None
+    right_versioned_ms: Duration | None = None
+    table_grace_ms: Duration | None = None
     selector: Literal["key", "fk"] = "key"
     materialized: StrictBool = False
     cache: StrictBool = False

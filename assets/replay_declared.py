@@ -37,6 +37,16 @@ def refusal(case: Case) -> str | None:
         return str(error)
     if case.self and any(record.side == "right" for record in case.input):
         return "a self-join has left records only, and there is a right one"
+    if case.semantics != "3.1":
+        for at, record in enumerate(case.input):
+            if record.ts < 0:
+                return f"input {at} is at {record.ts}: Kafka Streams stops at a negative timestamp"
+    if case.semantics == "0.10.0" and case.window is not None and case.window.before_ms < 0:
+        return f"before_ms is {case.window.before_ms}: windows of Kafka Streams 0.10 take no negative one"
+    if case.semantics == "0.10.0" and (tables := _OF_TABLES.get(case.join)):
+        for at, record in enumerate(case.input):
+            if record.side in tables and record.key is None:
+                return f"input {at} has no key: Kafka Streams 0.10.1 stops there, as its tables take no null keys"
     if case.semantics == "kafka-4" and case.type == "left" and case.table_grace_ms is not None:
         for at, record in enumerate(case.input):
             if record.side == "left" and record.key is None and record.value is not None:
@@ -78,6 +88,7 @@ _KINDS = {
     "fk-table-table": ("table", "table"),
     "one-to-many": ("table", "table"),
 }
+_OF_TABLES = {"stream-table": ("right",), "table-table": ("left", "right")}
 _VERBS = {"inner": "join", "left": "left_join", "outer": "outer_join"}
 
 

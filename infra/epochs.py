@@ -32,7 +32,7 @@ from infra import crash
 from infra.delta_io import append, last_note
 from infra.delta_lines import opened
 from infra.epoch_log import EpochLog
-from infra.fold import fold
+from infra.fold import fold, looked_up
 from infra.layout import NodeTables
 from infra.plan import CommitNote, EpochPlan, Offsets
 from infra.shared_frames import SharedFrames
@@ -237,11 +237,8 @@ class EpochRunner:
 def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
     """Rows with ``offset`` (dense, going on where the changelog ends) and ``epoch`` in place of ``sequence``."""
     order = Window.partitionBy("partition").orderBy("sequence")
-    start = F.lit(0).cast("bigint")
-    if plan.ends:
-        known = [F.lit(x) for p, end in plan.ends.items() for x in (p, end + 1)]
-        start = F.coalesce(F.try_element_at(F.create_map(*known), F.col("partition")), F.lit(0))
-    offset = (start + F.row_number().over(order) - 1).cast("bigint")
+    last = F.coalesce(F.expr(looked_up(plan.ends)), F.lit(-1))
+    offset = (last + F.row_number().over(order)).cast("bigint")
     front = ["key", "value", "timestamp", "partition"]
     rest = [c for c in rows.columns if c not in (*front, "sequence")]
     numbered = rows.withColumn("offset", offset)

@@ -6,6 +6,7 @@ number of epochs catches up in one MERGE, and one that is up to date does nothin
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -14,6 +15,9 @@ from pyspark.sql import functions as F
 from infra.delta_io import FOLDED, append, last_note, merge, read
 from infra.layout import NodeTables
 from infra.plan import CommitNote, Offsets
+
+WRITTEN_OUT = 16
+"""Up to so many partitions a condition names each."""
 
 
 def fold(
@@ -48,13 +52,25 @@ def fold(
 
 
 def between(after: Mapping[int, int], upto: Offsets) -> Column:
-    """Whether a record's offset is in ``(after, upto]``; literals, so that files are skipped by their statistics."""
-    slots = [
-        f"(partition = {int(partition)} AND offset > {int(after.get(partition, -1))} AND offset <= {int(end)})"
-        for partition, end in upto.items()
-        if end > after.get(partition, -1)
-    ]
+    """Whether a record's offset is in ``(after, upto]``.
+
+    Few partitions are written out, so that files are skipped by their statistics; of many, the bounds are looked up.
+    """
+    new = {int(p): int(end) for p, end in upto.items() if end > after.get(p, -1)}
+    if len(new) > WRITTEN_OUT:
+        start = {p: int(after.get(p, -1)) for p in new}
+        return F.expr(f"offset > {looked_up(start)} AND offset <= {looked_up(new)}")
+    slots = [f"(partition = {p} AND offset > {after.get(p, -1)} AND offset <= {end})" for p, end in new.items()]
     return any_of(slots)
+
+
+def looked_up(values: Mapping[int, int]) -> str:
+    """SQL giving the number of a row's partition, null where it has none.
+
+    A condition per partition is evaluated, and planned, one by one: 2,000 cases of a replay are 2,000 partitions.
+    """
+    by_place = [values.get(p) for p in range(max(values, default=-1) + 1)]
+    return f"get(from_json('{json.dumps(by_place)}', 'ARRAY<BIGINT>'), partition)"
 
 
 def any_of(conditions: Sequence[str]) -> Column:

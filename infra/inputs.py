@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from infra.delta_io import notes, read
 from infra.delta_lines import opened
-from infra.fold import any_of, between
+from infra.fold import WRITTEN_OUT, any_of, between, looked_up
 from infra.layout import NodeTables
 from infra.plan import EpochPlan, Offsets, within
 from pipelines import Node
@@ -87,8 +88,10 @@ class PinnedInputs:
         return read(self.spark, path).where(f"epoch = {self.plan.previous_epoch}").drop("epoch")
 
     def _open(self, slack: int) -> Column:
-        times = self.plan.stream_time.items()
-        return any_of([f"(partition = {int(p)} AND timestamp > {int(time) - slack}L)" for p, time in times])
+        times = self.plan.stream_time
+        if len(times) > WRITTEN_OUT:
+            return F.expr(f"timestamp > {looked_up(times)} - {slack}L")
+        return any_of([f"(partition = {int(p)} AND timestamp > {int(time) - slack}L)" for p, time in times.items()])
 
 
 def pinned_table(path: str, position: Offsets) -> tuple[int | None, Offsets]:

@@ -9,14 +9,17 @@ partition). Records at 10 and 12 on the left, 11 on the right:
     right 11    goes: the left has reached 12
     left 12     waits: the right may still send an 11
 
-After ``max_task_idle_ms`` of wall time since the first held record arrived, everything goes. Source: KIP-353, KIP-695;
-that the result does not depend on the cut, when waiting for ever, is shown in
-docs/decisions/order-within-an-epoch.md.
+What goes is a beginning of the one order over all that was ever sent: a record still to come has a running maximum of
+at least ``T(q)``, and goes after it. So where all wait for ever, the result does not depend on how inputs are cut into
+commits and epochs.
+
+After ``max_task_idle_ms`` of wall time since the first held record arrived, everything goes; of a join whose partitions
+meet no others, everything of that partition. Source: KIP-353, KIP-695. Held by ``tests/joins/test_waiting.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
