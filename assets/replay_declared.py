@@ -100,7 +100,7 @@ def _options(kind: str, partitions: int, history: int | None) -> Mapping[str, An
 
 def _join_options(case: Case) -> dict[str, Any]:
     cached: dict[str, Any] = {"cache": "epoch" if case.cache else None}
-    if case.semantics == "kafka-4" and case.cache:
+    if case.cache and case.semantics in ("kafka-4", "0.10.2"):
         cached["materialized"] = case.materialized
     foreign = {"c": "case", "k": BEFORE_THE_BAR}
     match case.join:

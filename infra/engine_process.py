@@ -42,7 +42,7 @@ class EngineError(RuntimeError):
 
 def fingerprint(conf: Mapping[str, str]) -> str:
     """Return what tells engines with different settings or versions apart."""
-    parts = [sorted(conf.items()), version("pyspark"), sys.executable]
+    parts = [sorted(conf.items()), version("pyspark"), sys.prefix]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 

@@ -83,9 +83,12 @@ class PinnedInputs:
     def memory(self, node: Node) -> DataFrame | None:
         """What the last committed epoch of the node's operator left for this one."""
         path = NodeTables(self.tables, self.plan.pipeline, node.name).memory
-        if self.plan.output_version is None or opened(path) is None:
+        memory = opened(path)
+        if self.plan.output_version is None or memory is None:
             return None
-        return read(self.spark, path).where(f"epoch = {self.plan.previous_epoch}").drop("epoch")
+        # Pinned: this epoch writes here before it has done reading, and a write drops what is cached of the newest
+        # version.
+        return read(self.spark, path, memory.version()).where(f"epoch = {self.plan.previous_epoch}").drop("epoch")
 
     def _open(self, slack: int) -> Column:
         times = self.plan.stream_time

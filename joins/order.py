@@ -13,6 +13,8 @@ epoch the maxima start afresh: what earlier epochs consumed is gone from the inp
 
 from __future__ import annotations
 
+import json
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -49,7 +51,7 @@ def in_processing_order(records: DataFrame, side: int) -> DataFrame:
 
 def stream_time_at_start(inputs: EpochInputs) -> Column:
     """Stream time (ms) of a row's partition before the epoch; NULL where it has none yet."""
-    if not inputs.stream_time:
-        return F.lit(None).cast("bigint")
-    known = [F.lit(x) for p, t in inputs.stream_time.items() for x in (p, t)]
-    return F.try_element_at(F.create_map(*known), F.col("partition")).cast("bigint")
+    times = inputs.stream_time
+    by_place = [times.get(p) for p in range(max(times, default=-1) + 1)]
+    # Looked up by place: a map of a thousand partitions would be searched for every row.
+    return F.get(F.from_json(F.lit(json.dumps(by_place)), "ARRAY<BIGINT>"), F.col("partition"))

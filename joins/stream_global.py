@@ -9,10 +9,13 @@ and timestamp.
     stream o2 {account: c9}       inner: nothing       left: o2 null
     table  c1 Eve                 nothing: earlier rows stay as they are
 
+Profile 0.10.2 ignores a record whose mapped key is null also in a left join.
+
 ``bootstrap="epoch"`` loads all of an epoch's updates of the table before its stream records, as an instance loads a
 global table before it starts; ``"timestamp"`` lets each record see the table as of its place in the order.
 
-Source: KIP-99 (global tables), wiki page "Kafka Streams Join Semantics". Held by ``tests/joins/test_stream_global.py``.
+Source: KIP-99 (global tables), KIP-962 (null keys), wiki page "Kafka Streams Join Semantics". Held by
+``tests/joins/test_stream_global.py`` and ``tests/joins/test_recorded_tables.py``.
 """
 
 from __future__ import annotations
@@ -33,7 +36,10 @@ def state(join: StreamGlobalJoin) -> StateRead:
 def compute(join: StreamGlobalJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
     facts = with_record(inputs.left.where(F.col("value").isNotNull()), "left")
-    facts = with_mapped_key(facts, "left", join.key, key_type(inputs.right), "mapped").alias("l")
+    facts = with_mapped_key(facts, "left", join.key, key_type(inputs.right), "mapped")
+    if join.semantics == "0.10.2":
+        facts = facts.where(F.col("mapped").isNotNull())
+    facts = facts.alias("l")
     versions = _versions(join, inputs).alias("r")
     matched = facts.join(
         versions,

@@ -20,8 +20,12 @@ It cannot be spurious: a pair needs o open, a one-sided row needs it closed and 
 the state is what is open: earlier records with ``close > stream time``, and which of them the join's own rows show
 as paired. A record that was late is closed, so the late table is not read.
 
+In a self-join each record is a left and a right one in one step: both copies have the same S⁻, and rows of what
+closes come after the pairs of both. x meets itself if 0 lies in the window and neither copy is late; without a partner
+each copy is a record of its own.
+
 Source: wiki page "Kafka Streams Join Semantics", improved left/outer stream-stream join (3.1 and newer); KIP-633,
-KAFKA-10847, KIP-962. Held by ``tests/joins/test_stream_stream.py``.
+KAFKA-10847, KIP-962. Held by ``tests/joins/test_stream_stream.py`` and ``test_recorded_stream_stream.py``.
 """
 
 from __future__ import annotations
@@ -30,9 +34,11 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.order import LEFT, RIGHT, stream_time_at_start
+from joins.self_join import COPIES, both_inputs, is_self_join
 from joins.values import joined_value, with_record
 from pipelines import JoinWindow, StreamStreamJoin
 
@@ -47,11 +53,12 @@ def state(join: StreamStreamJoin) -> StateRead:
 def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`, and ``left_offset``, ``right_offset`` of the joined records."""
     window, outer = join.window, OUTER_SIDES[join.how]
-    timed = inputs.keep(_with_stream_time(inputs, window))
+    timed = inputs.keep(_with_stream_time(inputs, join))
     usable = timed.where(F.col("left").isNotNull() | F.col("right").isNotNull())
     keyed = usable.where(F.col("key").isNotNull())
     late = F.coalesce(F.col("before") >= F.col("close"), F.lit(False))
-    kept = inputs.keep(keyed.where(~late).unionByName(_open(inputs, window)))
+    order = timed.schema["order"].dataType
+    kept = inputs.keep(keyed.where(~late).unionByName(_open(inputs, window, order)))
     pairs = _pairs(kept)
     if outer:
         pairs = inputs.keep(pairs)
@@ -94,18 +101,20 @@ def _sided(inputs: EpochInputs, records: DataFrame, side: int, window: JoinWindo
     )
 
 
-def _with_stream_time(inputs: EpochInputs, window: JoinWindow) -> DataFrame:
+def _with_stream_time(inputs: EpochInputs, join: StreamStreamJoin) -> DataFrame:
     """Both inputs' records with stream time ``before`` (NULL: none yet) and ``reached``."""
-    left, right = _sided(inputs, inputs.left, LEFT, window), _sided(inputs, inputs.right, RIGHT, window)
+    records = both_inputs(join, inputs)
+    left, right = (_sided(inputs, records[name], side, join.window) for name, side in COPIES.items())
     both = left.unionByName(right, allowMissingColumns=True)
     earlier = Window.partitionBy("partition").orderBy("order").rowsBetween(Window.unboundedPreceding, -1)
-    before = F.greatest(F.max("timestamp").over(earlier), stream_time_at_start(inputs))
+    # The left copy of a self-join's record must not make the right one late: the right copies tell the time for both.
+    moves = F.when(F.col("side") == RIGHT, F.col("timestamp")) if is_self_join(join) else F.col("timestamp")
+    before = F.greatest(F.max(moves).over(earlier), stream_time_at_start(inputs))
     return both.withColumn("before", before).withColumn("reached", F.greatest("before", F.col("timestamp")))
 
 
-def _open(inputs: EpochInputs, window: JoinWindow) -> DataFrame:
+def _open(inputs: EpochInputs, window: JoinWindow, order: DataType) -> DataFrame:
     """Records of earlier epochs whose windows are open; their ``order`` is NULL: before all of this epoch's."""
-    order = inputs.left.schema["order"].dataType
     sides = []
     for side in (LEFT, RIGHT):
         records = inputs.open_records("left" if side == LEFT else "right", _slack(side, window))
@@ -190,7 +199,8 @@ def _one_sided(
     alone = kept.where(F.col("side").isin(*OUTER_SIDES[join.how])).join(
         reduce(DataFrame.unionByName, sides), ["partition", "side", "offset"], "left_anti"
     )
-    steps = timed.where(F.col("before").isNull() | (F.col("reached") > F.col("before"))).select(
+    moving = timed.where(F.col("side") == RIGHT) if is_self_join(join) else timed
+    steps = moving.where(F.col("before").isNull() | (F.col("reached") > F.col("before"))).select(
         "partition",
         F.col("reached").alias("at"),
         F.struct("order", _side_name().alias("side"), "offset").alias("step"),

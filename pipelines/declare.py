@@ -251,8 +251,9 @@ def table_aggregate(
 
     kinds = _key(table, name, key, tuple(aggregations))
     _columns(table, name, aggregations)
-    spec = TableAggregate(input=table, key=key, aggregations=aggregations)
-    return _add(Table, table, name, spec, aggregations, key=kinds, partitions=_partitions(table, name, partitions))
+    count = _partitions(table, name, partitions)
+    spec = TableAggregate(input=table, key=key, aggregations=aggregations, partitions=count)
+    return _add(Table, table, name, spec, aggregations, key=kinds, partitions=count)
 
 
 def windowed_aggregate(

@@ -104,11 +104,15 @@ class Aggregation:
 
 @dataclass(frozen=True, kw_only=True)
 class TableAggregate(OneInput):
-    """A table's rows aggregated under another key: an update subtracts the old row and adds the new one."""
+    """A table's rows aggregated under another key: an update subtracts the old row and adds the new one.
+
+    ``partitions`` is how many the new keys are hashed into.
+    """
 
     input: Table
     key: Mapping[str, Expr]
     aggregations: Mapping[str, Aggregation]
+    partitions: int
 
     family = "table-aggregate"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -53,21 +53,26 @@ class World:
         found = last_note(paths.changelog)
         ends = dict(found[1].ends) if found else {}
         epoch = found[1].epoch + 1 if found else 1
+        times = dict(found[1].times) if found else {}
         rows = []
         for key, value, timestamp, partition in records:
             ends[partition] = ends.get(partition, -1) + 1
+            times[partition] = max(times.get(partition, timestamp), timestamp)
             rows.append((key, value, timestamp, partition, ends[partition], epoch))
         schema = f"{self.types[node.name]}, timestamp BIGINT, partition INT, offset BIGINT, epoch BIGINT"
-        note = CommitNote(incarnation=1, epoch=epoch, ends=ends)
+        note = CommitNote(incarnation=1, epoch=epoch, ends=ends, times=times)
         frame = self.spark.createDataFrame(rows, schema)
         append(frame, paths.changelog, paths.app_id("changelog", 1), epoch, note=note)
         if node.is_table:
             fold(lambda: self.fold_session, paths, list(node.key), to_table, note)
 
-    def run(self, node: Node) -> EpochResult | None:
-        """One epoch of a join."""
+    def run(self, node: Node, now_ms: float | None = None) -> EpochResult | None:
+        """One epoch of a computed node, at that wall time."""
         runner = self.runner(node.pipeline.name)
-        result = runner.run(OperatorStep(node, runner.tables, session=lambda: self.spark))
+        step = OperatorStep(node, runner.tables, session=lambda: self.spark)
+        if now_ms is not None:
+            step = replace(step, clock=lambda: now_ms)
+        result = runner.run(step)
         if result is not None:
             self.results.append(result)
         return result

@@ -7,17 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.golden.load import Case, cases
-from tests.joins.batch import EACH, TYPES, Batch, by_partition, run, two_tables
+from tests.joins.batch import TYPES, Batch, by_partition, run, two_tables
 from tests.reference.foreign_key import ForeignKeyJoin
 from tests.reference.histories import (
     NASTY_FOREIGN_KEY,
     foreign_key_of,
-    histories,
     random_histories,
     records_of,
 )
@@ -109,31 +106,3 @@ def test_printed_tables_nasty_script_and_random_histories(
     printed = [of_text(case) for case in PRINTED if case.how == how]
     others = random_histories(5, 30, "foreign_key")
     check(world, spark, how, [*printed, records_of(NASTY_FOREIGN_KEY), *others], epochs)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("how", ["inner", "left"])
-def test_the_same_with_one_record_per_epoch(world: Make, spark: SparkSession, how: str) -> None:
-    printed = [of_text(case) for case in PRINTED if case.how == how]
-    check(world, spark, how, [*printed, *random_histories(6, 30, "foreign_key", size=9)], EACH)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_generated_histories(world: Make, spark: SparkSession) -> None:
-    runs = iter(range(1_000))
-
-    @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-    @given(
-        st.lists(histories("foreign_key"), min_size=5, max_size=20),
-        st.sampled_from(["inner", "left"]),
-        st.integers(1, 4),
-    )
-    def any_history(inputs: list[list[Record]], how: str, epochs: int) -> None:
-        def make(name: str, **types: str) -> World:
-            return world(f"{name}-{next(runs)}", **types)
-
-        check(make, spark, how, inputs, epochs)
-
-    any_history()

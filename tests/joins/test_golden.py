@@ -20,8 +20,10 @@ def check(spark: SparkSession, traces: Sequence[Trace], way: Way) -> None:
     results = replay(spark, [case for case, _ in traces], "3.1", way)
     for (case, expected), result in zip(traces, results, strict=True):
         assert "output" in result, result
-        found = [(row["in"], row["key"], row["value"]) for row in result["output"]]
-        assert found == expected, case["name"]
+        # A cached trace prints when a row was flushed, not which record caused it: the commit is the same.
+        every = case.get("commit_every", 1)
+        found = [(row["in"] // every, row["key"], row["value"]) for row in result["output"]]
+        assert found == [(place // every, key, value) for place, key, value in expected], case["name"]
 
 
 def test_every_trace_at_every_profile_that_has_to_give_it(spark: SparkSession) -> None:

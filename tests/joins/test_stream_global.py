@@ -60,13 +60,6 @@ def test_nasty_script_and_random_histories(world: Make, how: str, bootstrap: str
     check(world, how, bootstrap, inputs, epochs)
 
 
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_the_same_with_one_record_per_epoch(world: Make) -> None:
-    inputs = [records_of(NASTY_GLOBAL), *random_histories(4, 20, "stream_global", size=25)]
-    check(world, "left", "timestamp", inputs, EACH)
-
-
 INVOICE = cases("global", "3.1")
 
 

@@ -6,13 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from pipelines import JoinWindow
-from tests.golden.load import Case, cases
-from tests.joins.batch import EACH, TYPES, Batch, by_partition, run, two_streams
-from tests.reference.histories import NASTY_STREAM_STREAM, histories, random_histories, records_of
+from tests.golden.load import cases
+from tests.joins.batch import TYPES, Batch, by_partition, run, two_streams
+from tests.reference.histories import NASTY_STREAM_STREAM, random_histories, records_of
 from tests.reference.records import Record
 from tests.reference.stream_stream import StreamStreamJoin
 from tests.world import World
@@ -81,73 +79,7 @@ def test_printed_tables_say_what_the_reference_says() -> None:
         assert rows == [(e.at_step, e.key, e.value) for e in case.expected], case.id
 
 
-def printed(make: Make, case: Case, epochs: int) -> None:
-    assert case.window is not None
-    window = (case.window.before, case.window.after, case.window.grace)
-    check(make, case.how, window, [case.records], epochs)
-
-
-def test_printed_outer_table_in_one_epoch_and_in_three(world: Make) -> None:
-    """The widest table; the others follow in the slow tests, and the reference holds all of them above."""
-    (case,) = (case for case in PRINTED if case.id == "s000.ss.v31.outer")
-    printed(world, case, 1)
-    printed(world, case, 3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", PRINTED, ids=lambda case: case.id)
-def test_printed_table_in_one_epoch(world: Make, case: Case) -> None:
-    printed(world, case, 1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", PRINTED, ids=lambda case: case.id)
-def test_printed_table_in_three_epochs(world: Make, case: Case) -> None:
-    printed(world, case, 3)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("case", PRINTED, ids=lambda case: case.id)
-def test_printed_table_with_one_record_per_epoch(world: Make, case: Case) -> None:
-    printed(world, case, EACH)
-
-
 @pytest.mark.parametrize(("how", "epochs"), [("inner", 2), ("left", 3), ("outer", 1)])
 def test_nasty_script_and_random_histories(world: Make, how: str, epochs: int) -> None:
     inputs = [records_of(NASTY_STREAM_STREAM), *random_histories(7, 40)]
     check(world, how, WINDOWS[0], inputs, epochs)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("window", WINDOWS[1:])
-def test_windows_of_every_shape(world: Make, window: tuple[int, int, int]) -> None:
-    check(world, "outer", window, list(random_histories(11, 60)), 2)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_nasty_script_with_one_record_per_epoch(world: Make) -> None:
-    inputs = [records_of(NASTY_STREAM_STREAM), *random_histories(13, 20, size=25)]
-    check(world, "outer", WINDOWS[0], inputs, EACH)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_generated_histories(world: Make) -> None:
-    runs = iter(range(1_000))
-
-    @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-    @given(
-        st.lists(histories("stream_stream"), min_size=5, max_size=20),
-        st.sampled_from(["inner", "left", "outer"]),
-        st.sampled_from(WINDOWS),
-        st.integers(1, 4),
-    )
-    def any_history(inputs: list[list[Record]], how: str, window: tuple[int, int, int], epochs: int) -> None:
-        def make(name: str, **types: str) -> World:
-            return world(f"{name}-{next(runs)}", **types)
-
-        check(make, how, window, inputs, epochs)
-
-    any_history()

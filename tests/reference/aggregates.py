@@ -1,0 +1,159 @@
+"""Aggregates record by record: a table by another key, and a stream by key and window.
+
+    table       a record leaves its old group and joins its new one: a row for each of the two, or one if they are one
+    windowed    a record goes into every window that it lies in and that still takes records
+    sliding     windows of records at most `difference` apart, made by the records themselves (KIP-450)
+
+State is what the rules speak of: the table, and per window the records in it. Values are computed afresh from those.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.reference.records import Record
+
+Columns = Mapping[str, tuple[str, Callable[[Any], Any] | None]]
+"""Output column to function and what of a record's value it is of; None: of the record."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One result row; `trigger` is the position of its record."""
+
+    key: Any
+    value: tuple[Any, ...] | None
+    timestamp: int
+    trigger: int
+
+
+def aggregated(columns: Columns, values: Sequence[Any]) -> tuple[Any, ...]:
+    """One value per column, as SQL has it."""
+    return tuple(
+        len(values) if of is None else _FUNCTIONS[function]([v for v in map(of, values) if v is not None])
+        for function, of in columns.values()
+    )
+
+
+_FUNCTIONS: Mapping[str, Callable[[list[Any]], Any]] = {
+    "count": len,
+    "sum": lambda found: sum(found[1:], found[0]) if found else None,
+    "min": lambda found: min(found, default=None),
+    "max": lambda found: max(found, default=None),
+    "avg": lambda found: float(sum(found[1:], found[0])) / len(found) if found else None,
+}
+
+
+@dataclass
+class TableAggregate:
+    """`group_of` gives a row's group, or None."""
+
+    group_of: Callable[[Any, Any], Any]
+    columns: Columns
+    table: dict[Any, Any] = field(default_factory=dict)
+
+    def process(self, x: Record) -> list[Row]:
+        if x.key is None:
+            return []
+        old = self._group(x.key)
+        self.table.pop(x.key, None)
+        if x.value is not None:
+            self.table[x.key] = x.value
+        new = self._group(x.key)
+        touched = [new] if old == new else [old, new]
+        return [Row(group, self._of(group), x.timestamp, x.position) for group in touched if group is not None]
+
+    def _group(self, key: Any) -> Any:
+        return self.group_of(key, self.table[key]) if key in self.table else None
+
+    def _of(self, group: Any) -> tuple[Any, ...] | None:
+        rows = [value for key, value in self.table.items() if self.group_of(key, value) == group]
+        return aggregated(self.columns, rows) if rows else None
+
+
+@dataclass
+class Windowed:
+    """What both kinds of windows share: stream time, records without key or value, and the late ones."""
+
+    columns: Columns
+    grace: int
+    late: list[Record] = field(default_factory=list)
+    stream_time: int | None = None
+    windows: dict[tuple[Any, int, int], list[Record]] = field(default_factory=dict)
+    """(key, start, end) to the records in it."""
+
+    def process(self, x: Record) -> list[Row]:
+        if x.key is None or x.value is None:
+            return []
+        self.stream_time = x.timestamp if self.stream_time is None else max(self.stream_time, x.timestamp)
+        if not self._open(self.last_end(x.timestamp)):
+            self.late.append(x)
+            return []
+        changed = sorted(window for window in self.put(x) if self._open(window[2]))
+        return [
+            Row(
+                window,
+                aggregated(self.columns, [r.value for r in self.windows[window]]),
+                max(r.timestamp for r in self.windows[window]),
+                x.position,
+            )
+            for window in changed
+        ]
+
+    def _open(self, end: int) -> bool:
+        assert self.stream_time is not None
+        return end + self.grace > self.stream_time
+
+    def last_end(self, time: int) -> int:
+        """End of the last window that a record at `time` lies in."""
+        raise NotImplementedError
+
+    def put(self, x: Record) -> Iterable[tuple[Any, int, int]]:
+        """Put the record into its windows, open or not; gives those that it changed or made."""
+        raise NotImplementedError
+
+
+@dataclass(kw_only=True)
+class TimeWindowed(Windowed):
+    """Windows [start, start + size) with start a multiple of `advance`, not below 0."""
+
+    size: int
+    advance: int
+
+    def last_end(self, time: int) -> int:
+        return time // self.advance * self.advance + self.size
+
+    def put(self, x: Record) -> Iterable[tuple[Any, int, int]]:
+        for start in range(0, x.timestamp + 1, self.advance):
+            if x.timestamp < start + self.size:
+                window = (x.key, start, start + self.size)
+                self.windows.setdefault(window, []).append(x)
+                yield window
+
+
+@dataclass(kw_only=True)
+class SlidingWindowed(Windowed):
+    """Windows [start, start + difference], the end included here and one more in their key."""
+
+    difference: int
+    records: list[Record] = field(default_factory=list)
+
+    def last_end(self, time: int) -> int:
+        return time + self.difference + 1
+
+    def put(self, x: Record) -> Iterable[tuple[Any, int, int]]:
+        changed = []
+        for window, held in self.windows.items():
+            if window[0] == x.key and window[1] <= x.timestamp < window[2]:
+                held.append(x)
+                changed.append(window)
+        self.records.append(x)
+        wanted = [max(0, x.timestamp - self.difference)]
+        wanted += [r.timestamp + 1 for r in self.records if r.key == x.key]
+        for start in wanted:
+            window = (x.key, start, start + self.difference + 1)
+            held = [r for r in self.records if r.key == x.key and start <= r.timestamp <= start + self.difference]
+            if held and window not in self.windows:
+                self.windows[window] = held
+                changed.append(window)
+        return changed
