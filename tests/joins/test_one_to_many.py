@@ -84,6 +84,7 @@ def test_the_documents_steps(spark: SparkSession, way: Way) -> None:
         assert [(steps[r["in"]], r["key"], r["value"]) for r in answer["output"]] == expected, table["id"]
 
 
+@pytest.mark.proves(join="one-to-many", how="inner")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_random_histories_are_the_references(spark: SparkSession, kind: str, way: Way) -> None:

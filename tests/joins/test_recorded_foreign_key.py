@@ -15,7 +15,6 @@ import pytest
 from assets.replay import Way, at_once, replay
 from assets.replay_cases import Case, checked
 from assets.replay_declared import BEFORE_THE_BAR
-from assets.replay_epochs import in_epochs
 from assets.replay_frames import records as frame_of
 from tests.reference.foreign_key import ForeignKeyJoin
 from tests.reference.histories import foreign_key_of
@@ -84,6 +83,7 @@ def by_reference(case: Given, epochs: int = 1) -> list[Given]:
 
 
 @pytest.mark.slow
+@pytest.mark.proves(join="fk-table-table")
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize(("semantics", "kind"), KINDS)
 def test_kafka_streams_answered_the_same(spark: SparkSession, semantics: str, kind: str, how: str) -> None:
@@ -93,23 +93,11 @@ def test_kafka_streams_answered_the_same(spark: SparkSession, semantics: str, ki
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize(("semantics", "kind"), KINDS)
-def test_and_so_in_epochs(spark: SparkSession, semantics: str, kind: str, how: str) -> None:
-    every = cases(how, semantics, kind)
-    mine = every[:: max(1, len(every) // SAMPLE)][:SAMPLE]
-    rows = [by_reference(case, EPOCHS) if "cache" in case else case["output"] for case in mine]
-    check(spark, mine, in_epochs(EPOCHS), rows)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", [at_once, in_epochs(EPOCHS)], ids=["at once", "in epochs"])
-@pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("kind", OPTIONS)
-def test_profile_3_1_is_the_reference(spark: SparkSession, kind: str, how: str, way: Way) -> None:
+def test_profile_3_1_is_the_reference(spark: SparkSession, kind: str, how: str) -> None:
     """What is materialized makes no difference in this profile."""
-    every = [case | {"semantics": "3.1"} for case in cases(how, "kafka-4", kind)]
-    mine = every if way is at_once else every[:: max(1, len(every) // SAMPLE)][:SAMPLE]
-    check(spark, mine, way, [by_reference(case, 1 if way is at_once else EPOCHS) for case in mine])
+    mine = [case | {"semantics": "3.1"} for case in cases(how, "kafka-4", kind)]
+    check(spark, mine, at_once, [by_reference(case) for case in mine])
 
 
 @pytest.mark.parametrize("how", HOWS)

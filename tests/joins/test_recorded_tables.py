@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -78,35 +77,12 @@ def test_kafka_streams_answered_the_same(spark: SparkSession, join: str, how: st
     check(spark, [asked(case) for case in mine], at_once, [said(case) for case in mine])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("join", "how", "semantics"), KINDS)
-def test_and_so_in_epochs(spark: SparkSession, join: str, how: str, semantics: str) -> None:
-    mine = sampled(case for case in recorded() if kind(case) == (join, how, semantics))
-    check(spark, [asked(case) for case in mine], in_epochs(EPOCHS), [in_pieces(case) for case in mine])
-
-
 @pytest.mark.proves
 @pytest.mark.slow
 @pytest.mark.parametrize(("join", "how"), FAMILIES)
 def test_profile_3_1_is_the_reference(spark: SparkSession, join: str, how: str) -> None:
     mine = [asked(case) | {"semantics": "3.1"} for case in recorded() if kind(case) == (join, how, "kafka-4")]
     check(spark, mine, at_once, [answers(case) for case in mine])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("join", "how"), FAMILIES)
-def test_profile_3_1_is_the_reference_in_epochs(spark: SparkSession, join: str, how: str) -> None:
-    mine = [asked(case) | {"semantics": "3.1"} for case in recorded() if kind(case) == (join, how, "kafka-4")]
-    mine = sampled(iter(mine))
-    check(spark, mine, in_epochs(EPOCHS), [in_pieces(case) for case in mine])
-
-
-def sampled(cases: Iterator[Given]) -> list[Given]:
-    """Some of each set of options, spread over it."""
-    groups: dict[str, list[Given]] = {}
-    for one in cases:
-        groups.setdefault(one["name"].rpartition(".")[0], []).append(one)
-    return [one for group in groups.values() for one in group[:: max(1, len(group) // SAMPLE)][:SAMPLE]]
 
 
 def in_pieces(case: Given) -> list[Any] | None:

@@ -84,6 +84,7 @@ def test_script_says_what_the_rules_say() -> None:
     assert [(group, value and (value[0], value[2]), time) for group, value, time, _ in expected(script())] == MOVED
 
 
+@pytest.mark.proves(join="table-aggregate")
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_script_and_random_histories(world: Make, epochs: int) -> None:
     check(world, [script(), *random_histories(1, 60, 30, first=1)], epochs)

@@ -120,6 +120,7 @@ def test_page_views_by_day(world: Make, epochs: int) -> None:
     assert all(row["key"]["window_end"] - row["key"]["window_start"] == DAY * minute for row in rows)
 
 
+@pytest.mark.proves(join="windowed-aggregate")
 @pytest.mark.parametrize("epochs", [1, 3], ids=["whole", "cut"])
 @pytest.mark.parametrize("windows", WINDOWS, ids=str)
 def test_random_histories(world: Make, windows: Windows, epochs: int) -> None:

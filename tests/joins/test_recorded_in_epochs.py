@@ -1,0 +1,88 @@
+"""Recorded histories through the real epochs, in three pieces: the rows are those of one piece.
+
+Every set of options of every family and profile is here once, in one of its types; `test_golden` has the rest of the
+types with one record per epoch. A cache is flushed at the end of each epoch too, so that a cached history's rows are
+those that the reference gives with these commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from assets.replay import replay
+from assets.replay_epochs import in_epochs
+from tests.joins import test_recorded_foreign_key as foreign_key
+from tests.joins import test_recorded_stream_stream as stream_stream
+from tests.joins import test_recorded_tables as tables
+
+EPOCHS = 3
+SAMPLE = 8
+Given = dict[str, Any]
+Expected = Callable[[Given], Any]
+
+
+def sampled(cases: Iterable[Given], options: Callable[[Given], str]) -> list[Given]:
+    """A few cases of each profile and set of options, of one type each; types take turns."""
+    groups: dict[tuple[str, str], dict[str, list[Given]]] = {}
+    for case in cases:
+        if "error" not in case:
+            of_types = groups.setdefault((f"{case['join']} {case['semantics']}", options(case)), {})
+            of_types.setdefault(case["type"], []).append(case)
+    found: list[Given] = []
+    for turn, key in enumerate(sorted(groups)):
+        of_types = groups[key]
+        mine = of_types[sorted(of_types)[turn % len(of_types)]]
+        found += mine[:: max(1, len(mine) // SAMPLE)][:SAMPLE]
+    return found
+
+
+def check(spark: SparkSession, cases: list[Given], expected: Expected) -> None:
+    assert len(cases) > SAMPLE
+    answers = replay(spark, [tables.asked(case) for case in cases], "3.1", in_epochs(EPOCHS))
+    for case, answer in zip(cases, answers, strict=True):
+        assert answer.get("output", answer.get("error")) == expected(case), case
+
+
+def set_of_options(case: Given) -> str:
+    """Options by name."""
+    plain = ("name", "join", "type", "semantics", "input", "output", "window", "selector")
+    return " ".join(sorted(name for name in case if name not in plain))
+
+
+def as_rows(rows: list[list[Any]] | None) -> list[Given] | None:
+    return rows and [dict(zip(("key", "value", "ts", "in"), row, strict=True)) for row in rows]
+
+
+def in_3_1(cases: Iterable[Given]) -> list[Given]:
+    """The same histories under the default profile, without the answers of another one."""
+    return [tables.asked(case) | {"semantics": "3.1"} for case in cases if case["semantics"] == "kafka-4"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_streams(spark: SparkSession) -> None:
+    cases = [case for group in stream_stream.recorded().values() for case in group]
+    check(spark, sampled(cases, set_of_options), lambda case: case["output"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_tables(spark: SparkSession) -> None:
+    every = [*tables.recorded(), *in_3_1(tables.recorded())]
+    check(spark, sampled(every, set_of_options), lambda case: as_rows(tables.in_pieces(case)) or [])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_foreign_keys(spark: SparkSession) -> None:
+    every = [*foreign_key.recorded(), *in_3_1(foreign_key.recorded())]
+
+    def expected(case: Given) -> list[Given]:
+        by_reference = "cache" in case or case["semantics"] == "3.1"
+        return foreign_key.by_reference(case, EPOCHS) if by_reference else case["output"]
+
+    check(spark, sampled(every, set_of_options), expected)
