@@ -23,7 +23,7 @@ README = (PROJECT / "README.md").read_text()
 PAGES = [PROJECT / "README.md", PROJECT / "CHANGELOG.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)(?: \"[^\"]*\")?\)")
 
 
 def blocks(language: str) -> list[str]:
@@ -134,3 +134,10 @@ def test_every_decision_is_in_the_index() -> None:
     folder = PROJECT / "docs" / "decisions"
     pages = {page.name for page in folder.glob("*.md")} - {"README.md"}
     assert set(_LINK.findall((folder / "README.md").read_text())) == pages
+
+
+def test_the_matrix_is_what_the_tests_prove() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.matrix", "--check"], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

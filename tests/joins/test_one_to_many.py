@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from assets.replay import Way, at_once, replay
 from assets.replay_epochs import in_epochs
+from tests.golden.load import tables
 from tests.reference.histories import foreign_key_of, random_histories
 from tests.reference.one_to_many import OneToManyJoin
 from tests.reference.records import Record
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(900)
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "golden_races.json").read_text("utf-8"))["tables"]
+GOLDEN = tables()
 TRACES = [table for table in GOLDEN if table["join"] == "one-to-many"]
 EPOCHS = 3
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +9,7 @@ from pyspark.sql.types import BinaryType, DoubleType, IntegerType, LongType, Str
 
 from joins.subscriptions import prefix, serialized, subscriptions
 from pipelines import Files, ForeignKeyJoin, Pipeline
+from tests.golden.load import tables
 from tests.reference.foreign_key import key_bytes
 from tests.reference.histories import foreign_key_of
 from tests.reference.subscriptions import prefix_bytes
@@ -18,7 +17,7 @@ from tests.reference.subscriptions import prefix_bytes
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "golden_races.json").read_text("utf-8"))["tables"]
+GOLDEN = tables()
 FILES = Files("none/*.csv", "csv", {"k": "STRING", "v": "STRING", "ts": "BIGINT"})
 BEFORE_THE_BAR = "CASE WHEN instr(v, '|') > 1 THEN substring_index(v, '|', 1) END"
 RIGHT_KEY = StructType().add("k", StringType())
