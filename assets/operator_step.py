@@ -111,8 +111,9 @@ class OperatorStep:
         """Up to where each input may be read: all of it, but for what must wait for the other input."""
         ends = {side: dict(note.ends) for side, (_, note) in found.items()}
         idle = self.operation.max_task_idle_ms if isinstance(self.operation, Join) else 0
-        if idle == 0 or self.session is None:
+        if idle == 0:
             return ends
+        assert self.session is not None, "waiting looks into the inputs"
         paths = {s: NodeTables(self.tables, n.pipeline.name, n.name).changelog for s, n in self.nodes.items()}
         partitions = {side: node.partitions for side, node in self.nodes.items()}
         alone = not isinstance(self.operation, UNPARTITIONED)

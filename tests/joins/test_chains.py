@@ -23,7 +23,7 @@ from tests.reference.stream_global import StreamGlobalJoin
 from tests.reference.stream_stream import StreamStreamJoin
 from tests.world import World
 
-pytestmark = [pytest.mark.both_engines, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 Make = Callable[..., World]
 Queue = tuple[str, int]

@@ -15,8 +15,6 @@ from joins.global_view import resolve
 from pipelines import Files, GlobalView, Pipeline, Stream
 from tests.world import Record, World
 
-pytestmark = pytest.mark.both_engines
-
 Make = Callable[..., World]
 SOLD = Files("none/*.csv", "csv", {"o": "STRING", "p": "STRING", "ts": "BIGINT"})
 PRODUCTS = Files("none/*.csv", "csv", {"p": "STRING", "title": "STRING", "c": "STRING", "ts": "BIGINT"})

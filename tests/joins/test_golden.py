@@ -26,6 +26,7 @@ def check(spark: SparkSession, traces: Sequence[Trace], way: Way) -> None:
         assert found == [(place // every, key, value) for place, key, value in expected], case["name"]
 
 
+@pytest.mark.both_engines
 def test_every_trace_at_every_profile_that_has_to_give_it(spark: SparkSession) -> None:
     traces = replayed(every_profile=True)
     assert len(traces) > 90

@@ -18,8 +18,6 @@ from tests.reference.histories import random_histories, records_of
 from tests.reference.records import Record
 from tests.world import World
 
-pytestmark = pytest.mark.both_engines
-
 Make = Callable[..., World]
 Rule = Callable[[Sequence[Record]], list[tuple[Any, ...]]]
 CASES = 12

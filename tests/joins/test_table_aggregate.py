@@ -16,8 +16,6 @@ from tests.reference.aggregates import TableAggregate
 from tests.reference.records import Record
 from tests.world import World
 
-pytestmark = pytest.mark.both_engines
-
 Make = Callable[..., World]
 
 MOVES = [

@@ -22,8 +22,6 @@ from tests.reference.stream_stream import StreamStreamJoin
 from tests.reference.stream_table import StreamTableJoin
 from tests.world import World
 
-pytestmark = pytest.mark.both_engines
-
 Make = Callable[..., World]
 Queue = tuple[str, int]
 CASES = 12

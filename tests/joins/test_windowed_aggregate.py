@@ -15,8 +15,6 @@ from tests.reference.aggregates import SlidingWindowed, TimeWindowed, Windowed
 from tests.reference.records import Record
 from tests.world import World
 
-pytestmark = pytest.mark.both_engines
-
 Make = Callable[..., World]
 Windows = TimeWindows | SlidingWindows
 

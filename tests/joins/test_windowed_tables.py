@@ -18,8 +18,6 @@ from tests.reference.stream_table import StreamTableJoin
 from tests.reference.table_table import TableTableJoin
 from tests.world import World, cut
 
-pytestmark = pytest.mark.both_engines
-
 Make = Callable[..., World]
 FILES = Files("none/*.csv", "csv", {"k": "STRING", "n": "BIGINT", "v": "STRING", "ts": "BIGINT"})
 VERBS = {"I": "join", "L": "left_join", "O": "outer_join"}
