@@ -44,11 +44,26 @@ def test_every_trace_in_three_epochs(spark: SparkSession) -> None:
     check(spark, uncached(replayed(every_profile=False)), in_epochs(3))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(2400)
-def test_every_trace_with_one_record_per_epoch(spark: SparkSession) -> None:
-    traces = uncached(replayed(every_profile=False))
+def each_alone(spark: SparkSession, traces: Sequence[Trace]) -> None:
     check(spark, traces, in_epochs(max(len(case["input"]) for case, _ in traces)))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_every_join_with_one_record_per_epoch(spark: SparkSession) -> None:
+    """Of each family and profile the traces of its widest type: outer where there is one, else left."""
+    traces = uncached(replayed(every_profile=False))
+    widest: dict[tuple[str, str], str] = {}
+    for case, _ in traces:
+        family = (case["join"], case["semantics"])
+        widest[family] = max(case["type"], widest.get(family, "inner"), key=("inner", "left", "outer").index)
+    each_alone(spark, [t for t in traces if t[0]["type"] == widest[t[0]["join"], t[0]["semantics"]]])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_every_trace_with_one_record_per_epoch(spark: SparkSession) -> None:
+    each_alone(spark, uncached(replayed(every_profile=False)))
 
 
 @pytest.mark.slow
