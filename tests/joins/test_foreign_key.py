@@ -21,8 +21,6 @@ from tests.reference.histories import (
 from tests.reference.records import Record
 from tests.world import World
 
-pytestmark = pytest.mark.both_engines
-
 Make = Callable[..., World]
 PRINTED = cases("fk-table-table", "3.1")
 BEFORE_THE_BAR = "CASE WHEN instr(v, '|') > 1 THEN substring_index(v, '|', 1) END"

@@ -16,8 +16,6 @@ from tests.reference.records import Record
 from tests.reference.stream_global import StreamGlobalJoin
 from tests.world import World
 
-pytestmark = pytest.mark.both_engines
-
 Make = Callable[..., World]
 
 

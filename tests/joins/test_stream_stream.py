@@ -15,8 +15,6 @@ from tests.reference.records import Record
 from tests.reference.stream_stream import StreamStreamJoin
 from tests.world import World
 
-pytestmark = pytest.mark.both_engines
-
 Make = Callable[..., World]
 PRINTED = cases("stream-stream", "3.1")
 WINDOWS = [(10, 10, 5), (3, 12, 0), (0, 0, 4), (-3, 8, 2)]

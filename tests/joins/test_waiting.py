@@ -131,7 +131,7 @@ COPARTITIONED: dict[str, tuple[str, dict[str, Any], Callable[[], Any]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("family", COPARTITIONED)
 def test_no_cut_changes_a_join_that_waits_for_ever(world: Make, family: str, seed: int) -> None:
     right, options, reference = COPARTITIONED[family]
