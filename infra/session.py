@@ -75,7 +75,7 @@ def new_session(spark: SparkSession) -> SparkSession:
         Closed by `release`; `stop` on it would stop a local engine.
     """
     if _open is None or not any(known is spark for known in (_open.spark, *_open.others)):
-        raise RuntimeError("new_session needs a session that infra.session gave")
+        raise RuntimeError("new_session needs a session that infra.session.session, or it, gave")
     other = spark.newSession() if _open.channel is None else _remote(_open.channel)
     _open.others.append(other)
     return other

@@ -1,6 +1,6 @@
 """The default profile on random histories under windows of every shape, row for row what the references give.
 
-At once, and cut into three epochs. What released Kafka Streams answers is in ``test_recorded_*.py``.
+What released Kafka Streams answers is in ``test_recorded_*.py``, and what epochs do in ``test_recorded_in_epochs.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assets.replay import Way, at_once, replay
-from assets.replay_epochs import in_epochs
 from tests.reference.foreign_key import ForeignKeyJoin
 from tests.reference.histories import (
     NASTY_FOREIGN_KEY,
@@ -81,8 +80,3 @@ def text(value: tuple[Any, Any] | None) -> str | None:
 @pytest.mark.parametrize(("join", "how"), JOINS)
 def test_random_histories_at_once(spark: SparkSession, join: str, how: str) -> None:
     check(spark, join, how, 300, at_once)
-
-
-@pytest.mark.parametrize(("join", "how"), [("stream-stream", "outer"), ("fk-table-table", "left")])
-def test_random_histories_in_three_epochs(spark: SparkSession, join: str, how: str) -> None:
-    check(spark, join, how, 100, in_epochs(3))

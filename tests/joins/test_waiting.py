@@ -131,6 +131,7 @@ COPARTITIONED: dict[str, tuple[str, dict[str, Any], Callable[[], Any]]] = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("family", COPARTITIONED)
 def test_no_cut_changes_a_join_that_waits_for_ever(world: Make, family: str, seed: int) -> None:
@@ -156,6 +157,7 @@ def test_no_cut_changes_a_join_that_waits_for_ever(world: Make, family: str, see
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [3])
 def test_no_cut_changes_a_look_up_over_all_partitions(world: Make, seed: int) -> None:
     a, b = sources("stream", "global_table", 2)

@@ -27,8 +27,6 @@ VIEWS = [("p1", 0, 1), ("p1", 0, 2), ("p2", 0, 1), ("p1", 1, 1)]
 WINDOWS: list[Windows] = [
     TimeWindows(10),
     TimeWindows(10, 3, 8),
-    TimeWindows(7, 7, 30),
-    SlidingWindows(6),
     SlidingWindows(10, 8),
     SlidingWindows(0, 5),
 ]
