@@ -5,8 +5,6 @@ And the equation: the folded rows are Spark SQL's join of the folded tables.
 
 from __future__ import annotations
 
-import gzip
-import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +17,7 @@ from assets.replay_frames import records as frame_of
 from tests.reference.foreign_key import ForeignKeyJoin
 from tests.reference.histories import foreign_key_of
 from tests.reference.record_foreign_key import HOWS, RECORDED
+from tests.reference.recording import read
 from tests.reference.records import Record
 from tests.reference.table_options import CommittedJoin, NetOfCommits, VersionedSides
 from tests.reference.test_recorded_foreign_key import reference_join, text
@@ -35,7 +34,7 @@ Given = dict[str, Any]
 
 @cache
 def recorded() -> list[Given]:
-    return [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).decode("utf-8").splitlines()]
+    return read(RECORDED)
 
 
 def options(case: Given) -> str:

@@ -6,8 +6,6 @@ order is the case's; under the platform's own order, by head timestamps, the ref
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 from collections.abc import Callable
 from functools import cache
@@ -21,6 +19,7 @@ from pipelines import JoinWindow
 from tests.joins.batch import TYPES, Batch, by_partition, run, two_streams
 from tests.reference.histories import random_histories
 from tests.reference.record_stream_stream import GROUPS, RECORDED, drawn
+from tests.reference.recording import by_group
 from tests.reference.records import Join, Record
 from tests.reference.records import run as answered
 from tests.reference.stream_stream_eager import StreamStreamEagerJoin
@@ -49,11 +48,7 @@ KINDS = ("inner", "left", "outer")
 @cache
 def recorded() -> dict[str, list[Case]]:
     """The recorded cases by group."""
-    groups: dict[str, list[Case]] = {}
-    for line in gzip.decompress(RECORDED.read_bytes()).decode().splitlines():
-        case = json.loads(line)
-        groups.setdefault(case["name"].rpartition(".")[0], []).append(case)
-    return groups
+    return by_group(RECORDED)
 
 
 def check(spark: SparkSession, cases: list[Case], way: Way) -> None:

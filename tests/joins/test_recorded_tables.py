@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -20,6 +18,7 @@ from joins.order import LEFT, RIGHT, in_processing_order
 from pipelines import Files, Pipeline, TimeWindows, count
 from tests.reference.histories import records_of
 from tests.reference.record_tables import GOLDEN, TYPES, case
+from tests.reference.recording import read
 from tests.reference.table_answers import answers, join_of, text
 from tests.reference.table_table import TableTableJoin
 
@@ -37,7 +36,7 @@ Line = tuple[str, str | None, int]
 
 @cache
 def recorded() -> list[Given]:
-    return [json.loads(line) for line in gzip.decompress(GOLDEN.read_bytes()).decode("utf-8").splitlines()]
+    return read(GOLDEN)
 
 
 def kind(case: Given) -> tuple[str, str, str]:

@@ -8,17 +8,14 @@ writes tests/golden/oracle_foreign_key.jsonl.gz, a case a line in the oracle's f
     "kafka-4" on 4.3.1, with and without options    "0.10.2" on 3.0.2
 """
 
-import gzip
-import json
 import random
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.reference.histories import FAMILIES, NASTY_FOREIGN_KEY, Line, random_histories
+from tests.reference.recording import record
 
 RECORDED = Path(__file__).parents[1] / "golden" / "oracle_foreign_key.jsonl.gz"
 VERSIONS = {"kafka-4": "4.3.1", "0.10.2": "3.0.2"}
@@ -118,24 +115,5 @@ def key_of(rng: random.Random, side: str, key: Any) -> Any:
     return rng.choice(FAMILIES["foreign_key"].left_keys[:2]) if side == "left" and rng.random() < 0.4 else key
 
 
-def answers(oracle: str, version: str, asked: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The oracle's answers in the order asked; a version is started once for all of them."""
-    with tempfile.TemporaryDirectory() as directory:
-        question, answer = Path(directory, "in.json"), Path(directory, "out.json")
-        question.write_text(json.dumps(asked))
-        subprocess.run([oracle, version, str(question), str(answer)], check=True)
-        return json.loads(answer.read_text())
-
-
-def main(oracle: str) -> None:
-    asked = cases()
-    outputs: dict[str, Any] = {}
-    for semantics, version in VERSIONS.items():
-        own = [case for case in asked if case["semantics"] == semantics]
-        outputs.update((answer["name"], answer["output"]) for answer in answers(oracle, version, own))
-    lines = [json.dumps({**case, "output": outputs[case["name"]]}, separators=(",", ":")) for case in asked]
-    RECORDED.write_bytes(gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    record(RECORDED, sys.argv[1], cases(), VERSIONS)

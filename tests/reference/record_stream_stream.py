@@ -8,17 +8,14 @@ writes tests/golden/oracle_stream_stream.jsonl.gz, a case a line in the oracle's
     "kafka-4" on 4.3.1    "0.10.2" on 3.0.2, whose windows are always eager    "0.10.0" on 0.10.1.1
 """
 
-import gzip
-import json
 import random
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.reference.histories import FAMILIES, Draw, timed
+from tests.reference.recording import record
 from tests.reference.stream_stream_eager import segment_of
 from tests.reference.stream_stream_early import SEGMENT
 
@@ -119,24 +116,5 @@ def draws(rng: random.Random, in_order: bool, one_input: bool) -> list[Draw]:
     return lines
 
 
-def answers(oracle: str, version: str, asked: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The oracle's answers in the order asked; a version is started once for all of them."""
-    with tempfile.TemporaryDirectory() as directory:
-        question, answer = Path(directory, "in.json"), Path(directory, "out.json")
-        question.write_text(json.dumps(asked))
-        subprocess.run([oracle, version, str(question), str(answer)], check=True)
-        return json.loads(answer.read_text())
-
-
-def main(oracle: str) -> None:
-    asked = cases()
-    outputs: dict[str, Any] = {}
-    for semantics, version in VERSIONS.items():
-        own = [case for case in asked if case["semantics"] == semantics]
-        outputs.update((answer["name"], answer["output"]) for answer in answers(oracle, version, own))
-    lines = [json.dumps({**case, "output": outputs[case["name"]]}, separators=(",", ":")) for case in asked]
-    RECORDED.write_bytes(gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    record(RECORDED, sys.argv[1], cases(), VERSIONS)

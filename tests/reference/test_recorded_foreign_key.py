@@ -1,7 +1,5 @@
 """What Kafka Streams answered to foreign-key joins, against the references: row for row, in order."""
 
-import gzip
-import json
 from typing import Any
 
 import pytest
@@ -13,6 +11,7 @@ from tests.reference.foreign_key_3_0 import ForeignKeyJoin30
 from tests.reference.foreign_key_cached import CachedForeignKeyJoin
 from tests.reference.histories import foreign_key_of, histories
 from tests.reference.record_foreign_key import GROUPS, HOWS, RECORDED, cases
+from tests.reference.recording import by_group
 from tests.reference.records import Join, Record, Row, run
 from tests.reference.table_options import CommittedJoin, NetOfCommits, VersionedSides, run_commits
 
@@ -44,11 +43,7 @@ def text(value: tuple[Any, Any] | None) -> str | None:
 @pytest.fixture(scope="module")
 def recorded() -> dict[str, list[Case]]:
     """The recorded cases by profile, group and type."""
-    groups: dict[str, list[Case]] = {}
-    for line in gzip.decompress(RECORDED.read_bytes()).decode().splitlines():
-        case = json.loads(line)
-        groups.setdefault(case["name"].rpartition(".")[0], []).append(case)
-    return groups
+    return by_group(RECORDED)
 
 
 @pytest.mark.parametrize("how", HOWS)

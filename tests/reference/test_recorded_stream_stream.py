@@ -1,12 +1,11 @@
 """What Kafka Streams answered, against the reference joins: row for row, in order."""
 
-import gzip
-import json
 from typing import Any
 
 import pytest
 
 from tests.reference.record_stream_stream import GROUPS, RECORDED, cases
+from tests.reference.recording import by_group
 from tests.reference.records import Join, Record, Row, run
 from tests.reference.stream_stream_eager import StreamStreamEagerJoin
 from tests.reference.stream_stream_early import StreamStreamEarlyJoin
@@ -51,11 +50,7 @@ def as_written(row: Row) -> Case:
 @pytest.fixture(scope="module")
 def recorded() -> dict[str, list[Case]]:
     """The recorded cases by profile and name of the group."""
-    groups: dict[str, list[Case]] = {}
-    for line in gzip.decompress(RECORDED.read_bytes()).decode().splitlines():
-        case = json.loads(line)
-        groups.setdefault(case["name"].rpartition(".")[0], []).append(case)
-    return groups
+    return by_group(RECORDED)
 
 
 @pytest.mark.parametrize(("semantics", "name", "n"), [(g[0], g[1], g[4]) for g in GROUPS])

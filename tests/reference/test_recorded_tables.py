@@ -1,7 +1,5 @@
 """The lookup and table joins of the reference, against what Kafka Streams answered and the laws."""
 
-import gzip
-import json
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -11,6 +9,7 @@ import pytest
 
 from tests.reference.histories import Line, records_of
 from tests.reference.record_tables import GOLDEN, TYPES, cases
+from tests.reference.recording import read
 from tests.reference.records import Record, Row, run
 from tests.reference.stream_global import StreamGlobalJoin
 from tests.reference.stream_table import StreamTableJoin
@@ -23,8 +22,7 @@ Input = dict[str, Any]
 
 @cache
 def recorded() -> list[Input]:
-    lines = gzip.decompress(GOLDEN.read_bytes()).decode("utf-8").splitlines()
-    return [json.loads(line) for line in lines]
+    return read(GOLDEN)
 
 
 def test_the_recorded_cases_are_those_that_are_generated() -> None:
