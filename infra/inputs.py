@@ -52,8 +52,7 @@ class PinnedInputs:
 
     def open_records(self, side: str, slack: int) -> DataFrame:
         """Records of earlier epochs with ``timestamp + slack > stream time`` of their partition (ms)."""
-        earlier = between({}, self.plan.inputs[side].after)
-        return self.changelog(side).where(earlier & self._open(slack))
+        return self.earlier(side).where(self._open(slack))
 
     def earlier(self, side: str) -> DataFrame:
         """All records of earlier epochs."""

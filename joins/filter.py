@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from joins.one_input import passes, result_rows
 from joins.operator import EpochFrames, EpochInputs, StateRead
+from joins.values import nothing_like
 from pipelines import Filter
 
 
@@ -52,7 +53,7 @@ def _with_an_effect(join: Filter, inputs: EpochInputs, judged: DataFrame) -> Dat
     """Records that pass, and those that follow one of their key that passed."""
     touched = judged.select("partition", "key").distinct()
     before = inputs.table("left", "before").join(touched, ["partition", "key"], "left_semi")
-    order = F.lit(None).cast(judged.schema["order"].dataType)
+    order = nothing_like(judged, "order")
     before = passes(before, join.where, "__passes").withColumn("order", order)
     columns = ["key", "value", "timestamp", "partition", "offset", "order", "__passes"]
     both = judged.select(*columns).unionByName(before.select(*columns))

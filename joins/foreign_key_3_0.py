@@ -31,7 +31,8 @@ from pyspark.sql import functions as F
 from joins import foreign_key_cached
 from joins.foreign_key_rows import answer, asked, fan_out, sides, with_values
 from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.table_versions import nothing_like, read_state
+from joins.table_versions import read_state
+from joins.values import nothing_like
 from pipelines import ForeignKeyJoin
 
 

@@ -30,8 +30,8 @@ from joins.foreign_key_rows import Sides, subscribing
 from joins.operator import EpochInputs
 from joins.order import LEFT, RIGHT
 from joins.table_cache import net_changes, told_before
-from joins.table_versions import nothing_like, timeline
-from joins.values import with_record
+from joins.table_versions import timeline
+from joins.values import nothing_like, with_record
 from joins.versioned import handed_on
 from pipelines import ForeignKeyJoin
 

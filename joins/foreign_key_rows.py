@@ -22,12 +22,11 @@ from joins.operator import EpochInputs
 from joins.table_versions import (
     holds_at,
     looked_up,
-    nothing_like,
     pointing,
     timeline,
     trigger_of,
 )
-from joins.values import joined_value, key_type, with_record
+from joins.values import joined_value, key_type, nothing_like, with_record
 from joins.versioned import handed_on
 from pipelines import ForeignKeyJoin
 

@@ -28,8 +28,8 @@ from pyspark.sql import functions as F
 from joins.changelog import field_names
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.table_cache import net_changes, told_before
-from joins.table_versions import holds_at, looked_up, nothing_like, pointing, read_state, timeline, trigger_of
-from joins.values import joined_value, key_type, with_record
+from joins.table_versions import holds_at, looked_up, pointing, read_state, timeline, trigger_of
+from joins.values import joined_value, key_type, nothing_like, with_record
 from joins.versioned import handed_on
 from pipelines import OneToManyJoin
 

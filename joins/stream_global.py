@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.values import joined_value, key_type, with_mapped_key, with_record
+from joins.values import joined_value, key_type, nothing_like, with_mapped_key, with_record
 from pipelines import StreamGlobalJoin
 
 
@@ -63,8 +63,7 @@ def compute(join: StreamGlobalJoin, inputs: EpochInputs) -> EpochFrames:
 
 def _versions(join: StreamGlobalJoin, inputs: EpochInputs) -> DataFrame:
     """Values of the table with the part of the order in which each holds: after ``since``, before ``until``."""
-    order = inputs.left.schema["order"].dataType
-    unbounded = F.lit(None).cast(order)
+    unbounded = nothing_like(inputs.left, "order")
     if join.bootstrap == "epoch":
         loaded = with_record(inputs.table("right", "after"), "right")
         return loaded.select("key", "right", unbounded.alias("since"), unbounded.alias("until"))

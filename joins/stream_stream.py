@@ -34,12 +34,11 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
 
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.order import LEFT, RIGHT, stream_time_at_start
 from joins.self_join import COPIES, both_inputs, is_self_join
-from joins.values import joined_value, with_record
+from joins.values import joined_value, nothing_like, with_record
 from pipelines import JoinWindow, StreamStreamJoin
 
 OUTER_SIDES = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}
@@ -57,8 +56,7 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     usable = timed.where(F.col("left").isNotNull() | F.col("right").isNotNull())
     keyed = usable.where(F.col("key").isNotNull())
     late = F.coalesce(F.col("before") >= F.col("close"), F.lit(False))
-    order = timed.schema["order"].dataType
-    kept = inputs.keep(keyed.where(~late).unionByName(_open(inputs, window, order)))
+    kept = inputs.keep(keyed.where(~late).unionByName(_open(inputs, window)))
     pairs = _pairs(kept)
     if outer:
         pairs = inputs.keep(pairs)
@@ -113,13 +111,14 @@ def _with_stream_time(inputs: EpochInputs, join: StreamStreamJoin) -> DataFrame:
     return both.withColumn("before", before).withColumn("reached", F.greatest("before", F.col("timestamp")))
 
 
-def _open(inputs: EpochInputs, window: JoinWindow, order: DataType) -> DataFrame:
+def _open(inputs: EpochInputs, window: JoinWindow) -> DataFrame:
     """Records of earlier epochs whose windows are open; their ``order`` is NULL: before all of this epoch's."""
     sides = []
+    no_order = nothing_like(inputs.left, "order")
     for side in (LEFT, RIGHT):
         records = inputs.open_records("left" if side == LEFT else "right", _slack(side, window))
         usable = records.where(F.col("key").isNotNull() & F.col("value").isNotNull())
-        sides.append(_sided(inputs, usable.withColumn("order", F.lit(None).cast(order)), side, window))
+        sides.append(_sided(inputs, usable.withColumn("order", no_order), side, window))
     nothing = F.lit(None).cast("bigint")
     both = sides[0].unionByName(sides[1], allowMissingColumns=True)
     # Where declarations are run together, the slack is the longest of them.

@@ -34,6 +34,7 @@ from pyspark.sql.types import StructType
 from joins.operator import EpochFrames, EpochInputs, Side, StateRead
 from joins.order import LEFT, RIGHT
 from joins.table_cache import net_changes, told_before
+from joins.table_versions import read_state
 from joins.values import joined_value, key_type, with_record
 from joins.versioned import handed_on
 from pipelines import TableTableJoin
@@ -43,10 +44,7 @@ SIDES: tuple[tuple[int, Side], ...] = ((LEFT, "left"), (RIGHT, "right"))
 
 def state(join: TableTableJoin) -> StateRead:
     """Both tables before the epoch; of a versioned one its whole history."""
-    return {
-        "left": "before" if join.left.history is None else "earlier",
-        "right": "before" if join.right.history is None else "earlier",
-    }
+    return read_state(join)
 
 
 def compute(join: TableTableJoin, inputs: EpochInputs) -> EpochFrames:

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
 from joins.operator import StateRead
-from joins.values import with_mapped_key, with_record
-from pipelines import ForeignKeyJoin, OneToManyJoin
+from joins.values import nothing_like, with_mapped_key, with_record
+from pipelines import ForeignKeyJoin, OneToManyJoin, TableTableJoin
 
 
-def read_state(join: ForeignKeyJoin | OneToManyJoin) -> StateRead:
+def read_state(join: TableTableJoin | ForeignKeyJoin | OneToManyJoin) -> StateRead:
     """Both tables as the epoch found them; of a versioned one its whole history, as it hands on only some of it."""
     return {
         "left": "before" if join.left.history is None else "earlier",
@@ -34,19 +34,10 @@ def read_state(join: ForeignKeyJoin | OneToManyJoin) -> StateRead:
     }
 
 
-def nothing_like(frame: DataFrame, column: str) -> Column:
-    """NULL of a column's type."""
-    kind: DataType = frame.schema[column].dataType
-    return F.lit(None).cast(kind)
-
-
 def pointing(records: DataFrame, name: str, mapper: Mapping[str, str], other: StructType) -> DataFrame:
     """Records with STRUCT ``name`` (NULL: deleted) in place of ``value``, and ``fk``, the other table's key or NULL."""
     keyed = with_mapped_key(with_record(records, name), name, mapper, other, "fk").drop("value")
-    # By the types' names: a cast to the StringType of a schema names its collation, which delta-rs cannot read.
-    plain = (F.col("fk").getField(f.name).cast(f.dataType.simpleString()).alias(f.name) for f in other.fields)
-    points = F.col(name).isNotNull() & F.col("fk").isNotNull()
-    return keyed.withColumn("fk", F.when(points, F.struct(*plain)))
+    return keyed.withColumn("fk", F.when(F.col(name).isNotNull(), F.col("fk")))
 
 
 @dataclass(frozen=True)

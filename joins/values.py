@@ -67,3 +67,8 @@ def key_type(frame: DataFrame) -> StructType:
     kind = frame.schema["key"].dataType
     assert isinstance(kind, StructType)
     return kind
+
+
+def nothing_like(frame: DataFrame, column: str) -> Column:
+    """NULL of a column's type."""
+    return F.lit(None).cast(frame.schema[column].dataType)

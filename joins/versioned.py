@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 
 from joins.changelog import RECORD
 from joins.operator import EpochInputs, Side
-from joins.values import with_record
+from joins.values import nothing_like, with_record
 
 BEFORE = -1
 """``commit`` of what was there before the epoch."""
@@ -40,9 +40,8 @@ BEFORE = -1
 
 def before_the_epoch(records: DataFrame, inputs: EpochInputs) -> DataFrame:
     """Records of earlier epochs, or live rows of a table, in the shape of the epoch's: ``order`` is NULL."""
-    order = inputs.left.schema["order"].dataType
     return records.select(*RECORD).withColumns(
-        {"order": F.lit(None).cast(order), "commit": F.lit(BEFORE).cast("bigint")}
+        {"order": nothing_like(inputs.left, "order"), "commit": F.lit(BEFORE).cast("bigint")}
     )
 
 

@@ -31,6 +31,7 @@ from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.order import stream_time_at_start
 from joins.running_aggregates import value_over, with_arguments
 from joins.sliding_aggregate import in_sliding_windows
+from joins.values import nothing_like
 from pipelines import SlidingWindows, WindowedAggregate
 
 
@@ -107,7 +108,7 @@ def _with_stream_time(inputs: EpochInputs, counted: DataFrame) -> DataFrame:
 def _open(join: WindowedAggregate, inputs: EpochInputs) -> DataFrame:
     """Records of earlier epochs; their ``order`` is NULL: before all of this epoch's."""
     records = inputs.open_records("left", _slack(join))
-    unordered = records.withColumn("order", F.lit(None).cast(inputs.left.schema["order"].dataType))
+    unordered = records.withColumn("order", nothing_like(inputs.left, "order"))
     return _counted(join, inputs, unordered).drop("json").withColumn("reached", F.lit(None).cast("bigint"))
 
 
