@@ -24,7 +24,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     home = kept or tmp_path_factory.mktemp("home")
     unset = {"RIVERMEET_TABLES", "RIVERMEET_DATA", "RIVERMEET_ENGINE_PORT"}
     env = {k: v for k, v in os.environ.items() if k not in unset}
-    settings = Settings.from_env({"RIVERMEET_ENGINE_MEMORY": "2g"} | env | {"RIVERMEET_HOME": str(home)})
+    settings = Settings.from_env(env | {"RIVERMEET_HOME": str(home)})
     yield settings
     release()
     if not kept:
