@@ -5,16 +5,19 @@ Heavy imports stand inside the commands, so that ``rivermeet --help`` answers at
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from assets.cli_dead_letters import retry_dead_letters
 from assets.cli_engine import engine
+from assets.cli_heal import rebuild, verify
+from assets.cli_maintain import maintain
 from assets.cli_replay import explain, replay
 from assets.errors import one_line_errors
+from assets.terminal import platform_here
 
 if TYPE_CHECKING:
     from assets.platform import Platform
@@ -30,26 +33,10 @@ def main() -> None:
 main.add_command(engine)
 main.add_command(replay)
 main.add_command(explain)
-
-
-def _platform() -> Platform:
-    from assets.platform import Platform
-    from infra.settings import Settings
-
-    return Platform(Settings.from_env(), say=_progress())
-
-
-def _progress():
-    # Dagster captures a step's output for its own log; progress is for whoever sits at the terminal.
-    try:
-        out = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    except OSError:
-        return click.echo  # No terminal and no file: run from Python, as tests do.
-
-    def say(line: str) -> None:
-        print(line, file=out)
-
-    return say
+main.add_command(rebuild)
+main.add_command(verify)
+main.add_command(retry_dead_letters)
+main.add_command(maintain)
 
 
 @main.command()
@@ -63,7 +50,7 @@ def run(pipeline: str, selected: Sequence[str]) -> None:
     declared = load(pipeline)
     for name in selected:
         declared.node(name)
-    if not _run(_platform(), declared, selected):
+    if not _run(platform_here(), declared, selected):
         sys.exit(1)
 
 
@@ -81,7 +68,7 @@ def status(pipeline: str | None) -> None:
     from assets.show import status_table
     from pipelines import load, load_all
 
-    platform = _platform()
+    platform = platform_here()
     for declared in [load(pipeline)] if pipeline else load_all():
         click.echo(status_table(platform, declared))
 
@@ -118,7 +105,7 @@ def demo(pipeline: str) -> None:
     from infra.feeds import steps
     from pipelines import load
 
-    declared, platform = load(pipeline), _platform()
+    declared, platform = load(pipeline), platform_here()
     root, green = data_root(platform.settings), True
     deliveries = []
     for step in range(1, steps(pipeline) + 1):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dagster as dg
 
+from assets.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
 from assets.node_assets import node_assets
 from assets.resource import PlatformResource
 from pipelines import Pipeline, load_all
@@ -16,7 +17,7 @@ def job_of(pipeline: Pipeline) -> dg.UnresolvedAssetJobDefinition:
     """The job that materialises a whole pipeline."""
     return dg.define_asset_job(
         pipeline.name,
-        selection=dg.AssetSelection.groups(pipeline.name),
+        selection=dg.AssetSelection.groups(pipeline.name) - dg.AssetSelection.assets(maintenance_key(pipeline)),
         description=pipeline.description,
         executor_def=dg.in_process_executor,
     )
@@ -24,12 +25,16 @@ def job_of(pipeline: Pipeline) -> dg.UnresolvedAssetJobDefinition:
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """Assets, checks, a job and a stopped schedule for each pipeline."""
+    """Assets, checks, jobs and stopped schedules for each pipeline."""
     pipelines = load_all()
     jobs = {pipeline.name: job_of(pipeline) for pipeline in pipelines}
+    care = [maintenance_job(pipeline) for pipeline in pipelines]
     return dg.Definitions(
-        assets=[node_assets(node) for pipeline in pipelines for node in pipeline.stored],
-        jobs=list(jobs.values()),
+        assets=[
+            *(node_assets(node) for pipeline in pipelines for node in pipeline.stored),
+            *(maintenance_asset(pipeline) for pipeline in pipelines),
+        ],
+        jobs=[*jobs.values(), *care],
         schedules=[
             dg.ScheduleDefinition(
                 name=f"{name}_every_15_minutes",
@@ -38,7 +43,8 @@ def defs() -> dg.Definitions:
                 default_status=dg.DefaultScheduleStatus.STOPPED,
             )
             for name, job in jobs.items()
-        ],
+        ]
+        + [maintenance_schedule(job) for job in care],
         resources={"rivermeet": PlatformResource()},
         executor=dg.in_process_executor,
     )

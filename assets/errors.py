@@ -17,15 +17,26 @@ def one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(command)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        from assets.rebuild import RebuildRefusedError
         from infra.engine import EngineError
         from infra.jars import JarsError
         from infra.java import JavaError
+        from infra.refusal import EpochRefusedError
         from infra.settings import SettingsError
         from pipelines import DeclarationError
 
+        known = (
+            EngineError,
+            JarsError,
+            JavaError,
+            SettingsError,
+            DeclarationError,
+            EpochRefusedError,
+            RebuildRefusedError,
+        )
         try:
             return command(*args, **kwargs)
-        except (EngineError, JarsError, JavaError, SettingsError, DeclarationError) as error:
+        except known as error:
             raise click.ClickException(str(error)) from None
         except KeyError as error:
             # A name that is not there: the message lists the names that are.

@@ -33,7 +33,7 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
         pool=f"{node.pipeline.name}/{node.name}",
     )
     def run_node(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
-        from infra.epochs import EpochRefusedError
+        from infra.refusal import EpochRefusedError
 
         platform = rivermeet.platform
         wanted = context.selected_asset_keys

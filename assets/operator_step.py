@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from infra.declaration import new_columns, refuse_lacking
 from infra.delta_io import last_note
+from infra.guard import refuse_foreign_node, refuse_unreadable
 from infra.inputs import PinnedInputs, pinned_table
 from infra.layout import NodeTables
 from infra.plan import CommitNote, EpochPlan, InputSlice
 from infra.waiting import Queues, held_back
-from pipelines import ForeignKeyJoin, GlobalView, Join, Node, OneToManyJoin, Operation, StreamGlobalJoin
+from pipelines import (
+    ForeignKeyJoin,
+    GlobalView,
+    Join,
+    Node,
+    OneToManyJoin,
+    Operation,
+    StreamGlobalJoin,
+    StreamStreamJoin,
+    WindowedAggregate,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from infra.epochs import Audit, StepFrames
     from infra.shared_frames import SharedFrames
+    from infra.step import Audit, StepFrames
     from joins.operator import Moment, Numbers, Side
 
 Ordered = Callable[["DataFrame", int], "DataFrame"]
@@ -50,7 +62,6 @@ class OperatorStep:
     tables: str
     judge: Audit | None = None
     code_version: str = ""
-    incarnation: int = 1
     session: Callable[[], SparkSession] | None = None
     ordered: Ordered | None = None
     numbers: Numbers | None = None
@@ -74,10 +85,17 @@ class OperatorStep:
         state = operator_of(self.operation).state(self.operation)
         found: dict[str, tuple[int, CommitNote]] = {}
         for side, node in self.nodes.items():
-            note = last_note(NodeTables(self.tables, node.pipeline.name, node.name).changelog)
+            paths = NodeTables(self.tables, node.pipeline.name, node.name)
+            note = last_note(paths.changelog)
             if note is None:
                 return None
+            refuse_lacking(node, note[1])
+            refuse_foreign_node(paths, node.is_table)
             found[side] = note
+        if previous is not None and _moved(found, previous):
+            # An input was computed anew, and what was consumed of it counts nothing any more.
+            plan = self.plan(None, None, epoch)
+            return plan.anew(previous.incarnation + 1, previous.grace) if plan else None
         after = {side: previous.consumed.get(side, {}) if previous else {} for side in found}
         upto = self._released(found, after)
         inputs: dict[str, InputSlice] = {}
@@ -86,16 +104,26 @@ class OperatorStep:
             moment = state.get(side.partition(".")[0])  # pyright: ignore[reportArgumentType]
             if moment in ("before", "after"):
                 path = NodeTables(self.tables, node.pipeline.name, node.name).table
-                pin, ends = pinned_table(path, after[side] if moment == "before" else upto[side])
+                position, incarnation = after[side] if moment == "before" else upto[side], found[side][1].incarnation
+                pin, ends = pinned_table(path, position, incarnation)
                 table = {"table_version": pin, "table_ends": ends}
-            inputs[side] = InputSlice(version=found[side][0], after=after[side], upto=upto[side], **table)
-        if previous is not None and not any(inputs[s].records for s in self.operation.triggers):
+            inputs[side] = InputSlice(
+                version=found[side][0],
+                after=after[side],
+                upto=upto[side],
+                incarnation=found[side][1].incarnation,
+                **table,
+            )
+        # A column that the node gets is new, also where no record is: what reads the node has to find it.
+        due = any(inputs[s].records for s in self.operation.triggers) or new_columns(self.node, previous)
+        if previous is not None and not due:
             return None
         return EpochPlan(
             pipeline=self.node.pipeline.name,
             node=self.node.name,
-            incarnation=self.incarnation,
+            incarnation=previous.incarnation if previous else 1,
             epoch=epoch,
+            since=previous.since if previous else 1,
             previous_epoch=previous.epoch if previous else 0,
             inputs=inputs,
             output_version=version,
@@ -103,7 +131,22 @@ class OperatorStep:
             stream_time=previous.stream_time if previous else {},
             semantics=self.operation.semantics,
             code_version=self.code_version,
+            grace=previous.grace if previous else None,
         )
+
+    def check(self, plan: EpochPlan) -> str | None:
+        """Why the plan must be passed over: an input was computed anew since."""
+        rebuild = NodeTables(self.tables, plan.pipeline, plan.node).rebuild
+        for side, part in plan.inputs.items():
+            node = self.nodes[side]
+            paths = NodeTables(self.tables, node.pipeline.name, node.name)
+            found = last_note(paths.changelog)
+            if found is None or found[1].incarnation != part.incarnation:
+                return f"its input '{node.name}' was computed anew after the plan was made"
+            if part.table_version is not None:
+                table = f"table of '{paths.pipeline}.{paths.node}'"
+                refuse_unreadable(paths.table, part.table_version, table, rebuild)
+        return None
 
     def _released(
         self, found: Mapping[str, tuple[int, CommitNote]], after: Mapping[str, Mapping[int, int]]
@@ -128,11 +171,12 @@ class OperatorStep:
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Run the operator on what the plan pins."""
-        from infra.epochs import StepFrames
+        from infra.step import StepFrames
         from joins.operator import EpochInputs, compute, declared_numbers
         from joins.order import LEFT, RIGHT, in_processing_order
 
         pinned = self.pinned(spark, plan)
+        operation = with_grace(self.operation, plan.grace)
         ordered = self.ordered or in_processing_order
         places: dict[Side, int] = {"left": LEFT, "right": RIGHT}
         records: dict[Side, DataFrame] = {}
@@ -144,7 +188,7 @@ class OperatorStep:
             elif node is not None:
                 records[side] = shared.keep(ordered(pinned.new(side), places[side]))
         frames = compute(
-            self.operation,
+            operation,
             EpochInputs(
                 records=records,
                 open_records=pinned.open_records,
@@ -180,6 +224,21 @@ class OperatorStep:
     def flatten(self, changelog: DataFrame) -> DataFrame:
         """The last row per key as columns of the folded table."""
         return to_table(changelog)
+
+
+def with_grace(operation: Operation, grace: int | None) -> Operation:
+    """The operation with another grace (ms) of its windows; None leaves it as declared."""
+    if grace is None:
+        return operation
+    if isinstance(operation, StreamStreamJoin):
+        return replace(operation, window=replace(operation.window, grace=grace))
+    if isinstance(operation, WindowedAggregate):
+        return replace(operation, windows=replace(operation.windows, grace=grace))
+    raise ValueError(f"a {operation.family} has no windows, and no grace that could be longer")
+
+
+def _moved(found: Mapping[str, tuple[int, CommitNote]], previous: CommitNote) -> bool:
+    return any(note.incarnation != previous.incarnations.get(side, 1) for side, (_, note) in found.items())
 
 
 def _resolved(inputs: Mapping[str, Node], prefix: str = "") -> dict[str, Node]:

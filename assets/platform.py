@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from assets.quality import Judgement
-    from infra.epochs import EpochResult, EpochRunner, Step
+    from infra.epochs import EpochRunner
+    from infra.step import EpochResult, Step
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,13 @@ class Platform:
     ----------
     say
         Called with a line of progress.
+    rebuilding
+        Nodes whose next epoch is a rebuild, with the grace (ms) that it is to have instead of the declared one.
     """
 
     settings: Settings
     say: Callable[[str], None] = lambda line: None
+    rebuilding: dict[str, int | None] = field(default_factory=dict)
     _runners: dict[str, EpochRunner] = field(default_factory=dict)
     _preparing: Thread | None = None
     _folding: tuple[SparkSession, SparkSession] | None = None
@@ -85,8 +89,9 @@ class Platform:
             locks = self.settings.home / "locks"
             locks.mkdir(parents=True, exist_ok=True)
             log = EpochLog(self.epochs(pipeline), str(locks / f"{pipeline.name}.epochs.lock"))
+            engine = self.settings.engine_home if self.settings.engine == "auto" else None
             self._runners[pipeline.name] = EpochRunner(
-                self.settings.tables, log, locks, self.session, self.fold_session
+                self.settings.tables, log, locks, self.session, self.fold_session, engine=engine
             )
         return self._runners[pipeline.name]
 
@@ -125,7 +130,11 @@ class Platform:
         """
         from assets.quality import check_epoch
 
-        result = self.runner(node.pipeline).run(self.step(node))
+        runner, step = self.runner(node.pipeline), self.step(node)
+        if node.name in self.rebuilding:
+            result = runner.rebuild(step, self.rebuilding.pop(node.name))
+        else:
+            result = runner.run(step)
         if result is None:
             self.say(f"  {node.name:<24} nothing new")
             return None
@@ -166,10 +175,11 @@ def _line(node: Node, outcome: Outcome) -> str:
     result, verdicts = outcome.result, outcome.judgement.verdicts
     parts = {"tombstones": result.tombstones, **{k.replace("_", " "): n for k, n in result.sides.items()}}
     extra = "".join(f", {n:,} {what}" for what, n in parts.items() if n)
+    again = ", computed anew" if result.plan.replaces else ""
     passed = sum(v.success for v in verdicts)
     seconds = sum(result.seconds.values()) + outcome.judgement.seconds
     return (
-        f"  {node.name:<24} epoch {result.plan.epoch}: {result.rows:,} rows{extra}; "
+        f"  {node.name:<24} epoch {result.plan.epoch}: {result.rows:,} rows{extra}{again}; "
         f"{passed} of {len(verdicts)} checks hold; {seconds:.1f} s"
     )
 

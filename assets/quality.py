@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from assets.platform import Platform
-    from infra.epochs import Audit, EpochResult
     from infra.inputs import PinnedInputs
+    from infra.step import Audit, EpochResult
 
 Relations = Mapping[str, Callable[[], Relation]]
 
@@ -69,7 +69,7 @@ def _quarantine(
 ) -> None:
     from pyspark.sql import functions as F
 
-    from infra.epochs import EpochRefusedError
+    from infra.refusal import EpochRefusedError
 
     paths = platform.runner(node.pipeline).paths(node)
     ids = ", ".join(r.invariant.id for r in broken)
@@ -149,7 +149,7 @@ def table_relations(platform: Platform, node: Node, spark: SparkSession) -> tupl
 
 def epoch_relations(platform: Platform, node: Node, spark: SparkSession, plan: EpochPlan, rows: DataFrame) -> Relations:
     """What an epoch's rows are judged against: exactly what their plan could see."""
-    from assets.operator_step import OperatorStep
+    from assets.operator_step import OperatorStep, with_grace
 
     changelog = platform.runner(node.pipeline).paths(node).changelog
     epoch_sql = f"(SELECT * FROM delta.{quoted(changelog)} WHERE epoch = {plan.epoch})"
@@ -161,7 +161,7 @@ def epoch_relations(platform: Platform, node: Node, spark: SparkSession, plan: E
         return relations
     step = OperatorStep(node, platform.settings.tables)
     pinned = step.pinned(spark, plan)
-    window = getattr(node.operation, "window", None)
+    window = getattr(with_grace(node.operation, plan.grace), "window", None)
     slack = max(window.before, window.after) + window.grace if window else 0
     relations["before"] = lambda: _folded(node, spark, platform.runner(node.pipeline).paths(node).table, rows)
     relations["earlier"] = lambda: _earlier(node, pinned, rows, slack, changelog)

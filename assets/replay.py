@@ -31,7 +31,7 @@ Way = Callable[["SparkSession", Sequence[Case]], Mapping[int, Rows]]
 
 def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) -> list[dict[str, Any]]:
     """A result for each case, in their order: its ``output``, or ``error``."""
-    from infra.session import new_session
+    from infra.session import close, new_session
 
     results: list[dict[str, Any]] = [{"name": g.get("name", "?") if isinstance(g, dict) else "?"} for g in given]
     groups: dict[Group, list[tuple[int, Case]]] = {}
@@ -61,6 +61,8 @@ def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) 
 
     with ThreadPoolExecutor(WORKERS) as pool:
         list(pool.map(answer, groups.values()))
+    while not idle.empty():
+        close(idle.get())
     return results
 
 

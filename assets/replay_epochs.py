@@ -43,7 +43,7 @@ def in_epochs(count: int, folder: str | None = None) -> Way:
 def _answered(spark: SparkSession, home: Path, cases: Sequence[Case], count: int) -> Mapping[int, Rows]:
     from assets.operator_step import OperatorStep
     from infra.delta_io import read
-    from infra.session import new_session
+    from infra.session import close, new_session
 
     node, numbers, folding = declared(widest(cases), len(cases)), numbers_of(spark, cases), new_session(spark)
     operation = node.operation
@@ -60,7 +60,9 @@ def _answered(spark: SparkSession, home: Path, cases: Sequence[Case], count: int
             notes[side] = _published(spark, runner, source, side, part, epoch, notes.get(side))
         runner.run(step)
     changelog = read(spark, runner.paths(node).changelog)
-    return answers(changelog, cases[0].join == "one-to-many", "epoch", "offset")
+    found = answers(changelog, cases[0].join == "one-to-many", "epoch", "offset")
+    close(folding)
+    return found
 
 
 def _runner(home: Path, spark: SparkSession, folding: SparkSession) -> EpochRunner:

@@ -16,7 +16,15 @@ from assets.resource import PlatformResource
 from infra.settings import PROJECT, Settings
 from pipelines import Pipeline
 
-EXPLAINED = ("Failure", "ValueError", "EpochRefusedError", "TooManyBadRowsError")
+EXPLAINED = (
+    "DeclarationChangedError",
+    "EpochRefusedError",
+    "Failure",
+    "ForeignChangeError",
+    "ShapeChangedError",
+    "TooManyBadRowsError",
+    "ValueError",
+)
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 

@@ -9,7 +9,7 @@ import click
 from assets.quality import last_states
 from infra.delta_io import last_note, read
 from infra.delta_lines import opened
-from infra.plan import Offsets
+from infra.plan import CommitNote
 from pipelines import Node, Pipeline
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _status(platform: Platform, node: Node) -> list[Any]:
     if found is None:
         return [node.name, node.kind, None, None, None, None, None, "not materialised yet"]
     note = found[1]
-    measured = runner.log.measurements(node.name)
+    measured = [m for m in runner.log.measurements(node.name) if m["epoch"] >= note.since]
     states = last_states(platform, node)
     bad = [f"{name}: {state}" for name, (state, *_) in states.items() if state != "passed"]
     checks = "; ".join(bad) if bad else f"{len(states)} passed" if states else "not checked"
@@ -59,14 +59,14 @@ def _status(platform: Platform, node: Node) -> list[Any]:
         node.kind,
         note.epoch,
         sum(end + 1 for end in note.ends.values()),
-        _lag(platform, node, note.consumed),
+        _lag(platform, node, note),
         sum(m.get("late", 0) for m in measured) if node.operation else None,
         sum(m.get("dead_letter", 0) for m in measured) if node.source else None,
         checks,
     ]
 
 
-def _lag(platform: Platform, node: Node, consumed: dict[str, Offsets]) -> int:
+def _lag(platform: Platform, node: Node, note: CommitNote) -> int:
     """Records of the inputs, or files of a source, that were not read yet."""
     operation = node.operation
     if operation is None:
@@ -79,8 +79,12 @@ def _lag(platform: Platform, node: Node, consumed: dict[str, Offsets]) -> int:
     for side in operation.triggers:
         part = operation.inputs[side]
         found = last_note(platform.runner(node.pipeline).paths(part).changelog)
-        ends = found[1].ends if found else {}
-        lag += sum(end - consumed.get(side, {}).get(p, -1) for p, end in ends.items())
+        if found is None:
+            continue
+        # Of an input that was computed anew, nothing was read yet.
+        known = found[1].incarnation == note.incarnations.get(side, 1)
+        consumed = note.consumed.get(side, {}) if known else {}
+        lag += sum(end - consumed.get(p, -1) for p, end in found[1].ends.items())
     return lag
 
 

@@ -10,7 +10,11 @@ POINTS = (
     "computed",
     "sides-written",
     "committed",
+    "merged",
     "folded",
+    "refused",
+    "rebuilt",
+    "maintained",
 )
 SETTING = "RIVERMEET_CRASH_AT"
 

@@ -7,7 +7,8 @@ would leak into every later write of their session, so a MERGE runs in a session
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from infra.delta_lines import opened
+from infra.evolution import fitted, without_zone
 from infra.plan import CommitNote, Offsets
 
 RETENTION = {
@@ -81,16 +83,71 @@ def append(
     epoch: int,
     *,
     note: CommitNote | None = None,
+    metadata: str | None = None,
     properties: Mapping[str, str] = APPEND_ONLY,
+    replace: bool = False,
 ) -> None:
-    """Append once: a second call with the same ``app_id`` and ``epoch`` (or a lower one) does nothing."""
-    writer = frame.write.format("delta").mode("append")
+    """Append once: a second call with the same ``app_id`` and ``epoch`` (or a lower one) does nothing.
+
+    A table that lacks a column of the rows, or has a narrower type, grows with the commit (``infra/evolution.py``).
+
+    Parameters
+    ----------
+    note, metadata
+        What the commit says of itself; one of the two.
+    properties
+        Of a table that is not there yet.
+    replace
+        Whether the rows take the place, and the schema, of all that the table has.
+    """
+    table = opened(path)
+    options = dict(properties) if table is None else {}
+    if replace:
+        _allow_removal(frame.sparkSession, path)
+        if table is not None:
+            _set_properties(frame.sparkSession, path, without_zone(frame, table))
+        options["overwriteSchema"] = "true"
+    elif table is not None:
+        frame, needed = fitted(frame, table)
+        if needed is not None:
+            _set_properties(frame.sparkSession, path, needed)
+            options["mergeSchema"] = "true"
+    writer = frame.write.format("delta").mode("overwrite" if replace else "append").options(**options)
     writer = writer.option("txnAppId", app_id).option("txnVersion", epoch)
-    if note is not None:
-        writer = writer.option("userMetadata", note.model_dump_json())
-    if opened(path) is None:
-        writer = writer.options(**properties)
-    writer.save(path)
+    about = note.model_dump_json() if note is not None else metadata
+    if about is not None:
+        writer = writer.option("userMetadata", about)
+    with _once(path, app_id, epoch):
+        writer.save(path)
+
+
+def _allow_removal(session: SparkSession, path: str) -> None:
+    """Lift the protection of an append-only table; `protect` puts it back."""
+    table = opened(path)
+    if table is not None and table.metadata().configuration.get("delta.appendOnly") == "true":
+        _set_properties(session, path, {"delta.appendOnly": "false"})
+
+
+def protect(session: Callable[[], SparkSession], path: str) -> None:
+    """Make a changelog append-only, where a replacement has lifted that."""
+    table = opened(path)
+    if table is not None and table.metadata().configuration.get("delta.appendOnly") != "true":
+        _set_properties(session(), path, {"delta.appendOnly": "true"})
+
+
+@contextmanager
+def _once(path: str, app_id: str, epoch: int) -> Iterator[None]:
+    """Let a write pass that failed because the same one has landed in the meantime.
+
+    An engine goes on with what a killed client asked of it, so that a run may meet the write of the one before it
+    (``tests/infra/test_soak.py``).
+    """
+    try:
+        yield
+    except Exception:  # Delta's conflicts have no class in common, and none at all on Spark Connect
+        table = opened(path)
+        if table is None or (table.transaction_version(app_id) or 0) < epoch:
+            raise
 
 
 def merge(rows: DataFrame, path: str, key: Sequence[str], app_id: str, epoch: int, note: CommitNote) -> None:
@@ -104,6 +161,7 @@ def merge(rows: DataFrame, path: str, key: Sequence[str], app_id: str, epoch: in
         Columns that identify a row.
     """
     session = rows.sparkSession
+    _grow(rows, path)
     # mergeInto gives its target no alias, so the source's columns get names that the target cannot have.
     source = rows.select(*(F.col(quoted(c)).alias(f"__new_{c}") for c in rows.columns))
     live = ~F.col("__new__deleted")
@@ -115,19 +173,42 @@ def merge(rows: DataFrame, path: str, key: Sequence[str], app_id: str, epoch: in
     for name, value in settings.items():
         session.conf.set(name, value)
     try:
-        (
-            source.mergeInto(f"delta.{quoted(path)}", same)
-            .whenMatched(~live)
-            .delete()
-            .whenMatched()
-            .update(values)
-            .whenNotMatched(live)
-            .insert(values)
-            .merge()
-        )
+        with _once(path, app_id, epoch):
+            (
+                source.mergeInto(f"delta.{quoted(path)}", same)
+                .whenMatched(~live)
+                .delete()
+                .whenMatched()
+                .update(values)
+                .whenNotMatched(live)
+                .insert(values)
+                .merge()
+            )
     finally:
         for name in settings:
             session.conf.unset(name)
+
+
+def _grow(rows: DataFrame, path: str) -> None:
+    """Give a folded table the columns and types of the rows.
+
+    A MERGE adds no column under another name than its source's, so they come in a commit of no rows before it. That
+    carries the note of the fold before: the table holds what it held, in another shape.
+    """
+    table, found = opened(path), last_note(path)
+    assert table is not None and found is not None, path
+    fit, needed = fitted(rows.drop("_deleted"), table)
+    if needed is not None:
+        _set_properties(rows.sparkSession, path, needed)
+        writer = fit.where("false").write.format("delta").mode("append").option("mergeSchema", "true")
+        writer.option("userMetadata", found[1].model_dump_json()).save(path)
+
+
+def _set_properties(session: SparkSession, path: str, properties: Mapping[str, str]) -> None:
+    """Give a table properties: by Spark, as delta-rs alters no table of features that it does not know."""
+    if properties:
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        session.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({listed})")
 
 
 def quoted(identifier: str) -> str:

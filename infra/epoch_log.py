@@ -60,17 +60,27 @@ class EpochLog:
         found = log.to_pyarrow_dataset().to_table(["epoch", "body"], filter=wanted).to_pylist()
         return {line["epoch"]: line["body"] for line in sorted(found, key=lambda line: line["epoch"])}
 
+    def open_plans(self, node: str, committed: int) -> Mapping[int, EpochPlan]:
+        """Plans past epoch ``committed`` that were not refused, by epoch."""
+        refused = self.lines(node, "refused", committed)
+        plans = self.lines(node, "plan", committed)
+        return {e: EpochPlan.model_validate_json(body) for e, body in plans.items() if e not in refused}
+
     def open_plan(self, node: str, committed: int) -> EpochPlan | None:
         """The first plan past epoch ``committed`` that was not refused."""
-        refused = self.lines(node, "refused", committed)
-        for epoch, body in self.lines(node, "plan", committed).items():
-            if epoch not in refused:
-                return EpochPlan.model_validate_json(body)
-        return None
+        return next(iter(self.open_plans(node, committed).values()), None)
 
     def next_epoch(self, node: str, committed: int) -> int:
         """The lowest epoch that no plan has."""
         return max(self.lines(node, "plan", committed), default=committed) + 1
+
+    def last_incarnation(self, node: str) -> int:
+        """The highest incarnation that was ever planned; 0 if none was."""
+        log = opened(self.path)
+        if log is None:
+            return 0
+        lines = log.to_pyarrow_dataset().to_table(["incarnation"], filter=pc.field("node") == node)
+        return max(lines["incarnation"].to_pylist(), default=0)
 
     def measurements(self, node: str) -> list[Mapping[str, Any]]:
         """What was measured of each epoch, oldest first."""

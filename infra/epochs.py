@@ -17,101 +17,30 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from filelock import FileLock
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from infra import crash
-from infra.delta_io import append, last_note
+from infra.declaration import declared, refuse_changed
+from infra.delta_io import append, last_note, protect
 from infra.delta_lines import opened
 from infra.epoch_log import EpochLog
-from infra.fold import fold, looked_up
+from infra.epoch_rows import Totals, later, totals, with_offsets
+from infra.fold import fold, fold_anew
+from infra.guard import ForeignChangeError, refuse_foreign_node
 from infra.layout import NodeTables
-from infra.plan import CommitNote, EpochPlan, Offsets
+from infra.node_lock import NodeLock, lock_folder
+from infra.plan import CommitNote, EpochPlan
+from infra.refusal import EpochRefusedError
 from infra.shared_frames import SharedFrames
+from infra.side_tables import write_side
+from infra.step import EpochResult, Step
 from pipelines import Node
-
-Audit = Callable[[SparkSession, EpochPlan, DataFrame, Mapping[str, int]], Sequence[Any]]
-"""Judges rows before they are committed, given their counts; raises `EpochRefusedError` where they must not be."""
-
-
-class EpochRefusedError(RuntimeError):
-    """An epoch that must not be committed; the message says which rule refused it."""
-
-    replan = False
-    """Whether the plan is passed over, so that mended inputs can be planned anew."""
-
-
-@dataclass(frozen=True)
-class StepFrames:
-    """What a step computes.
-
-    Rows with ``sequence``, side tables by name, the frames that carry stream time, and what the operator remembers.
-    """
-
-    rows: DataFrame
-    sides: Mapping[str, DataFrame] = field(default_factory=dict)
-    timed: Sequence[DataFrame] = ()
-    memory: DataFrame | None = None
-
-
-@dataclass(frozen=True)
-class EpochResult:
-    """What one epoch did; counts of rows, seconds per phase."""
-
-    plan: EpochPlan
-    version: int
-    note: CommitNote
-    rows: int
-    tombstones: int
-    sides: Mapping[str, int]
-    seconds: Mapping[str, float]
-    audit: Sequence[Any] = ()
-
-    def measured(self) -> dict[str, Any]:
-        """The line of the epoch log."""
-        return {
-            "epoch": self.plan.epoch,
-            "rows_in": {side: part.records for side, part in self.plan.inputs.items()},
-            "files": len(self.plan.files),
-            "rows": self.rows,
-            "tombstones": self.tombstones,
-            **self.sides,
-            "ends": self.note.ends,
-            "seconds": {phase: round(s, 3) for phase, s in self.seconds.items()},
-        }
-
-
-class Step(Protocol):
-    """One node's part in the protocol."""
-
-    @property
-    def node(self) -> Node:
-        """The node."""
-        ...
-
-    def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
-        """The next epoch's plan, or None where nothing is new."""
-        ...
-
-    def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
-        """A function of the plan alone."""
-        ...
-
-    def audit(self, spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]) -> Sequence[Any]:
-        """Judge the rows before they are committed; `EpochRefusedError` where they must not be."""
-        ...
-
-    def flatten(self, changelog: DataFrame) -> DataFrame:
-        """The last row per key as columns of the folded table, with ``_deleted``."""
-        ...
 
 
 @dataclass
@@ -126,6 +55,8 @@ class EpochRunner:
         Gives a session that only MERGEs use.
     folds
         Whether results are folded into their tables; they can be at any later time.
+    engine
+        Folder of the warm engine that the sessions are on, if it is one.
     """
 
     tables: str
@@ -133,161 +64,206 @@ class EpochRunner:
     locks: Path
     session: Callable[[], SparkSession]
     fold_session: Callable[[], SparkSession]
-    incarnation: int = 1
     folds: bool = True
+    engine: Path | None = None
 
     def paths(self, node: Node) -> NodeTables:
         """Where the node's tables lie."""
         return NodeTables(self.tables, node.pipeline.name, node.name)
 
+    def lock(self, node: Node) -> NodeLock:
+        """What a run of the node holds: a second one waits for the first."""
+        return NodeLock(lock_folder(self.tables, node.pipeline.name, node.name, self.locks))
+
     def run(self, step: Step) -> EpochResult | None:
-        """One epoch of ``step``, or None where nothing is new. A second run of the node waits for the first."""
-        paths = self.paths(step.node)
-        self.locks.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.locks / f"{paths.pipeline}.{paths.node}.lock"):
+        """One epoch of ``step``, or None where nothing is new.
+
+        Raises
+        ------
+        EpochRefusedError
+            Where the epoch must not be committed, or not even be planned (`ForeignChangeError`).
+        """
+        node, paths, lock = step.node, self.paths(step.node), self.lock(step.node)
+        with lock.held():
             clock = _Clock()
             with clock.phase("plan"):
                 found = last_note(paths.changelog)
                 version, previous = found or (None, None)
-                plan = self._planned(step, previous, version)
+                committed = previous.epoch if previous else 0
+                plan = self.log.open_plan(node.name, committed)
+                if plan is None or not plan.replaces:
+                    refuse_foreign_node(paths, node.is_table and self.folds)
+                    self._refuse_older_copy(paths, committed)
+                    if previous is not None:
+                        refuse_changed(node, previous, version)
+                if plan is not None:
+                    refuse_changed(node, plan)
+                if previous is not None and previous.since > 1:
+                    # A rebuild that was killed right after its commit has not come to this.
+                    protect(self.session, paths.changelog)
+                plan = self._standing(step, plan) or self._planned(step, previous, version)
+            replaces = plan is not None and plan.replaces
+            if previous is not None and not replaces:
+                self._fold(step, previous, lock)
             if plan is None:
-                if previous is not None:
-                    self._fold(step, previous)
                 return None
-            crash.reached("planned", step.node.name)
-            if previous is not None:
-                self._fold(step, previous)
-            return self._execute(step, plan, previous, clock)
+            crash.reached("planned", node.name)
+            return self._execute(step, plan, None if replaces else previous, clock, lock)
 
-    def _planned(self, step: Step, previous: CommitNote | None, version: int | None) -> EpochPlan | None:
-        node, committed = step.node.name, previous.epoch if previous else 0
-        plan = self.log.open_plan(node, committed)
-        if plan is None:
-            epoch = self.log.next_epoch(node, committed)
-            plan = step.plan(previous, version, epoch)
-            if plan is None:
-                return None
-            body = plan.model_dump_json()
-            self.log.write(node, self.incarnation, epoch, "plan", body)
-            # A rival may have planned the same epoch first, and then this write was skipped: what stands counts.
-            plan = self.log.open_plan(node, committed)
+    def rebuild(self, step: Step, grace: int | None = None) -> EpochResult | None:
+        """Recompute a node from offset 0 into a new incarnation; None where its inputs have nothing yet.
+
+        It is an epoch like any other, but that its commit replaces the changelog: plans that were still to be run are
+        put aside, and whatever reads the node follows in its own next epoch.
+
+        Parameters
+        ----------
+        grace
+            Milliseconds that stand for the declared grace as long as the new incarnation lasts.
+        """
+        node, paths, lock = step.node, self.paths(step.node), self.lock(step.node)
+        with lock.held():
+            clock = _Clock()
+            with clock.phase("plan"):
+                found = last_note(paths.changelog)
+                committed = found[1].epoch if found else 0
+                for epoch, plan in self.log.open_plans(node.name, committed).items():
+                    self._put_aside(plan, f"epoch {epoch} was put aside by a rebuild")
+                crash.reached("refused", node.name)
+                plan = step.plan(None, None, self.log.next_epoch(node.name, committed))
+                if plan is None:
+                    return None
+                last = max(found[1].incarnation if found else 0, self.log.last_incarnation(node.name))
+                plan = self._logged(node, plan.anew(last + 1, grace), committed)
+            crash.reached("planned", node.name)
+            return self._execute(step, plan, None, clock, lock)
+
+    def fold_anew(self, step: Step) -> bool:
+        """Replace a node's table by the fold of its changelog; whether it has one."""
+        paths, lock = self.paths(step.node), self.lock(step.node)
+        with lock.held():
+            found = last_note(paths.changelog)
+            if found is None or not step.node.is_table:
+                return False
+            refuse_foreign_node(paths, False)
+            lock.uses(self.engine, [self.session(), self.fold_session()])
+            fold_anew(self.fold_session, paths, step.flatten, found[1])
+            return True
+
+    def _standing(self, step: Step, plan: EpochPlan | None) -> EpochPlan | None:
+        """A plan that was logged and not run, unless it has to be passed over."""
+        if plan is not None and (why := step.check(plan)) is not None:
+            self._put_aside(plan, why)
+            return None
         return plan
 
-    def _execute(self, step: Step, plan: EpochPlan, previous: CommitNote | None, clock: _Clock) -> EpochResult:
+    def _put_aside(self, plan: EpochPlan, why: str) -> None:
+        self.log.write(plan.node, plan.incarnation, plan.epoch, "refused", why)
+
+    def _planned(self, step: Step, previous: CommitNote | None, version: int | None) -> EpochPlan | None:
+        committed = previous.epoch if previous else 0
+        plan = step.plan(previous, version, self.log.next_epoch(step.node.name, committed))
+        return None if plan is None else self._logged(step.node, plan, committed)
+
+    def _logged(self, node: Node, plan: EpochPlan, committed: int) -> EpochPlan:
+        plan = plan.model_copy(update={"declared": declared(node)})
+        self.log.write(plan.node, plan.incarnation, plan.epoch, "plan", plan.model_dump_json())
+        # A rival may have planned the same epoch first, and then this write was skipped: what stands counts.
+        standing = self.log.open_plan(plan.node, committed)
+        assert standing is not None
+        return standing
+
+    def _refuse_older_copy(self, paths: NodeTables, committed: int) -> None:
+        beyond = max(self.log.lines(paths.node, "measured", committed), default=0)
+        if beyond:
+            raise ForeignChangeError(
+                f"changelog of '{paths.pipeline}.{paths.node}' ends with epoch {committed}, but epoch {beyond} was "
+                f"committed: an older copy is in its place, or it was removed; put the newer one back, or run "
+                f"`{paths.rebuild}` (table: {paths.changelog})"
+            )
+
+    def _execute(
+        self, step: Step, plan: EpochPlan, previous: CommitNote | None, clock: _Clock, lock: NodeLock
+    ) -> EpochResult:
         paths, spark = self.paths(step.node), self.session()
+        lock.uses(self.engine, [spark, self.fold_session()])
         shared = SharedFrames(f"{paths.pipeline}_{paths.node}_{plan.epoch}")
         try:
             with clock.phase("compute"):
                 frames = step.compute(spark, plan, shared)
                 rows = shared.keep(with_offsets(frames.rows, plan))
                 sides = {name: shared.keep(frame) for name, frame in frames.sides.items()}
-                totals = _totals(rows, sides, frames.timed)
+                counts = totals(rows, sides, frames.timed)
             crash.reached("computed", step.node.name)
             with clock.phase("audit"):
-                audit = self._audited(step, plan, rows, totals)
-            for name, frame in sides.items():
-                if totals.sides[name]:
-                    side = frame.withColumn("epoch", F.lit(plan.epoch).cast("bigint"))
-                    app_id = paths.app_id(name, self.incarnation)
-                    append(side, getattr(paths, name), app_id, plan.epoch)
+                audit = self._audited(step, plan, rows, counts)
+            written = {name: frame for name, frame in sides.items() if counts.sides[name]}
             if frames.memory is not None:
-                memory = frames.memory.withColumn("epoch", F.lit(plan.epoch).cast("bigint"))
-                append(memory, paths.memory, paths.app_id("memory", self.incarnation), plan.epoch)
+                written["memory"] = frames.memory
+            for name, frame in written.items():
+                write_side(frame, getattr(paths, name), paths.app_id(name, plan.incarnation), plan)
             crash.reached("sides-written", step.node.name)
             note = CommitNote(
-                incarnation=self.incarnation,
+                incarnation=plan.incarnation,
                 epoch=plan.epoch,
-                ends={**plan.ends, **totals.ends},
-                times=_later(previous.times if previous else {}, totals.times),
-                stream_time=_later(plan.stream_time, totals.stream_time),
+                ends={**plan.ends, **counts.ends},
+                times=later(previous.times if previous else {}, counts.times),
+                stream_time=later(plan.stream_time, counts.stream_time),
                 consumed={side: part.upto for side, part in plan.inputs.items()},
+                incarnations={side: part.incarnation for side, part in plan.inputs.items()},
+                since=plan.since,
+                declared=plan.declared,
+                grace=plan.grace,
             )
+            if (why := step.check(plan)) is not None:
+                raise EpochRefusedError(f"'{paths.pipeline}.{paths.node}', epoch {plan.epoch}: {why}; run it again")
             with clock.phase("commit"):
-                append(rows, paths.changelog, paths.app_id("changelog", self.incarnation), plan.epoch, note=note)
+                self._commit(paths, plan, rows, note)
         finally:
             shared.release()
-        crash.reached("committed", step.node.name)
+        crash.reached("rebuilt" if plan.replaces else "committed", step.node.name)
         with clock.phase("fold"):
-            self._fold(step, note)
+            self._fold(step, note, lock)
         crash.reached("folded", step.node.name)
         committed = opened(paths.changelog)
         assert committed is not None
         result = EpochResult(
-            plan, committed.version(), note, totals.rows, totals.tombstones, totals.sides, clock.seconds, audit
+            plan, committed.version(), note, counts.rows, counts.tombstones, counts.sides, clock.seconds, audit
         )
         line = json.dumps(result.measured())
-        self.log.write(step.node.name, self.incarnation, plan.epoch, "measured", line)
+        self.log.write(step.node.name, plan.incarnation, plan.epoch, "measured", line)
         return result
 
-    def _audited(self, step: Step, plan: EpochPlan, rows: DataFrame, totals: _Totals) -> Sequence[Any]:
+    def _commit(self, paths: NodeTables, plan: EpochPlan, rows: DataFrame, note: CommitNote) -> None:
+        app_id = paths.app_id("changelog", plan.incarnation)
+        append(rows, paths.changelog, app_id, plan.epoch, note=note, replace=plan.replaces)
+        found = last_note(paths.changelog)
+        if found is None or found[1].epoch < plan.epoch:
+            raise ForeignChangeError(
+                f"changelog of '{paths.pipeline}.{paths.node}': Delta skipped epoch {plan.epoch}, which it takes for "
+                f"committed: the table was put back to an earlier version meanwhile; run `{paths.rebuild}` "
+                f"(table: {paths.changelog})"
+            )
+
+    def _audited(self, step: Step, plan: EpochPlan, rows: DataFrame, counts: Totals) -> Sequence[Any]:
         spark = rows.sparkSession
         try:
-            return step.audit(spark, plan, rows, {"rows": totals.rows, **totals.sides})
+            return step.audit(spark, plan, rows, {"rows": counts.rows, **counts.sides})
         except EpochRefusedError as refusal:
             if refusal.replan:
-                self.log.write(step.node.name, self.incarnation, plan.epoch, "refused", str(refusal))
+                self._put_aside(plan, str(refusal))
             raise
 
-    def _fold(self, step: Step, upto: CommitNote) -> None:
-        if step.node.is_table and self.folds:
-            paths = self.paths(step.node)
-            fold(self.fold_session, paths, list(step.node.key), step.flatten, upto)
+    def _fold(self, step: Step, upto: CommitNote, lock: NodeLock) -> None:
+        if not step.node.is_table or not self.folds:
+            return
+        paths = self.paths(step.node)
 
+        def session() -> SparkSession:
+            lock.uses(self.engine, [self.session(), self.fold_session()])
+            return self.fold_session()
 
-def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
-    """Rows with ``offset`` (dense, going on where the changelog ends) and ``epoch`` in place of ``sequence``."""
-    order = Window.partitionBy("partition").orderBy("sequence")
-    last = F.coalesce(F.expr(looked_up(plan.ends)), F.lit(-1))
-    offset = (last + F.row_number().over(order)).cast("bigint")
-    front = ["key", "value", "timestamp", "partition"]
-    rest = [c for c in rows.columns if c not in (*front, "sequence")]
-    numbered = rows.withColumn("offset", offset)
-    return numbered.select(*front, "offset", F.lit(plan.epoch).cast("bigint").alias("epoch"), *rest)
-
-
-@dataclass(frozen=True)
-class _Totals:
-    rows: int
-    tombstones: int
-    ends: Offsets
-    times: Offsets
-    stream_time: Offsets
-    sides: Mapping[str, int]
-
-
-def _totals(rows: DataFrame, sides: Mapping[str, DataFrame], timed: Sequence[DataFrame]) -> _Totals:
-    """Counts of an epoch, in one pass that also fills the cache of its rows."""
-
-    def summed(frame: DataFrame, what: str, partition: str, end: str, time: str, nulls: str) -> DataFrame:
-        return frame.groupBy(F.expr(partition).cast("int").alias("partition")).agg(
-            F.lit(what).alias("what"),
-            F.count("*").alias("rows"),
-            F.expr(nulls).cast("bigint").alias("nulls"),
-            F.expr(end).cast("bigint").alias("end"),
-            F.expr(time).cast("bigint").alias("time"),
-        )
-
-    parts = [summed(rows, "rows", "partition", "max(offset)", "max(timestamp)", "count_if(value IS NULL)")]
-    parts += [summed(frame, f"side:{name}", "0", "0", "0", "0") for name, frame in sides.items()]
-    parts += [summed(frame, "time", "partition", "0", "max(timestamp)", "0") for frame in timed]
-    lines = reduce(DataFrame.unionByName, parts).collect()
-    own = [line for line in lines if line.what == "rows"]
-    stream_time: Offsets = {}
-    for line in lines:
-        if line.what == "time":
-            stream_time = _later(stream_time, {line.partition: line.time})
-    return _Totals(
-        rows=sum(line.rows for line in own),
-        tombstones=sum(line.nulls for line in own),
-        ends={line.partition: line.end for line in own},
-        times={line.partition: line.time for line in own},
-        stream_time=stream_time,
-        sides={name: sum(line.rows for line in lines if line.what == f"side:{name}") for name in sides},
-    )
-
-
-def _later(one: Offsets, other: Offsets) -> Offsets:
-    return {p: max(t for t in (one.get(p), other.get(p)) if t is not None) for p in {*one, *other}}
+        fold(session, paths, list(step.node.key), step.flatten, upto)
 
 
 class _Clock:

@@ -75,6 +75,16 @@ def refuse_changed(consumed: Iterable[FileState], found: Iterable[FileState]) ->
         )
 
 
+def moved(planned: Iterable[FileState]) -> Iterator[FileState]:
+    """Files of this machine that are gone or of other length or time than planned; of other URLs none is asked."""
+    for state in planned:
+        if _URL.match(state.path):
+            continue
+        path = Path(state.path)
+        if not path.is_file() or _seen(path) != state:
+            yield state
+
+
 def spark_path(path: str) -> str:
     """Write the path as Spark's readers take it.
 

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from infra import crash
 from infra.delta_io import FOLDED, append, last_note, merge, read
+from infra.delta_lines import opened
 from infra.layout import NodeTables
 from infra.plan import CommitNote, Offsets
 
@@ -36,19 +38,34 @@ def fold(
     flatten
         Makes a changelog's slice the table's rows: one per key, with ``_deleted``.
     """
-    done = last_note(paths.table)
-    if done is not None and done[1].epoch >= upto.epoch:
+    found = last_note(paths.table)
+    # Offsets of an earlier incarnation count other records.
+    done = found[1] if found is not None and found[1].incarnation == upto.incarnation else None
+    if done is not None and done.epoch >= upto.epoch:
         return False
-    after = done[1].ends if done is not None else {}
+    after = done.ends if done is not None else {}
     app_id = paths.app_id("fold", upto.incarnation)
     source = read(session(), paths.changelog)
     rows = flatten(source.where(between(after, upto.ends)))
     if done is None:
         live = rows.where(~F.col("_deleted")).drop("_deleted")
-        append(live, paths.table, app_id, upto.epoch, note=upto, properties=FOLDED)
+        append(live, paths.table, app_id, upto.epoch, note=upto, properties=FOLDED, replace=found is not None)
     else:
         merge(rows, paths.table, key, app_id, upto.epoch, upto)
+    crash.reached("merged", paths.node)
     return True
+
+
+def fold_anew(
+    session: Callable[[], SparkSession], paths: NodeTables, flatten: Callable[[DataFrame], DataFrame], upto: CommitNote
+) -> None:
+    """Replace the table by the fold of the whole changelog: whatever it holds, it is a cache."""
+    rows = flatten(read(session(), paths.changelog).where(between({}, upto.ends)))
+    live = rows.where(~F.col("_deleted")).drop("_deleted")
+    found = opened(paths.table)
+    # Folds of this epoch are done for Delta, so that this is a write of another kind, numbered by what it replaces.
+    app_id, number = paths.app_id("fold-anew", upto.incarnation), found.version() + 1 if found else 0
+    append(live, paths.table, app_id, number, note=upto, properties=FOLDED, replace=found is not None)
 
 
 def between(after: Mapping[int, int], upto: Offsets) -> Column:

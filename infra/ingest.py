@@ -1,20 +1,32 @@
-"""Sources as steps of the commit protocol: files, each consumed once, become records of a changelog."""
+"""Sources as steps of the commit protocol: files, each consumed once, become records of a changelog.
+
+What is bad in the input is a dead letter and keeps nothing else from being loaded (``infra/file_reading.py``). Two
+things refuse an epoch: a file that was loaded and has changed since, for its records cannot be taken back, and more bad
+rows than ``max_bad_share``. That share is of rows: a file that cannot be read, or is a duplicate, does not count in it,
+for nobody knows how many rows it has, and the sound files of the epoch would wait for it. Only a source that tolerates
+nothing (``max_bad_share=0``) is refused for a file that cannot be read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from infra.dead_letters import GONE, OpenLetters, rows_again
+from infra.declaration import new_columns
 from infra.delta_io import last_note
+from infra.duplicate_files import duplicates, hashed, marked
 from infra.epoch_log import EpochLog
-from infra.epochs import Audit, EpochRefusedError, StepFrames
-from infra.file_discovery import FileState, discover, refuse_changed, unconsumed
-from infra.file_reading import SourceFrames, read
-from infra.plan import CommitNote, EpochPlan, PlannedFile
+from infra.file_discovery import FileState, discover, moved
+from infra.file_reading import SourceFrames, read, read_all
+from infra.plan import CommitNote, EpochPlan
+from infra.refusal import EpochRefusedError
 from infra.shared_frames import SharedFrames
+from infra.source_history import SourceHistory, history, states
+from infra.step import Audit, StepFrames
 from pipelines import Node, Source
 
 
@@ -40,6 +52,8 @@ class IngestStep:
         From `joins.changelog`: the last row per key as columns of the folded table.
     judge
         Judges an epoch's rows before they are committed.
+    retry
+        Whether open dead letters are planned, in place of new files.
     """
 
     node: Node
@@ -50,7 +64,8 @@ class IngestStep:
     to_table: Callable[[DataFrame], DataFrame]
     judge: Audit | None = None
     code_version: str = ""
-    incarnation: int = 1
+    retry: bool = False
+    _unread_files: dict[int, int] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def source(self) -> Source:
@@ -58,58 +73,86 @@ class IngestStep:
         assert self.node.source is not None
         return self.node.source
 
-    def consumed(self, upto: int) -> list[FileState]:
-        """Files of the epochs that are committed."""
-        refused = self.log.lines(self.node.name, "refused")
-        plans = self.log.lines(self.node.name, "plan")
-        return [
-            FileState(f.path, f.length, f.modified_ms)
-            for epoch, body in plans.items()
-            if epoch <= upto and epoch not in refused
-            for f in EpochPlan.model_validate_json(body).files
-        ]
+    @property
+    def dead_letters(self) -> str:
+        """Location of the node's dead letters: beside its changelog."""
+        return f"{self.changelog.removesuffix('/changelog')}/dead_letter"
 
-    def unread(self, committed: int | None = None) -> list[FileState]:
+    def check(self, plan: EpochPlan) -> str | None:
+        """Why the plan cannot be run: a file of this machine is not what it was when it was planned."""
+        found = next(moved(states(plan.files)), None)
+        return None if found is None else f"file {found.path} was changed or removed after it was planned"
+
+    def consumed(self, since: int, upto: int) -> list[FileState]:
+        """Files that committed epochs of an incarnation have loaded."""
+        return states(self._history(since, upto).loaded)
+
+    def unread(self) -> list[FileState]:
         """Files that no committed epoch has consumed; ValueError where one changed after it was."""
-        if committed is None:
-            found = last_note(self.changelog)
-            committed = found[1].epoch if found else 0
-        consumed = self.consumed(committed)
-        files = discover(self.source.files, self.data, self.session)
-        refuse_changed(consumed, files)
-        return unconsumed(consumed, files)
+        return self._so_far(self._note()).unread(self._found())
+
+    def open_letters(self) -> OpenLetters:
+        """Dead letters that no epoch has taken up again."""
+        return self._so_far(self._note()).open
 
     def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
         """Plan all files that are new; the first epoch is planned without any, to give the changelog its shape."""
-        files = self.unread(previous.epoch if previous else 0)
-        if not files and previous is not None:
+        so_far = self._so_far(previous)
+        retries = so_far.open.epochs if self.retry else ()
+        if self.retry:
+            found = [state for state in self._found() if state.path in so_far.open.files]
+            nothing = not retries
+        else:
+            found = so_far.unread(self._found())
+            # A column that the source gets is new, also where no file is: what reads the source has to find it.
+            nothing = not found and previous is not None and not new_columns(self.node, previous)
+        if nothing:
             return None
+        files = hashed(found)
+        if files and self.source.duplicate_files == "dead_letter":
+            files = marked(files, so_far.loaded, self.source.files.format)
         return EpochPlan(
             pipeline=self.node.pipeline.name,
             node=self.node.name,
-            incarnation=self.incarnation,
+            incarnation=previous.incarnation if previous else 1,
             epoch=epoch,
-            files=tuple(_planned(files)),
+            since=previous.since if previous else 1,
+            previous_epoch=previous.epoch if previous else 0,
+            files=tuple(files),
+            retries=retries,
             output_version=version,
             ends=previous.ends if previous else {},
             code_version=self.code_version,
         )
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
-        """Read the planned files; what is no record goes to the dead-letter table."""
-        files = [FileState(f.path, f.length, f.modified_ms) for f in plan.files]
-        parsed = read(spark, self.source, self.node.partitions, files).parsed
-        frames = SourceFrames(shared.keep(parsed))
+        """Read the planned files and letters; what is no record goes to the dead-letter table."""
+        files, unread = states(plan.files), duplicates(plan.files)
+        again: list[DataFrame] = []
+        if plan.retries:
+            again = rows_again(spark, self.dead_letters, self.source.files, plan.retries)
+            before = self._history(plan.since, plan.previous_epoch)
+            gone = before.open.files - {file.path for file in plan.files}
+            files += [state for state in states(before.files) if state.path in gone]
+            unread |= dict.fromkeys(gone, GONE)
+
+        def kept(damaged: Mapping[str, str]) -> SourceFrames:
+            found = read(spark, self.source, self.node.partitions, files, {**unread, **damaged}, again)
+            return SourceFrames(shared.keep(found.parsed))
+
+        frames, self._unread_files[plan.epoch] = read_all(kept, {state.path for state in files})
         return StepFrames(frames.records, {"dead_letter": frames.dead})
 
     def audit(self, spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]) -> Sequence[Any]:
-        """Refuse the epoch where more rows are bad than the source allows."""
-        bad, total = counts["dead_letter"], counts["dead_letter"] + counts["rows"]
-        if bad > self.source.max_bad_share * total:
+        """Refuse the epoch where more rows are bad than the source allows; letters that are retried are known."""
+        unread, share = self._unread_files[plan.epoch], self.source.max_bad_share
+        bad = counts["dead_letter"] - (unread if share else len(duplicates(plan.files)))
+        total = bad + counts["rows"]
+        if bad > share * total and not plan.retries:
             raise TooManyBadRowsError(
                 f"source '{self.node.pipeline.name}.{self.node.name}': {bad} of {total} rows in "
                 f"{len(plan.files)} files are no records, more than max_bad_share="
-                f"{self.source.max_bad_share}; nothing was loaded: mend the files or raise the share "
+                f"{share}; nothing was loaded: mend the files or raise the share "
                 f"(first files: {', '.join(f.path for f in plan.files[:3])})"
             )
         return self.judge(spark, plan, rows, counts) if self.judge else ()
@@ -118,6 +161,15 @@ class IngestStep:
         """The last row per key as columns of the folded table."""
         return self.to_table(changelog)
 
+    def _note(self) -> CommitNote | None:
+        found = last_note(self.changelog)
+        return found[1] if found else None
 
-def _planned(files: Iterable[FileState]) -> list[PlannedFile]:
-    return [PlannedFile(path=f.path, length=f.length, modified_ms=f.modified_ms) for f in files]
+    def _so_far(self, note: CommitNote | None) -> SourceHistory:
+        return self._history(note.since, note.epoch) if note else SourceHistory((), self.dead_letters)
+
+    def _history(self, since: int, upto: int) -> SourceHistory:
+        return history(self.log, self.node.name, self.dead_letters, since, upto)
+
+    def _found(self) -> Sequence[FileState]:
+        return discover(self.source.files, self.data, self.session)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from infra.delta_io import notes, read
 from infra.delta_lines import opened
@@ -34,7 +36,7 @@ class PinnedInputs:
     plan: EpochPlan
     tables: str
     nodes: Mapping[str, Node]
-    unflatten: Callable[[DataFrame, list[str], list[str]], DataFrame]
+    unflatten: Callable[[DataFrame, StructType, StructType], DataFrame]
     as_of: Callable[[DataFrame | None, DataFrame], DataFrame]
 
     def paths(self, side: str) -> NodeTables:
@@ -42,7 +44,10 @@ class PinnedInputs:
         return NodeTables(self.tables, self.nodes[side].pipeline.name, self.nodes[side].name)
 
     def changelog(self, side: str) -> DataFrame:
-        """The input's changelog; every use cuts it by the plan's offsets."""
+        """The input's changelog; every use cuts it by the plan's offsets.
+
+        It is read in its newest shape: records of before a column came have NULL there.
+        """
         return read(self.spark, self.paths(side).changelog).select(*RECORD)
 
     def new(self, side: str) -> DataFrame:
@@ -60,16 +65,17 @@ class PinnedInputs:
 
     def table(self, side: str, moment: str) -> DataFrame:
         """Live rows of an input table ``before`` or ``after`` the epoch's records."""
-        part, node = self.plan.inputs[side], self.nodes[side]
+        part = self.plan.inputs[side]
         position = part.after if moment == "before" else part.upto
-        folded = None
+        changelog, folded = self.changelog(side), None
         if part.table_version is not None:
             rows = read(self.spark, self.paths(side).table, part.table_version)
-            folded = self.unflatten(rows, list(node.key), list(node.value))
+            # The pinned version may be older than a column or a wider type: the changelog's shape is that of all rows.
+            key, value = (changelog.schema[column].dataType for column in ("key", "value"))
+            folded = self.unflatten(rows, cast(StructType, key), cast(StructType, value))
             if part.table_ends == position:
                 return folded
-        tail = self.changelog(side).where(between(part.table_ends, position))
-        return self.as_of(folded, tail)
+        return self.as_of(folded, changelog.where(between(part.table_ends, position)))
 
     def emitted(self, node: Node, slack: int | None) -> DataFrame | None:
         """The node's own earlier rows, with ``timestamp + slack > stream time`` (ms) where a slack is given."""
@@ -96,9 +102,9 @@ class PinnedInputs:
         return any_of([f"(partition = {int(p)} AND timestamp > {int(time) - slack}L)" for p, time in times.items()])
 
 
-def pinned_table(path: str, position: Offsets) -> tuple[int | None, Offsets]:
+def pinned_table(path: str, position: Offsets, incarnation: int) -> tuple[int | None, Offsets]:
     """The newest version of a folded table that is not past ``position``, and up to where it is folded."""
     for version, note in notes(path):
-        if within(note.ends, position):
+        if note.incarnation == incarnation and within(note.ends, position):
             return version, note.ends
     return None, {}

@@ -46,6 +46,11 @@ class NodeTables:
         """Rows of refused epochs."""
         return self._at("quarantine")
 
+    @property
+    def rebuild(self) -> str:
+        """The command that computes the node anew."""
+        return f"rivermeet rebuild {self.pipeline} --select {self.node}"
+
     def app_id(self, operation: str, incarnation: int) -> str:
         """Delta's transaction id of one kind of write: with its version, it takes effect once."""
         return f"{self.pipeline}/{self.node}/{operation}/{incarnation}"

@@ -7,8 +7,8 @@ parts, and `sequential_lines` walks each file from its start.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -16,19 +16,31 @@ from pyspark.sql import functions as F
 
 from infra.file_discovery import spark_path
 
-if TYPE_CHECKING:
-    pass
+LINE_COLUMNS = ("file_rank", "file", "modified_ms", "member", "block", "row", "line", "text", "header")
+"""``member`` is the archive's member or null, ``line`` the line's number where it is known.
 
-LINE_COLUMNS = ("file_rank", "file", "member", "block", "row", "line", "text")
-"""``member`` is the archive's member or null, ``line`` the line's number where it is known."""
+``header`` is what the file says of its columns, without which ``text`` could not be read again.
+"""
 
 _LOCAL = re.compile("^file:/+")
+NOT_UTF8 = "the file is not UTF-8 text; save it as UTF-8"
 _NEVER = "\u0001\u0002\u0003"
+_SHOWN = 200
 LONGEST_FIELD = 1000
 """Lines that one quoted field may go over; beyond, the opening quote is taken for a stray one."""
 
-Ranks = Mapping[str, int]
-"""Path of a file to its place in the order of files."""
+
+class Place(NamedTuple):
+    """A file's place in the order of files, and when it was modified (epoch millis)."""
+
+    rank: int
+    modified_ms: int
+
+
+Ranks = Mapping[str, Place]
+"""Path of each file to its place."""
+Problems = dict[str, str]
+"""Path of each file that cannot be read to the reason."""
 
 
 def unclosed(delimiter: str) -> str:
@@ -37,9 +49,18 @@ def unclosed(delimiter: str) -> str:
     Counting quotes would not do: in ``7,5" pipe`` the quote is text (test: stray quotes).
     Possessive, so that a long line costs one pass.
     """
+    return rf'^(?:{_field(delimiter)})*+"[^"]*+(?:""[^"]*+)*+(?![\s\S])'
+
+
+def wider(delimiter: str, fields: int) -> str:
+    """Give the pattern of a CSV line of more than so many fields."""
+    return rf"^(?:{_field(delimiter)}){{{fields},}}+"
+
+
+def _field(delimiter: str) -> str:
+    """Give the pattern of a CSV field and the delimiter after it."""
     d = re.escape(delimiter)
-    field = rf'(?:"[^"]*+(?:""[^"]*+)*+"(?!")[^{d}]*+|[^"{d}][^{d}]*+)?+'
-    return rf'^(?:{field}{d})*+"[^"]*+(?:""[^"]*+)*+(?![\s\S])'
+    return rf'(?:"[^"]*+(?:""[^"]*+)*+"(?!")[^{d}]*+|[^"{d}][^{d}]*+)?+{d}'
 
 
 def split_lines(spark: SparkSession, ranks: Ranks, header: str | None = None) -> DataFrame:
@@ -79,13 +100,26 @@ def scan_row() -> Column:
 
 
 def ranked(scan: DataFrame, uris: Sequence[str], ranks: Ranks) -> DataFrame:
-    """Add ``file`` and ``file_rank`` to the scan by its column ``uri``.
+    """Add ``file``, ``file_rank``, ``modified_ms`` and a null ``header`` to the scan by its column ``uri``.
 
     Spark percent-encodes by rules of its own (test: odd file names), and writes the same file as
     ``file:/`` here and ``file:///`` there.
     """
-    places = [(_LOCAL.sub("/", uri), unquote(_LOCAL.sub("/", uri))) for uri in uris]
-    rows = [(uri, path, ranks[path]) for uri, path in places]
-    names = scan.sparkSession.createDataFrame(rows, "uri STRING, file STRING, file_rank INT")
+    rows = [(_LOCAL.sub("/", uri), path_of(uri), *ranks[path_of(uri)]) for uri in uris]
+    names = scan.sparkSession.createDataFrame(rows, "uri STRING, file STRING, file_rank INT, modified_ms BIGINT")
     bare = F.regexp_replace("uri", _LOCAL.pattern, "/")
-    return scan.withColumn("uri", bare).join(F.broadcast(names), "uri")
+    found = scan.withColumn("uri", bare).join(F.broadcast(names), "uri")
+    return found.withColumn("header", F.lit(None).cast("string"))
+
+
+def path_of(uri: str) -> str:
+    """The path that Spark writes as ``uri``."""
+    return unquote(_LOCAL.sub("/", uri))
+
+
+def no_column(column: str, names: Iterable[str], found: int = 0) -> str:
+    """Why a file without a declared column, or with ``found`` of that name, cannot be read."""
+    shown = ", ".join(names)
+    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    has = "no column" if not found else "two columns"
+    return f"the file has {has} '{column}' (it has {shown}); correct the file, or the schema of the source"

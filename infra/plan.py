@@ -15,18 +15,23 @@ class _Value(BaseModel):
 
 
 class PlannedFile(_Value):
-    """A file as it was when it was planned; times in epoch millis, length in bytes."""
+    """A file as it was when it was planned; times in epoch millis, length in bytes.
+
+    ``sha256`` is of a local file. ``duplicate_of`` names a file of the same bytes: this one is not read.
+    """
 
     path: str
     length: int
     modified_ms: int
+    sha256: str | None = None
+    duplicate_of: str | None = None
 
 
 class InputSlice(_Value):
     """The records ``(after, upto]`` of one input, in its changelog at ``version``.
 
     ``table_version`` pins the folded table that holds the input's records up to ``table_ends``; None means that
-    state is folded from the changelog alone.
+    state is folded from the changelog alone. ``incarnation`` is the input's: offsets of another one mean other records.
     """
 
     version: int
@@ -34,6 +39,7 @@ class InputSlice(_Value):
     upto: Offsets
     table_version: int | None = None
     table_ends: Offsets = {}
+    incarnation: int = 1
 
     @property
     def records(self) -> int:
@@ -44,28 +50,45 @@ class InputSlice(_Value):
 class EpochPlan(_Value):
     """All that one epoch of one node depends on.
 
-    ``previous_epoch`` is the last committed one (0: none); ``ends`` and ``stream_time`` (ms) are the output's before
-    the epoch, ``output_version`` its changelog's version then (None: not written yet).
+    ``previous_epoch`` is the last committed one of the incarnation (0: none); ``ends`` and ``stream_time`` (ms) are the
+    output's before the epoch, ``output_version`` its changelog's version then (None: not written yet). An incarnation
+    begins with epoch ``since``, which replaces all that went before. ``declared`` is the node's declaration, flat;
+    ``grace`` (ms), where the incarnation was rebuilt with another one than declared, holds for all of it.
+    The open dead letters of the epochs ``retries`` are read again.
     """
 
     pipeline: str
     node: str
     incarnation: int
     epoch: int
+    since: int = 1
     previous_epoch: int = 0
     inputs: dict[str, InputSlice] = {}
     files: tuple[PlannedFile, ...] = ()
+    retries: tuple[int, ...] = ()
     output_version: int | None = None
     ends: Offsets = {}
     stream_time: Offsets = {}
     semantics: str = "3.1"
     code_version: str = ""
+    declared: dict[str, str] = {}
+    grace: int | None = None
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the epoch begins a new incarnation: its commit replaces the changelog."""
+        return self.incarnation > 1 and self.epoch == self.since
+
+    def anew(self, incarnation: int, grace: int | None) -> EpochPlan:
+        """The same plan as the first of a new incarnation."""
+        return self.model_copy(update={"incarnation": incarnation, "since": self.epoch, "grace": grace})
 
 
 class CommitNote(_Value):
     """What a changelog's commit says of itself, in Delta's ``userMetadata``: the position that it makes visible.
 
-    ``times`` is the highest timestamp of each partition so far (ms), ``stream_time`` that of what was consumed.
+    ``times`` is the highest timestamp of each partition so far (ms), ``stream_time`` that of what was consumed, and
+    ``incarnations`` the incarnation of each input that ``consumed`` counts in. ``since`` as in `EpochPlan`.
     """
 
     incarnation: int
@@ -74,6 +97,10 @@ class CommitNote(_Value):
     times: Offsets = {}
     stream_time: Offsets = {}
     consumed: dict[str, Offsets] = {}
+    incarnations: dict[str, int] = {}
+    since: int = 1
+    declared: dict[str, str] = {}
+    grace: int | None = None
 
 
 def within(ends: Mapping[int, int], others: Mapping[int, int]) -> bool:

@@ -1,4 +1,8 @@
-"""What the declaration of a source makes of a row: a record, a dead letter, or nothing."""
+"""What the declaration of a source makes of a row: a record, a dead letter, or nothing.
+
+A row that is no record says why, and harms no other row. Only an expression that fails where it is evaluated (a
+division by zero, an overflow) fails the epoch, for Spark has no way to catch it: write ``try_divide``, ``try_add``, ….
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from infra.declared_types import not_a
-from infra.event_time import check_event_time, event_millis, is_zone, needs_zone
+from infra.declared_types import SHOWN, not_a
+from infra.event_time import check_event_time, event_millis, is_zone, needs_zone, out_of_bounds
 from infra.line_formats import LINE_COLUMNS
 from pipelines import Expr, Source
 
+KEPT = 10_000
+"""Characters of a row that a dead letter keeps; a row that has as many or more counts as cut."""
+_CUT = f" (its text is cut to {KEPT:,} characters)"
+
 
 def to_records(rows: DataFrame, source: Source) -> DataFrame:
-    """Give every row its ``key value timestamp sequence excluded``, and ``reason`` if it is dead.
+    """Give every row its ``key value timestamp sequence excluded``, and ``reason`` and its text if it is dead.
 
     Declared types come first, then ``where``, the tombstone, and the other expressions. Each step
     guards the next with CASE, because Spark may move a filter but not a branch (test: expressions
@@ -55,9 +63,16 @@ def to_records(rows: DataFrame, source: Source) -> DataFrame:
         F.struct("row.file_rank", "row.block", "row.row").alias("sequence"),
         _shown_file().alias("file"),
         "row.line",
-        F.when(F.isnotnull("reason"), F.col("row.text")).alias("text"),
-        "reason",
+        F.when(F.isnotnull("reason"), F.substring("row.text", 1, KEPT)).alias("text"),
+        F.when(F.isnotnull("reason"), F.col("row.header")).alias("header"),
+        "row.modified_ms",
+        F.concat("reason", F.when(is_cut(F.col("row.text")), _CUT).otherwise("")).alias("reason"),
     )
+
+
+def is_cut(text: Column) -> Column:
+    """Whether a dead letter has only the beginning of its row."""
+    return F.coalesce(F.char_length(text) >= KEPT, F.lit(False))
 
 
 def _prefix(source: Source) -> str:
@@ -129,12 +144,13 @@ def _record_problem(source: Source, clock: T.DataType) -> Column:
             if what == "key":
                 problems.append(F.when(F.isnull(made), F.lit(f"{label} is null")))
     zone = F.coalesce("zone", F.lit("NULL"))
-    no_zone = F.concat(F.lit("no event time: '"), zone, F.lit("' is no time zone"))
-    none = F.lit(f"no event time: '{source.timestamp}' gave null")
+    no_zone = F.concat(F.lit("no event time: '"), F.substring(zone, 1, SHOWN), F.lit("' is no time zone"))
     if needs_zone(clock):
         problems.append(F.when(F.isnotnull("moment") & ~is_zone(zone), no_zone))
-    problems.append(F.when(F.isnull("timestamp"), none))
-    return F.coalesce(*problems)
+    problems.append(F.when(F.isnull("moment"), F.lit(f"no event time: '{source.timestamp}' gave null")))
+    beyond = F.concat(F.lit("no event time: "), F.col("moment").cast("string"), F.lit(" is beyond all timestamps"))
+    problems.append(F.when(F.isnull("timestamp"), beyond))
+    return F.coalesce(*problems, *out_of_bounds(source, F.col("timestamp"), F.col("row.modified_ms")))
 
 
 def _shown_file() -> Column:

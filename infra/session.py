@@ -81,6 +81,14 @@ def new_session(spark: SparkSession) -> SparkSession:
     return other
 
 
+def close(spark: SparkSession) -> None:
+    """Give up a session that `new_session` gave, and what the engine keeps for it."""
+    if _open is not None and any(known is spark for known in _open.others):
+        _open.others = [known for known in _open.others if known is not spark]
+        if _open.channel is not None:
+            spark.stop()
+
+
 def release() -> None:
     """Close this process's sessions; the warm engine stays."""
     global _open

@@ -1,12 +1,18 @@
-"""Settings: the environment, read once, checked, and frozen."""
+"""Settings: the environment, read once, checked, and frozen.
+
+A location stands in plans, Delta commits, SQL and Dagster's metadata, so that one with a credential in it is refused;
+what a message shows of it is `redacted`. Held by ``tests/infra/test_doors.py``.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from infra.redaction import redacted
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -14,6 +20,10 @@ ENGINES = "auto, sc://host:port, local[N], local[*] or spark://host:port"
 _ENGINE = re.compile(r"auto|local(\[(\*|[1-9]\d*)\])?|(sc|spark)://[^/:\s]+(:\d+)?\S*")
 _MEMORY = re.compile(r"[1-9]\d*[mg]", re.IGNORECASE)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
+# With the first delta-rs looks for a table elsewhere, or finds it without its history, so that epochs would be done
+# twice; where it writes, in the home, it panics with the others.
+_MISREAD = re.compile(r"%[0-9a-f]{2}|[\\#?]", re.IGNORECASE)
+_UNWRITABLE = re.compile(rf"{_MISREAD.pattern}|[\[\]^|]", re.IGNORECASE)
 
 
 class SettingsError(ValueError):
@@ -48,7 +58,7 @@ class Settings:
     home: Path
     tables: str
     data: str
-    engine: str = "auto"
+    engine: str = field(default="auto", repr=False)
     jars: Path | None = None
     engine_idle_minutes: float = 30.0
     engine_memory: str = "4g"
@@ -68,11 +78,12 @@ class Settings:
         home = Path(given.get("RIVERMEET_HOME", PROJECT / ".rivermeet")).expanduser().absolute()
         if home.exists() and not home.is_dir():
             raise SettingsError(f"RIVERMEET_HOME={home} is a file; name a folder")
+        _usable("RIVERMEET_HOME", str(home), _UNWRITABLE)
         jars = given.get("RIVERMEET_JARS")
         return cls(
             home=home,
-            tables=_location(given.get("RIVERMEET_TABLES"), home / "tables"),
-            data=_location(given.get("RIVERMEET_DATA"), home / "data"),
+            tables=_usable("RIVERMEET_TABLES", _location("RIVERMEET_TABLES", given, home / "tables"), _MISREAD),
+            data=_location("RIVERMEET_DATA", given, home / "data"),
             engine=_engine(given.get("RIVERMEET_ENGINE", "auto")),
             jars=Path(jars).expanduser().absolute() if jars else None,
             engine_idle_minutes=_minutes(given.get("RIVERMEET_ENGINE_IDLE_MINUTES", "30")),
@@ -109,15 +120,33 @@ class Settings:
         return self.home / "engine"
 
 
-def _location(given: str | None, default: Path) -> str:
-    if given is None:
+def _location(variable: str, given: Mapping[str, str], default: Path) -> str:
+    value = given.get(variable)
+    if value is None:
         return str(default)
-    return given if _URL.match(given) else str(Path(given).expanduser().absolute())
+    if not _URL.match(value):
+        return str(Path(value).expanduser().absolute())
+    if redacted(value) != value:
+        raise SettingsError(
+            f"{variable}={redacted(value)} holds a credential, which plans, commits and logs would show; leave it out "
+            "and give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    return value
+
+
+def _usable(variable: str, location: str, trouble: re.Pattern[str]) -> str:
+    found = None if _URL.match(location) else trouble.search(location)
+    if found:
+        raise SettingsError(
+            f"{variable}={location} has {found[0]} in it, which delta-rs cannot have in a path; "
+            "name a folder without it"
+        )
+    return location
 
 
 def _engine(value: str) -> str:
     if not _ENGINE.fullmatch(value):
-        raise SettingsError(f"RIVERMEET_ENGINE={value!r} is not an engine; use {ENGINES}")
+        raise SettingsError(f"RIVERMEET_ENGINE={redacted(value)!r} is not an engine; use {ENGINES}")
     return value
 
 

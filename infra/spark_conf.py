@@ -59,6 +59,9 @@ def _local(settings: Settings) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.showConsoleProgress": "false",
+        # Each table that a join broadcasts takes a whole page while it is built. By default that is a 64th of the heap
+        # or so, 64 MB of 4 GB for a handful of rows, and a plan with dozens of joins runs out of memory.
+        "spark.buffer.pageSize": "1m",
         # Spark's default of 200 is 50 times slower on an epoch of a few thousand records.
         "spark.sql.shuffle.partitions": str(max(4, 2 * cores)),
         # Adaptive execution runs every shuffle as a job of its own and plans again after each. On one machine's few

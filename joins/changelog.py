@@ -15,9 +15,9 @@ Source: wiki page "Early joins" (a table is the fold of its changelog); DESIGN s
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 RECORD = ("key", "value", "timestamp", "partition", "offset")
 """Columns that every changelog has; a committed one also has ``epoch``."""
@@ -63,12 +63,29 @@ def flatten(rows: DataFrame) -> DataFrame:
     )
 
 
-def unflatten(table: DataFrame, key: list[str], value: list[str]) -> DataFrame:
-    """Rows of a folded table as records; the inverse of `flatten`."""
+def unflatten(table: DataFrame, key: StructType, value: StructType) -> DataFrame:
+    """Rows of a folded table as records whose key and value have these types; the inverse of `flatten`.
+
+    A table that was folded before its changelog got a column, or a wider type, has NULL there, or the narrower one.
+    """
+    kinds = {field.name: field.dataType for field in table.schema.fields}
+
+    def packed(struct: StructType) -> Column:
+        return F.struct(*(_as(kinds.get(field.name), field).alias(field.name) for field in struct.fields))
+
     return table.select(
-        F.struct(*(F.col(f"`{name}`") for name in key)).alias("key"),
-        F.struct(*(F.col(f"`{name}`") for name in value)).alias("value"),
+        packed(key).alias("key"),
+        packed(value).alias("value"),
         F.col("_timestamp").alias("timestamp"),
         F.col("_partition").alias("partition"),
         F.col("_offset").alias("offset"),
     )
+
+
+def _as(own: DataType | None, field: StructField) -> Column:
+    # The type by its name: sent as a value, Connect makes a text's type name its collation, which Delta then writes.
+    wanted = field.dataType.simpleString()
+    if own is None:
+        return F.lit(None).cast(wanted)
+    column = F.col("`" + field.name.replace("`", "``") + "`")
+    return column if own.simpleString() == wanted else column.cast(wanted)

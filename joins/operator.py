@@ -103,7 +103,7 @@ class EpochFrames:
         Result records: key, value, timestamp (ms), partition, ``trigger`` STRUCT<side, partition, offset>, further
         provenance of the family, and ``sequence``: the order of the rows within their partition.
     late
-        Records dropped as late: side, key, value (JSON), timestamp, partition, offset, stream_time, close (all ms).
+        Records that were dropped, in the columns of `joins.late`.
     memory
         What the next epoch needs and no changelog tells; it has a ``partition`` of its own rows' choice.
     timed

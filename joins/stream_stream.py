@@ -35,6 +35,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from joins.late import past_close
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.order import LEFT, RIGHT, stream_time_at_start
 from joins.self_join import COPIES, both_inputs, is_self_join
@@ -56,7 +57,7 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     usable = timed.where(F.col("left").isNotNull() | F.col("right").isNotNull())
     keyed = usable.where(F.col("key").isNotNull())
     late = F.coalesce(F.col("before") >= F.col("close"), F.lit(False))
-    kept = inputs.keep(keyed.where(~late).unionByName(_open(inputs, window)))
+    kept = inputs.keep(keyed.where(~late).unionByName(_open(inputs, window, nothing_like(timed, "order"))))
     pairs = _pairs(kept)
     if outer:
         pairs = inputs.keep(pairs)
@@ -66,7 +67,7 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     result = reduce(DataFrame.unionByName, rows)
     return EpochFrames(
         result.withColumn("value", joined_value(join.select)).drop("left", "right"),
-        _late_table(keyed.where(late)),
+        past_close(keyed.where(late), _side_name(), _json(), F.col("before"), F.col("close")),
         timed=(inputs.left, inputs.right),
     )
 
@@ -111,10 +112,9 @@ def _with_stream_time(inputs: EpochInputs, join: StreamStreamJoin) -> DataFrame:
     return both.withColumn("before", before).withColumn("reached", F.greatest("before", F.col("timestamp")))
 
 
-def _open(inputs: EpochInputs, window: JoinWindow) -> DataFrame:
+def _open(inputs: EpochInputs, window: JoinWindow, no_order: Column) -> DataFrame:
     """Records of earlier epochs whose windows are open; their ``order`` is NULL: before all of this epoch's."""
     sides = []
-    no_order = nothing_like(inputs.left, "order")
     for side in (LEFT, RIGHT):
         records = inputs.open_records("left" if side == LEFT else "right", _slack(side, window))
         usable = records.where(F.col("key").isNotNull() & F.col("value").isNotNull())
@@ -255,14 +255,5 @@ def _sequence(order: Column, phase: int, timestamp: Column, rank: Column, offset
     ).alias("sequence")
 
 
-def _late_table(late: DataFrame) -> DataFrame:
-    return late.select(
-        _side_name().alias("side"),
-        "key",
-        F.coalesce(F.to_json("left"), F.to_json("right")).alias("value"),
-        "timestamp",
-        "partition",
-        "offset",
-        F.col("before").alias("stream_time"),
-        "close",
-    )
+def _json() -> Column:
+    return F.coalesce(F.to_json("left"), F.to_json("right"))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
+from joins.late import without_key
 from joins.one_input import result_rows
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from pipelines import ToStream, ToTable
@@ -30,15 +31,6 @@ def compute(join: ToTable | ToStream, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
     if isinstance(join, ToStream):
         return EpochFrames(result_rows(inputs.left))
-    unknown = F.lit(None).cast("bigint")
-    without_key = inputs.left.where(F.col("key").isNull()).select(
-        F.lit("left").alias("side"),
-        "key",
-        F.to_json("value").alias("value"),
-        "timestamp",
-        "partition",
-        "offset",
-        unknown.alias("stream_time"),
-        unknown.alias("close"),
-    )
-    return EpochFrames(result_rows(inputs.left.where(F.col("key").isNotNull())), late=without_key)
+    keyless = inputs.left.where(F.col("key").isNull())
+    late = without_key(keyless, F.lit("left"), F.to_json("value"))
+    return EpochFrames(result_rows(inputs.left.where(F.col("key").isNotNull())), late=late)

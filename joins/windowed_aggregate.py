@@ -27,6 +27,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from joins.changelog import field_names
+from joins.late import past_close
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.order import stream_time_at_start
 from joins.running_aggregates import value_over, with_arguments
@@ -67,7 +68,7 @@ def compute(join: WindowedAggregate, inputs: EpochInputs) -> EpochFrames:
             F.struct(F.lit("left").alias("side"), F.col("partition"), F.col("offset")).alias("trigger"),
             F.struct("order", "window_start").alias("sequence"),
         ),
-        _late_table(new.where(closed)),
+        past_close(new.where(closed), F.lit("left"), F.col("json"), F.col("reached"), F.col("last_close")),
         timed=(new,),
     )
 
@@ -132,16 +133,3 @@ def _in_time_windows(records: DataFrame) -> DataFrame:
 
 def _key_columns(inputs: EpochInputs) -> list[Column]:
     return [F.col("key").getField(name).alias(name) for name in field_names(inputs.left, "key")]
-
-
-def _late_table(late: DataFrame) -> DataFrame:
-    return late.select(
-        F.lit("left").alias("side"),
-        "key",
-        F.col("json").alias("value"),
-        "timestamp",
-        "partition",
-        "offset",
-        F.col("reached").alias("stream_time"),
-        F.col("last_close").alias("close"),
-    )

@@ -10,7 +10,7 @@ from typing import Required, TypedDict, TypeVar, Unpack
 from pipelines.declare import history_ms
 from pipelines.errors import DeclarationError, listed
 from pipelines.nodes import RESERVED, GlobalTable, Node, Stream, Table
-from pipelines.source import Expr, Files, Source
+from pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Source
 
 DEFAULT_PARTITIONS = 4
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -35,7 +35,14 @@ class SourceOptions(TypedDict, total=False):
     tombstone
         SQL; where it is true the record's value is null.
     max_bad_share
-        Share of an epoch's rows that may be bad before the epoch is refused.
+        Share of an epoch's rows that may be bad before the epoch is refused (default 0.01).
+    not_before, not_after
+        Bounds of event time: ISO date or timestamp in UTC. Default of ``not_before``: 1970-01-01, for Kafka has no
+        negative timestamps; None lifts it.
+    max_ahead
+        Duration that event time may be after the modification time of the record's file, such as ``"1d"``.
+    duplicate_files
+        ``"dead_letter"`` (default): a file with the very bytes of one loaded before is not read; ``"read"``: it is.
     description
         Markdown shown with the asset.
     """
@@ -47,6 +54,10 @@ class SourceOptions(TypedDict, total=False):
     where: str | None
     tombstone: str | None
     max_bad_share: float
+    not_before: str | None
+    not_after: str | None
+    max_ahead: str | int | None
+    duplicate_files: DuplicateFiles
     description: str
 
 
@@ -179,16 +190,23 @@ class Pipeline:
         share = options.get("max_bad_share", 0.01)
         if not 0 <= share <= 1:
             raise DeclarationError(self.name, name, f"max_bad_share is {share}; give a share between 0 and 1")
-        return Source(
-            files,
-            keys,
-            values,
-            options["timestamp"],
-            options.get("time_zone", "UTC"),
-            options.get("tombstone"),
-            options.get("where"),
-            share,
-        )
+        try:
+            return Source(
+                files,
+                keys,
+                values,
+                options["timestamp"],
+                options.get("time_zone", "UTC"),
+                options.get("tombstone"),
+                options.get("where"),
+                share,
+                options.get("not_before", FIRST_INSTANT),
+                options.get("not_after"),
+                options.get("max_ahead"),
+                options.get("duplicate_files", "dead_letter"),
+            )
+        except ValueError as error:
+            raise DeclarationError(self.name, name, str(error)) from None
 
     def _columns(self, name: str, what: str, files: Files, given: Columns) -> dict[str, Expr]:
         pairs = given.items() if isinstance(given, Mapping) else [(c, c) for c in given]

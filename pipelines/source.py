@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
+from pipelines.window import duration_ms
+
 FileFormat = Literal["csv", "json", "parquet"]
+DuplicateFiles = Literal["dead_letter", "read"]
+FIRST_INSTANT = "1970-01-01"
+"""Kafka has no timestamps before it."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,14 @@ class Source:
         Boolean expression; rows where it is not true are no records of this source (not dead either).
     max_bad_share
         Over this share of bad rows among an epoch's rows, the epoch is refused.
+    not_before, not_after
+        Bounds of event time, themselves allowed: an ISO date (its first instant) or timestamp, in UTC. A record outside
+        is a dead letter; None is no bound.
+    max_ahead
+        Duration: event time may be at most so far after the modification time of the record's file. One bad clock in
+        the year 9999 would close every window, and make all later records late.
+    duplicate_files
+        What becomes of a file that has the very bytes of one that was loaded before: a dead letter, or read like any.
     """
 
     files: Files
@@ -81,3 +95,48 @@ class Source:
     tombstone: str | None = None
     where: str | None = None
     max_bad_share: float = 0.01
+    not_before: str | None = FIRST_INSTANT
+    not_after: str | None = None
+    max_ahead: str | int | None = None
+    duplicate_files: DuplicateFiles = "dead_letter"
+
+    def __post_init__(self) -> None:
+        bounds = {name: instant_ms(name, text) for name in _BOUNDS if (text := getattr(self, name)) is not None}
+        if len(bounds) == 2 and bounds["not_before"] > bounds["not_after"]:
+            raise ValueError(
+                f"not_before={self.not_before} is after not_after={self.not_after}, so no record could pass; swap them"
+            )
+        if self.max_ahead is not None:
+            try:
+                ahead = duration_ms(self.max_ahead)
+            except ValueError as error:
+                raise ValueError(f"max_ahead: {error}") from None
+            if ahead < 0:
+                raise ValueError(f"max_ahead is {ahead} ms; make it 0 or more")
+        if self.duplicate_files not in get_args(DuplicateFiles):
+            choices = ", ".join(get_args(DuplicateFiles))
+            raise ValueError(f"duplicate_files {self.duplicate_files!r} is not one of {choices}")
+
+
+_BOUNDS = ("not_before", "not_after")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def instant_ms(option: str, text: str) -> int:
+    """Epoch millis of an ISO date or timestamp; one without a zone is in UTC.
+
+    Examples
+    --------
+    >>> instant_ms("not_after", "1970-01-02")
+    86400000
+    >>> instant_ms("not_after", "1970-01-01T01:00:00+01:00")
+    0
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{option} is {text!r}, no ISO date or timestamp; write one in UTC, like '2030-12-31' or '2030-12-31T12:00'"
+        ) from None
+    utc = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (utc - _EPOCH) // timedelta(milliseconds=1)

@@ -14,9 +14,10 @@ from assets.operator_step import OperatorStep, to_table
 from infra.delta_io import append, last_note, read
 from infra.delta_lines import opened
 from infra.epoch_log import EpochLog
-from infra.epochs import EpochResult, EpochRunner
+from infra.epochs import EpochRunner
 from infra.fold import fold
 from infra.plan import CommitNote
+from infra.step import EpochResult
 from pipelines import Node
 
 Record = tuple[Any, Any, int, int]
@@ -66,10 +67,17 @@ class World:
         if node.is_table:
             fold(lambda: self.fold_session, paths, list(node.key), to_table, note)
 
+    def step(self, node: Node) -> OperatorStep:
+        """A computed node's part in the protocol."""
+        return OperatorStep(node, self.runner(node.pipeline.name).tables, session=lambda: self.spark)
+
+    def rebuild(self, node: Node, grace: int | None = None) -> EpochResult | None:
+        """The node computed anew."""
+        return self.runner(node.pipeline.name).rebuild(self.step(node), grace)
+
     def run(self, node: Node, now_ms: float | None = None) -> EpochResult | None:
         """One epoch of a computed node, at that wall time."""
-        runner = self.runner(node.pipeline.name)
-        step = OperatorStep(node, runner.tables, session=lambda: self.spark)
+        runner, step = self.runner(node.pipeline.name), self.step(node)
         if now_ms is not None:
             step = replace(step, clock=lambda: now_ms)
         result = runner.run(step)

@@ -78,6 +78,8 @@ def test_keys_edges_and_checks(repository: dg.RepositoryDefinition, pipeline: st
         )
         for key in assets
     }
+    # It stands by itself: nothing is made of it, and it is not in the pipeline's job.
+    assert found.pop("maintenance") == (set(), set())
     assert found == GRAPH[pipeline]
     assert all(len(key.path) == 2 for key in assets)
     assert {graph.get(key).group_name for key in assets} == {pipeline}
@@ -107,9 +109,11 @@ def test_one_job_and_one_stopped_schedule(repository: dg.RepositoryDefinition, p
 
 def test_jobs_and_schedules_are_no_more_than_these(repository: dg.RepositoryDefinition) -> None:
     named = {job.name for job in repository.get_all_jobs() if not job.name.startswith("__")}
-    assert named == set(GRAPH)
-    assert {schedule.job_name for schedule in repository.schedule_defs} == set(GRAPH)
-    assert len(repository.schedule_defs) == len(GRAPH)
+    jobs = {job for pipeline in GRAPH for job in (pipeline, f"{pipeline}_maintenance")}
+    assert named == jobs
+    assert {schedule.job_name for schedule in repository.schedule_defs} == jobs
+    assert len(repository.schedule_defs) == len(jobs)
+    assert {s.default_status for s in repository.schedule_defs} == {dg.DefaultScheduleStatus.STOPPED}
     assert repository.sensor_defs == []
 
 

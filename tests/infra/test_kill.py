@@ -2,76 +2,172 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra import crash
-from infra.settings import PROJECT, Settings
-from tests.infra.killed import joined, world
+from infra.settings import Settings
+from pipelines import Node
+from tests.infra.killed import data, deliver, die, ingested, joined, maintained, once, rebuilt, side_rows, world
+from tests.reliability import survived
 from tests.world import Record, World
 
-pytestmark = [pytest.mark.both_engines, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.both_engines, pytest.mark.timeout(1800)]
+
+EPOCH = ("join", "ingest")
+TRIED: Mapping[str, tuple[str, ...]] = {
+    "planned": (*EPOCH, "rebuild"),
+    "computed": EPOCH,
+    "sides-written": (*EPOCH, "rebuild"),
+    "committed": EPOCH,
+    "merged": (*EPOCH, "rebuild"),
+    "folded": (*EPOCH, "rebuild"),
+    "refused": ("rebuild",),
+    "rebuilt": ("rebuild",),
+    "maintained": ("maintenance",),
+}
+"""Crash point to what is killed there."""
+Delivery = tuple[list[Record], list[Record], list[dict[str, Any] | str]]
 
 
-def deliveries() -> list[tuple[list[Record], list[Record]]]:
-    """One per crash point, left and right: inserts, moves, deletes, a right row that comes late and goes again."""
-    return [
+def deliveries() -> list[Delivery]:
+    """One per crash point of an epoch.
+
+    Left and right of the join: inserts, moves, deletes, a right row that comes late and goes again. Then the lines of
+    the source's file, a bad one in each.
+    """
+    records: list[tuple[list[Record], list[Record]]] = [
         ([(("p",), ("f",), 1, 0), (("q",), ("g",), 2, 1)], [(("f",), ("F",), 1, 0)]),
         ([(("p",), ("g",), 3, 0)], []),
         ([], [(("g",), ("G",), 4, 1)]),
         ([(("q",), None, 5, 1), (("r",), ("f",), 5, 2)], [(("f",), ("F2",), 6, 0)]),
         ([(("q",), ("f",), 7, 1)], [(("g",), None, 8, 1)]),
+        ([(("r",), ("g",), 9, 2)], [(("g",), ("G2",), 9, 1)]),
     ]
+    return [(left, right, lines(n)) for n, (left, right) in enumerate(records)]
 
 
-def publish(target: World, delivery: tuple[list[Record], list[Record]]) -> None:
+def lines(n: int) -> list[dict[str, Any] | str]:
+    """A new key, one that each file changes, and a line that is no record."""
+    return [{"k": f"k{n}", "v": "new", "ts": n}, {"k": "same", "v": str(n), "ts": n}, '{"k": "torn']
+
+
+def publish(target: World, delivery: Delivery) -> None:
     join = joined().join_spec
     assert join is not None
     target.publish(join.left, delivery[0])
     target.publish(join.right, delivery[1])
 
 
-def die(root: Path, settings: Settings, point: str) -> None:
-    """Run one epoch in a process of its own, killed at ``point``."""
-    env = os.environ | settings.environ() | {crash.SETTING: point}
-    command = [sys.executable, "-m", "tests.infra.killed", str(root)]
-    done = subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+def test_every_point_is_tried() -> None:
+    assert set(TRIED) == set(crash.POINTS)
+
+
+def points(what: str) -> list[str]:
+    return [point for point, tried in TRIED.items() if what in tried]
+
+
+def same(disturbed: World, undisturbed: World, node: Node, point: str, *aside: str) -> None:
+    """All rows of the node's tables, but for columns that may differ."""
+    for table in ("changelog", "table"):
+        found, expected = (
+            [{c: v for c, v in row.items() if c not in aside} for row in here.rows(node, table)]
+            for here in (disturbed, undisturbed)
+        )
+        assert found == expected, (point, table)
+    assert side_rows(disturbed, node) == side_rows(undisturbed, node), point
 
 
 @pytest.mark.slow
-def test_killed_at_every_point_of_the_protocol(tmp_path: Path, settings: Settings) -> None:
+@pytest.mark.parametrize("what", EPOCH)
+def test_killed_at_every_point_of_an_epoch(tmp_path: Path, settings: Settings, what: str) -> None:
+    disturbed, undisturbed = world(tmp_path / "killed", settings), world(tmp_path / "whole", settings)
+    node = joined() if what == "join" else ingested()
+    for n, (point, delivery) in enumerate(zip(points(what), deliveries(), strict=True)):
+        if what == "join":
+            publish(disturbed, delivery)
+            publish(undisturbed, delivery)
+        else:
+            deliver(data(disturbed) / "people" / f"{n}.jsonl", delivery[2])
+        once(undisturbed, node)
+        die(disturbed, settings, what, point)
+        # What the kill left behind is finished or found finished, and then nothing is new.
+        once(disturbed, node)
+        assert once(disturbed, node) is None, point
+        same(disturbed, undisturbed, node, point)
+        survived(f"kill -9 of an epoch, {point}", "the next run ends in the rows of an undisturbed one")
+
+
+@pytest.mark.slow
+def test_killed_at_every_point_of_a_rebuild(tmp_path: Path, settings: Settings) -> None:
+    """What the next run makes of it is the rebuilt changelog, or the old one where the kill came before the plan."""
     disturbed, undisturbed = world(tmp_path / "killed", settings), world(tmp_path / "whole", settings)
     node = joined()
-    assert len(deliveries()) == len(crash.POINTS)
-    for point, delivery in zip(crash.POINTS, deliveries(), strict=True):
+    for here in (disturbed, undisturbed):
+        for delivery in deliveries()[:3]:
+            publish(here, delivery)
+            once(here, node)
+    rebuilt(undisturbed)
+    for point in points("rebuild"):
+        if point == "refused":
+            # A plan that the rebuild puts aside.
+            publish(disturbed, deliveries()[3])
+            publish(undisturbed, deliveries()[3])
+            die(disturbed, settings, "join", "planned")
+            rebuilt(undisturbed)
+        die(disturbed, settings, "rebuild", point)
+        if point == "refused":
+            rebuilt(disturbed)
+        once(disturbed, node)
+        assert once(disturbed, node) is None, point
+        same(disturbed, undisturbed, node, point, "epoch")
+        survived(f"kill -9 of a rebuild, {point}", "the next run ends in the rows of an undisturbed one")
+    for here in (disturbed, undisturbed):
+        for delivery in deliveries()[4:]:
+            publish(here, delivery)
+            once(here, node)
+    same(disturbed, undisturbed, node, "after the rebuilds", "epoch")
+
+
+@pytest.mark.slow
+def test_killed_in_maintenance(tmp_path: Path, settings: Settings) -> None:
+    """Between OPTIMIZE and VACUUM, also while a plan stands that was made before."""
+    disturbed, undisturbed = world(tmp_path / "killed", settings), world(tmp_path / "whole", settings)
+    node = joined()
+    for n, delivery in enumerate(deliveries()[:4]):
         publish(disturbed, delivery)
         publish(undisturbed, delivery)
-        undisturbed.run(node)
-        die(disturbed.root, settings, point)
-        # What the kill left behind is finished or found finished, and then nothing is new.
-        disturbed.run(node)
-        assert disturbed.run(node) is None, point
-        assert disturbed.rows(node) == undisturbed.rows(node), point
-        assert disturbed.rows(node, "table") == undisturbed.rows(node, "table"), point
+        once(undisturbed, node)
+        if n == 3:
+            die(disturbed, settings, "join", "planned")
+        else:
+            once(disturbed, node)
+    die(disturbed, settings, "maintenance", f"maintained:{node.name}")
+    once(disturbed, node)
+    same(disturbed, undisturbed, node, "maintained")
+    maintained(disturbed)
+    publish(disturbed, deliveries()[4])
+    publish(undisturbed, deliveries()[4])
+    for here in (disturbed, undisturbed):
+        once(here, node)
+    same(disturbed, undisturbed, node, "maintained")
+    survived("kill -9 of maintenance, between OPTIMIZE and VACUUM", "rows and the standing plan as without it")
 
 
 def test_killed_again_and_again_before_the_commit(tmp_path: Path, settings: Settings) -> None:
     """The plan that was logged first is the one that runs, also when more has arrived since."""
     target, node = world(tmp_path / "killed", settings), joined()
     publish(target, deliveries()[0])
-    die(target.root, settings, "planned")
+    die(target, settings, "join", "planned")
     publish(target, deliveries()[1])
-    die(target.root, settings, "sides-written")
-    result = target.run(node)
+    die(target, settings, "join", "sides-written")
+    result = once(target, node)
     assert result is not None
     assert {side: part.records for side, part in result.plan.inputs.items()} == {"left": 2, "right": 1}
-    second = target.run(node)
+    second = once(target, node)
     assert second is not None
     assert second.plan.epoch == 2
     assert [row["epoch"] for row in target.rows(node)] == [1, 1, 1, 2]

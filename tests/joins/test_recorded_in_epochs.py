@@ -21,8 +21,8 @@ from tests.joins import test_recorded_tables as tables
 
 EPOCHS = 3
 SAMPLE = 8
-MOST_OPTIONS = 3
-"""Cache and its commits are two; what more than one further option does is in `test_recorded_tables` and others."""
+MOST_OPTIONS = 2
+"""Cache and its commits are two; what further options do to them is in `test_recorded_tables` and others."""
 Given = dict[str, Any]
 Expected = Callable[[Given], Any]
 

@@ -1,0 +1,37 @@
+"""Tables beside a changelog (late, dead letters, memory): written before the commit, counted after it.
+
+Their rows carry the epoch. One counts if its epoch is committed and of the incarnation that the changelog has now: from
+the note's ``since`` to its ``epoch``. An epoch that is run again as it was planned finds its rows written. One that was
+planned by two homes that share tables, the first of which died before its commit, may be another epoch with other rows:
+then those of the first are replaced (``tests/infra/test_two_at_once.py``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from infra.delta_io import RETENTION, append
+from infra.delta_lines import opened
+from infra.plan import CommitNote, EpochPlan
+
+
+def write_side(frame: DataFrame, path: str, app_id: str, plan: EpochPlan) -> None:
+    """Write a side frame of an epoch, once."""
+    rows = frame.withColumn("epoch", F.lit(plan.epoch).cast("bigint"))
+    digest = hashlib.sha256(plan.model_dump_json().encode()).hexdigest()
+    table = opened(path)
+    if table is not None and (table.transaction_version(app_id) or 0) >= plan.epoch:
+        written = next((c for c in table.history() if (c.get("userMetadata") or "").startswith(f"{plan.epoch} ")), {})
+        if written.get("userMetadata") != f"{plan.epoch} {digest}":
+            replaced = rows.write.format("delta").mode("overwrite").option("replaceWhere", f"epoch = {plan.epoch}")
+            replaced.option("userMetadata", f"{plan.epoch} {digest}").save(path)
+        return
+    append(rows, path, app_id, plan.epoch, metadata=f"{plan.epoch} {digest}", properties=RETENTION)
+
+
+def counted(note: CommitNote) -> Column:
+    """Whether a row of a side table counts."""
+    return F.col("epoch").between(note.since, note.epoch)

@@ -1,0 +1,49 @@
+"""The late table: every record that an operator dropped, in one shape for all families, with the reason in words.
+
+| column | what |
+|---|---|
+| side, partition, offset | place of the record in its input |
+| key, value, timestamp | the record itself; the value as JSON, so that inputs of any type are one table |
+| stream_time, close | the two numbers (ms) that the reason compares; null where no window was asked |
+| reason | why it was dropped |
+
+    left  a @3      closed at 15 ms when stream time was 20 ms
+    left  - @4      no key
+
+Who is dropped is the family's own rule (``joins/stream_stream.py``, ``joins/windowed_aggregate.py``,
+``joins/to_table.py``). Held by ``tests/expectations/test_late_share.py``.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+
+def past_close(records: DataFrame, side: Column, value: Column, stream_time: Column, close: Column) -> DataFrame:
+    """Rows for records whose last window had closed when stream time was ``stream_time``."""
+    # The function takes numbers as they are: over Spark Connect a cast to STRING names a collation, which Delta writes.
+    reason = F.format_string("closed at %d ms when stream time was %d ms", close, stream_time)
+    return _rows(records, side, value, stream_time, close, reason)
+
+
+def without_key(records: DataFrame, side: Column, value: Column) -> DataFrame:
+    """Rows for records that only a key could have given a place."""
+    unknown = F.lit(None).cast("bigint")
+    return _rows(records, side, value, unknown, unknown, F.lit("no key"))
+
+
+def _rows(
+    records: DataFrame, side: Column, value: Column, stream_time: Column, close: Column, reason: Column
+) -> DataFrame:
+    return records.select(
+        side.alias("side"),
+        "key",
+        value.alias("value"),
+        "timestamp",
+        "partition",
+        "offset",
+        stream_time.alias("stream_time"),
+        close.alias("close"),
+        reason.alias("reason"),
+    )

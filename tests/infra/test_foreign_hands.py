@@ -1,0 +1,166 @@
+"""Foreign hands on our tables: found at the next plan, refused in one sentence, healed by the command that it names."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from infra.delta_io import quoted, read
+from infra.guard import ForeignChangeError
+from infra.settings import Settings
+from tests.infra.killed import die, joined, world
+from tests.infra.test_kill import deliveries, publish
+from tests.reliability import survived
+from tests.world import World
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+Fault = Callable[[World, str], None]
+
+
+def foreign_append(target: World, path: str) -> None:
+    read(target.spark, path).limit(1).write.format("delta").mode("append").save(path)
+
+
+def restored(target: World, path: str) -> None:
+    DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "false"})
+    target.spark.sql(f"RESTORE delta.{quoted(path)} TO VERSION AS OF 0").collect()
+
+
+def lost_file(target: World, path: str) -> None:
+    Path(DeltaTable(path).file_uris()[0]).unlink()
+
+
+def new_column(target: World, path: str) -> None:
+    target.spark.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS (theirs STRING)").collect()
+
+
+def deleted_rows(target: World, path: str) -> None:
+    DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "false"})
+    target.spark.sql(f"DELETE FROM delta.{quoted(path)} WHERE epoch = 1").collect()
+
+
+def older_copy(target: World, path: str) -> None:
+    """The folder as a backup had it, after the first epoch."""
+    for log in sorted(Path(path, "_delta_log").glob("*")):
+        if not log.name.startswith("0" * 20):
+            log.unlink()
+
+
+def removed(target: World, path: str) -> None:
+    shutil.rmtree(path)
+
+
+FAULTS: dict[str, tuple[Fault, str]] = {
+    "a foreign append": (foreign_append, "version 2 is a WRITE that no run of ours made"),
+    "RESTORE": (restored, "is a RESTORE that no run of ours made"),
+    "a deleted file": (lost_file, "of version 1 is gone"),
+    "a changed schema": (new_column, "is a ADD COLUMNS that no run of ours made"),
+    "a foreign DELETE": (deleted_rows, "is a DELETE that no run of ours made"),
+    "an older copy of a folder": (older_copy, "ends with epoch 1, but epoch 2 was committed"),
+    "a removed folder": (removed, "ends with epoch 0, but epoch 2 was committed"),
+}
+
+
+def rows(target: World) -> list[tuple[object, ...]]:
+    found = target.rows(joined())
+    return sorted((r["partition"], r["offset"], str(r["key"]), str(r["value"]), r["timestamp"]) for r in found)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_changelog_in_foreign_hands(tmp_path: Path, settings: Settings, fault: str) -> None:
+    node, target = joined(), world(tmp_path, settings)
+    for delivery in deliveries()[:2]:
+        publish(target, delivery)
+        target.run(node)
+    before, path = rows(target), target.runner("batch").paths(node).changelog
+    cause, message = FAULTS[fault]
+    cause(target, path)
+    publish(target, deliveries()[2])
+    with pytest.raises(ForeignChangeError, match=message) as refused:
+        target.run(node)
+    assert f"rivermeet rebuild {node.pipeline.name} --select {node.name}" in str(refused.value)
+    assert path in str(refused.value)
+    assert "\n" not in str(refused.value)
+    # Refused again, and nothing lost, until it is healed.
+    with pytest.raises(ForeignChangeError, match=message):
+        target.run(node)
+    result = target.rebuild(node)
+    assert result is not None
+    assert result.plan.incarnation == 2
+    healed = rows(target)
+    publish(target, deliveries()[3])
+    target.run(node)
+    whole = world(tmp_path / "whole", settings)
+    for delivery in deliveries()[:3]:
+        publish(whole, delivery)
+    whole.run(node)
+    assert healed == rows(whole)
+    publish(whole, deliveries()[3])
+    whole.run(node)
+    assert rows(target) == rows(whole)
+    assert target.rows(node, "table") == whole.rows(node, "table")
+    assert len(before) > 0
+    survived(f"foreign hands: {fault}", "refused at the next plan, healed by rebuild")
+
+
+def test_a_restore_to_our_last_version_heals(tmp_path: Path, settings: Settings) -> None:
+    node, target = joined(), world(tmp_path, settings)
+    publish(target, deliveries()[0])
+    target.run(node)
+    left = node.operation.inputs["left"]  # pyright: ignore[reportOptionalMemberAccess]
+    path = target.runner("batch").paths(left).changelog
+    foreign_append(target, path)
+    with pytest.raises(ForeignChangeError, match=f"changelog of '{left.pipeline.name}.{left.name}'"):
+        target.run(node)
+    DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "false"})
+    target.spark.sql(f"RESTORE delta.{quoted(path)} TO VERSION AS OF 0").collect()
+    assert target.run(node) is None
+    publish(target, deliveries()[1])
+    result = target.run(node)
+    assert result is not None
+    assert result.plan.inputs["left"].records == 1
+    survived("foreign hands: RESTORE to our last version", "taken as healed")
+
+
+def test_a_table_in_foreign_hands_is_folded_anew(tmp_path: Path, settings: Settings) -> None:
+    node, target = joined(), world(tmp_path, settings)
+    publish(target, deliveries()[0])
+    target.run(node)
+    path = target.runner("batch").paths(node).table
+    before = target.rows(node, "table")
+    target.spark.sql(f"DELETE FROM delta.{quoted(path)}").collect()
+    with pytest.raises(ForeignChangeError, match=r"rivermeet rebuild \w+ --select \w+ --table-only"):
+        target.run(node)
+    assert target.runner("batch").fold_anew(target.step(node))
+    assert target.rows(node, "table") == before
+    publish(target, deliveries()[1])
+    assert target.run(node) is not None
+    survived("foreign hands: a folded table", "refused at the next plan, folded anew")
+
+
+def test_vacuum_past_a_pinned_version(tmp_path: Path, settings: Settings) -> None:
+    node, target = joined(), world(tmp_path, settings)
+    publish(target, deliveries()[0])
+    target.run(node)
+    publish(target, deliveries()[1])
+    die(target, settings, "join", "planned")
+    right = node.operation.inputs["left"]  # pyright: ignore[reportOptionalMemberAccess]
+    paths = target.runner("batch").paths(right)
+    # Others rewrite the table and clean up behind themselves: the plan's version has lost its files.
+    target.spark.sql(f"OPTIMIZE delta.{quoted(paths.table)}").collect()
+    target.spark.sql(f"REORG TABLE delta.{quoted(paths.table)} APPLY (PURGE)").collect()
+    DeltaTable(paths.table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    with pytest.raises(ForeignChangeError, match="which a plan that is still to be run pins, is gone") as refused:
+        target.run(node)
+    assert f"rivermeet rebuild {node.pipeline.name} --select {node.name}" in str(refused.value)
+    assert target.rebuild(node) is not None
+    whole = world(tmp_path / "whole", settings)
+    for delivery in deliveries()[:2]:
+        publish(whole, delivery)
+    whole.run(node)
+    assert rows(target) == rows(whole)
+    survived("foreign hands: VACUUM past a pinned version", "refused at the next plan, healed by rebuild")

@@ -1,0 +1,177 @@
+"""Thousands of tiny epochs later a step takes as long as at the start, and files are no more than maintenance allows.
+
+The epochs in between are written as commits of ours look, one record each, without running them. What they leave is
+what counts: commits, notes, transaction ids, small files, lines of the epoch log. The steps that are compared come right
+after a maintenance. Between two of them small files gather, and what that costs is printed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from infra.delta_io import last_note
+from infra.delta_lines import opened
+from infra.delta_log import LOG, stored_files
+from infra.maintenance import maintain
+from infra.plan import CommitNote
+from infra.session import new_session, session
+from infra.settings import Settings
+from infra.table_care import Retention
+from pipelines import Pipeline, Stream, Table
+from tests.joins.batch import FILES, TYPES
+from tests.world import World
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+
+ROUND = 500
+"""Epochs from one maintenance to the next."""
+SLOWER = 1.5
+Change = Callable[[dict[str, Any], int], None]
+
+
+class History:
+    """A table that goes on as it began, a record a commit."""
+
+    def __init__(self, path: str, app_ids: Mapping[str, str], change: Change) -> None:
+        self.path, self.app_ids, self.change = Path(path), app_ids, change
+        table = DeltaTable(path)
+        last = max(map(Path, table.file_uris()), key=lambda file: file.stat().st_mtime_ns)
+        self.first = pq.read_table(last)
+        self.row = self.first.to_pylist()[-1]
+
+    def goes_on(self, first: int, count: int, note: Callable[[int], str] | None) -> None:
+        """Epochs ``first`` and following."""
+        table = opened(str(self.path))
+        assert table is not None
+        version = table.version()
+        for epoch in range(first, first + count):
+            for app_id, kind in self.app_ids.items():
+                version += 1
+                row = json.loads(json.dumps(self.row))
+                self.change(row, epoch)
+                if kind:
+                    row["kind"] = kind
+                self._commit(version, app_id, epoch, row, note(epoch) if note else None)
+        # Delta writes one every few commits.
+        DeltaTable(self.path).create_checkpoint()
+
+    def _commit(self, version: int, app_id: str, epoch: int, row: dict[str, Any], note: str | None) -> None:
+        name, now = f"part-{version:05d}.parquet", int(time.time() * 1000)
+        pq.write_table(pa.Table.from_pylist([row], self.first.schema), self.path / name, compression="none")
+        bounds = {c: v for c, v in row.items() if isinstance(v, int | str)}
+        stats = {"numRecords": 1, "minValues": bounds, "maxValues": bounds, "nullCount": dict.fromkeys(bounds, 0)}
+        add = {
+            "path": name,
+            "partitionValues": {},
+            "size": (self.path / name).stat().st_size,
+            "modificationTime": now,
+            "dataChange": True,
+            "stats": json.dumps(stats),
+        }
+        info = {"timestamp": now, "operation": "WRITE", "operationParameters": {"mode": "Append"}, "userMetadata": note}
+        txn = {"appId": app_id, "version": epoch, "lastUpdated": now}
+        actions = ({"commitInfo": info}, {"txn": txn}, {"add": add})
+        text = "".join(json.dumps(action) + "\n" for action in actions)
+        (self.path / LOG / f"{version:020d}.json").write_text(text)
+
+
+def declared() -> tuple[Stream, Table, Stream]:
+    pipeline = Pipeline("many")
+    left = pipeline.stream("a", FILES, key=["k"], value=["v"], timestamp="ts")
+    right = pipeline.table("b", FILES, key=["k"], value=["v"], timestamp="ts")
+    return left, right, left.left_join(right, "ab", select={"l": "left.v", "r": "right.v"})
+
+
+def step(world: World, n: int) -> tuple[float, float]:
+    """Seconds of a fold of one record, and of an epoch of the join with one record of each side."""
+    left, right, node = declared()
+    world.publish(left, [((f"k{n}",), ("x",), n, 0)])
+    start = time.monotonic()
+    world.publish(right, [((f"k{n}",), ("y",), n, 0)])
+    folded = time.monotonic()
+    assert world.run(node) is not None
+    return folded - start, time.monotonic() - folded
+
+
+def best(world: World, n: int) -> tuple[float, float]:
+    taken = [step(world, n + i) for i in range(3)]
+    return min(fold for fold, _ in taken), min(run for _, run in taken)
+
+
+def histories(world: World) -> dict[str, tuple[History, bool]]:
+    """Every table of the pipeline, and whether its commits carry notes."""
+    runner, (left, right, node) = world.runner("many"), declared()
+
+    def record(row: dict[str, Any], epoch: int) -> None:
+        row["key"], row["offset"], row["epoch"], row["timestamp"] = {"k": f"k{epoch}"}, epoch - 1, epoch, epoch
+
+    def live(row: dict[str, Any], epoch: int) -> None:
+        row["k"], row["_offset"], row["_timestamp"] = f"k{epoch}", epoch - 1, epoch
+
+    def line(row: dict[str, Any], epoch: int) -> None:
+        row["epoch"] = epoch
+
+    found: dict[str, tuple[History, bool]] = {}
+    for one in (left, right, node):
+        paths = runner.paths(one)
+        found[f"{one.name}/changelog"] = History(paths.changelog, {paths.app_id("changelog", 1): ""}, record), True
+    paths = runner.paths(right)
+    found["b/table"] = History(paths.table, {paths.app_id("fold", 1): ""}, live), True
+    found["epoch log"] = History(runner.log.path, {f"ab/{kind}/1": kind for kind in ("plan", "measured")}, line), False
+    return found
+
+
+def note_of(last: CommitNote) -> Callable[[int], str]:
+    """The note of a later epoch: one record more each, all in partition 0."""
+
+    def note(epoch: int) -> str:
+        ends, times = {**last.ends, 0: epoch - 1}, {**last.times, 0: epoch}
+        consumed = {side: {**upto, 0: epoch - 1} for side, upto in last.consumed.items()}
+        update = {"epoch": epoch, "ends": ends, "times": times, "consumed": consumed, "stream_time": times}
+        return last.model_copy(update=update).model_dump_json()
+
+    return note
+
+
+@pytest.mark.parametrize("epochs", [4_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_a_step_stays_as_quick(tmp_path: Path, settings: Settings, epochs: int) -> None:
+    spark = session(settings)
+    world = World(tmp_path, spark, new_session(spark), {"a": TYPES, "b": TYPES})
+    node = declared()[2]
+    for n in range(1, 4):
+        step(world, n)
+    before = best(world, 4)
+    tables, keep = histories(world), Retention()
+    taken: dict[str, tuple[float, float]] = {}
+    done = 6
+    for _ in range(epochs // ROUND):
+        for table, noted in tables.values():
+            found = last_note(str(table.path)) if noted else None
+            table.goes_on(done + 1, ROUND, note_of(found[1]) if found else None)
+        done += ROUND
+        if done > epochs:
+            taken["before the last maintenance"] = best(world, done + 1)
+            done += 3
+        maintained = maintain(world.runner("many"), node.pipeline, lambda: world.fold_session, keep)
+        for one in maintained:
+            path = str(tables[one.table][0].path)
+            log = [file for file in stored_files(path) if file.path.startswith(LOG)]
+            assert one.live <= keep.small_files + 1, one
+            # A commit has up to four files, with checksums; those since the last checkpoint stay too.
+            assert len(log) <= 4 * (keep.versions + 2 * ROUND), one
+    taken["after it"] = best(world, done + 1)
+    print(f"a fold and an epoch: {before} s at the start, {taken} after {done} epochs")
+    for now, once in zip(taken["after it"], before, strict=True):
+        assert now <= SLOWER * once, (taken, before)
+    rows = world.rows(node)
+    assert [row["offset"] for row in rows] == list(range(done + 3))
+    assert all(row["value"] == {"l": "x", "r": "y"} for row in rows)
