@@ -10,7 +10,7 @@ import dagster as dg
 from assets.keys import changelog_key, table_key
 from pipelines import ForeignKeyJoin, Join, Node, Operation, StreamGlobalJoin, StreamStreamJoin
 
-_REFERENCE = re.compile(r"\b(left|right)\.(`[^`]+`|\w+)")
+_REFERENCE = re.compile(r"\b(left|right)\.(`(?:[^`]|``)+`|\w+)")
 
 
 def column_lineage(node: Node) -> dg.TableColumnLineage | None:
@@ -25,9 +25,13 @@ def column_lineage(node: Node) -> dg.TableColumnLineage | None:
     }
     for name, expression in made.select.items():
         found = _REFERENCE.findall(expression) if isinstance(expression, str) else []
-        columns[name] = [_column(inputs[side], column.strip("`")) for side, column in dict.fromkeys(found)]
+        columns[name] = [_column(inputs[side], _unquoted(column)) for side, column in dict.fromkeys(found)]
     prefixed = columns if node.is_table else _nested(node, columns)
     return dg.TableColumnLineage(prefixed)
+
+
+def _unquoted(column: str) -> str:
+    return column[1:-1].replace("``", "`") if column.startswith("`") else column
 
 
 def _column(node: Node, name: str) -> dg.TableColumnDep:

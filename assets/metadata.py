@@ -35,6 +35,7 @@ def changelog_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mappi
         "rows_out": result.rows,
         "tombstones": result.tombstones,
         **{("dead" if side == "dead_letter" else side): n for side, n in result.sides.items()},
+        **_late_share(outcome),
         **{f"seconds_{phase}": round(s, 3) for phase, s in result.seconds.items()},
         "seconds_checks": round(outcome.judgement.seconds, 3),
         "input_positions": dg.MetadataValue.json(_positions(outcome)),
@@ -89,6 +90,13 @@ def check_results(
             description=v.description,
             metadata=metadata,
         )
+
+
+def _late_share(outcome: Outcome) -> Mapping[str, float]:
+    """Share of the records read that were dropped, for families that can drop."""
+    result = outcome.result
+    read = sum(part.records for part in result.plan.inputs.values())
+    return {"late_share": round(result.sides["late"] / read, 6) if read else 0.0} if "late" in result.sides else {}
 
 
 def _positions(outcome: Outcome) -> Mapping[str, Any]:

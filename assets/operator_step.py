@@ -154,7 +154,8 @@ class OperatorStep:
         """Up to where each input may be read: all of it, but for what must wait for the other input."""
         ends = {side: dict(note.ends) for side, (_, note) in found.items()}
         idle = self.operation.max_task_idle_ms if isinstance(self.operation, Join) else 0
-        if idle == 0:
+        if idle == 0 or len({node.name for node in self.nodes.values()}) == 1:
+            # A stream joined with itself is one queue, which waits for no other.
             return ends
         assert self.session is not None, "waiting looks into the inputs"
         paths = {s: NodeTables(self.tables, n.pipeline.name, n.name).changelog for s, n in self.nodes.items()}

@@ -90,7 +90,7 @@ def _quarantine(
 
 def check_epoch(platform: Platform, node: Node, result: EpochResult, run: str) -> Judgement:
     """Judge a committed epoch's tables, and record that with what its audit found."""
-    return _recorded(platform, node, result.plan.epoch, list(result.audit), run)
+    return _recorded(platform, node, result.plan, list(result.audit), run)
 
 
 def check_again(platform: Platform, node: Node, run: str) -> Judgement | None:
@@ -108,17 +108,17 @@ def check_again(platform: Platform, node: Node, run: str) -> Judgement | None:
     judged = Judged(relations, {"rows": rows.count()})
     results = evaluate(spark, node, of_stage(node, "epoch"), judged)
     rows.unpersist()
-    return _recorded(platform, node, note.epoch, results, run)
+    return _recorded(platform, node, plan, results, run)
 
 
-def _recorded(platform: Platform, node: Node, epoch: int, audit: list[InvariantResult], run: str) -> Judgement:
+def _recorded(platform: Platform, node: Node, plan: EpochPlan, audit: list[InvariantResult], run: str) -> Judgement:
     import pyarrow as pa
 
     from expectations.history import SCHEMA, history
     from expectations.suite import judge
 
-    start, spark = time.monotonic(), platform.session()
-    relations, checked = table_relations(platform, node, spark)
+    start, spark, epoch = time.monotonic(), platform.session(), plan.epoch
+    relations, checked = table_relations(platform, node, spark, plan)
     results = audit + evaluate(spark, node, of_stage(node, "table"), Judged(relations, checked))
     order = {invariant.id: place for place, invariant in enumerate(invariants_of(node))}
     results.sort(key=lambda r: order[r.invariant.id])
@@ -131,14 +131,22 @@ def _recorded(platform: Platform, node: Node, epoch: int, audit: list[InvariantR
     return Judgement(epoch, results, verdicts, time.monotonic() - start)
 
 
-def table_relations(platform: Platform, node: Node, spark: SparkSession) -> tuple[Relations, Mapping[str, int | None]]:
-    """The node's committed changelog and table, pinned, and how many rows they have."""
+def table_relations(
+    platform: Platform, node: Node, spark: SparkSession, plan: EpochPlan
+) -> tuple[Relations, Mapping[str, int | None]]:
+    """The node's committed changelog and table, pinned, what the epoch dropped, and how many rows were checked."""
     paths = platform.runner(node.pipeline).paths(node)
     found = last_note(paths.changelog)
     assert found is not None, paths.changelog
     records = sum(end + 1 for end in found[1].ends.values())
-    relations: dict[str, Callable[[], Relation]] = {"changelog": lambda: _pinned(spark, paths.changelog, found[0])}
-    checked: dict[str, int | None] = {"changelog": records}
+    relations: dict[str, Callable[[], Relation]] = {
+        "changelog": lambda: _pinned(spark, paths.changelog, found[0]),
+        "late": lambda: _late(spark, paths.late, plan),
+    }
+    checked: dict[str, int | None] = {
+        "changelog": records,
+        "late": sum(part.records for part in plan.inputs.values()),
+    }
     table = opened(paths.table) if node.is_table else None
     if table is not None:
         rows = read(spark, paths.table, table.version())
@@ -173,6 +181,18 @@ def epoch_relations(platform: Platform, node: Node, spark: SparkSession, plan: E
 def _pinned(spark: SparkSession, path: str, version: int) -> Relation:
     sql = f"(SELECT * FROM delta.{quoted(path)} VERSION AS OF {version})"
     return Relation(read(spark, path, version), sql)
+
+
+def _late(spark: SparkSession, path: str, plan: EpochPlan) -> Relation:
+    """What a committed epoch dropped."""
+    table = opened(path)
+    if table is None:
+        nothing = "SELECT CAST(NULL AS STRING) AS reason WHERE false"
+        return Relation(spark.sql(nothing), f"({nothing})")
+    dropped = read(spark, path, table.version()).where(f"epoch = {plan.epoch}")
+    return Relation(
+        dropped, f"(SELECT * FROM delta.{quoted(path)} VERSION AS OF {table.version()} WHERE epoch = {plan.epoch})"
+    )
 
 
 def _bounds(spark: SparkSession, plan: EpochPlan) -> Relation:

@@ -62,7 +62,7 @@ def run_pipeline(platform: Platform, pipeline: Pipeline, selected: Sequence[str]
     failed = [c for c in result.get_asset_check_evaluations() if not c.passed]
     for check in failed:
         platform.say(f"  VIOLATED {check.asset_key.to_user_string()}: {check.description}")
-    return result.success and not failed
+    return result.success and not any(check.severity is dg.AssetCheckSeverity.ERROR for check in failed)
 
 
 def _told(error: SerializableErrorInfo) -> str:

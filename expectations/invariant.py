@@ -13,6 +13,7 @@ A query names relations in braces; whoever evaluates it says what they are:
 | ``{bounds}`` | partition, first_offset where this epoch's offsets must start; absent: 0 |
 | ``{changelog}`` | the whole committed changelog |
 | ``{table}`` | the folded table |
+| ``{late}`` | what the epoch dropped, in the columns of ``joins/late.py``; checked: records that it read |
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ DOCUMENTED = ("3.1",)
 Severity = Literal["critical", "warning", "info"]
 Stage = Literal["epoch", "table"]
 
-JUDGED = ("rows", "changelog", "table")
+JUDGED = ("rows", "changelog", "table", "late")
 """Relations whose rows an invariant is about; the others are what they are compared with."""
 
 
@@ -57,6 +58,8 @@ class Invariant:
         ``epoch``: judged on the result before it is committed; ``table``: on what is committed.
     violations
         The query for a node: bad rows only. A brace that is no relation is doubled.
+    tolerated
+        Share of the checked rows that may be bad without breaking it.
     """
 
     id: str
@@ -69,6 +72,7 @@ class Invariant:
     stage: Stage
     violations: Callable[[Node], str]
     profiles: tuple[str, ...] | None = DOCUMENTED
+    tolerated: float = 0.0
 
     def applies_to(self, node: Node) -> bool:
         """Whether the node's results must keep this invariant."""

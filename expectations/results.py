@@ -71,7 +71,12 @@ class InvariantResult:
         """``passed``, ``violated``, or ``not evaluated``, which is neither."""
         if self.error is not None or self.violations is None:
             return "not evaluated"
-        return "violated" if self.violations else "passed"
+        return "violated" if self.violations > self.allowed else "passed"
+
+    @property
+    def allowed(self) -> int:
+        """How many of the checked rows may be bad."""
+        return int(self.invariant.tolerated * (self.checked or 0))
 
     @property
     def passed(self) -> bool:

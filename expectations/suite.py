@@ -132,6 +132,7 @@ def _frame(results: Sequence[InvariantResult]) -> pd.DataFrame:
             "invariant": result.invariant.id,
             "checked": -1 if result.checked is None else result.checked,
             "violations": -1 if result.violations is None else result.violations,
+            "allowed": result.allowed,
             "sample": json.dumps(result.sample),
             "sql": result.sql,
             "error": "" if result.state != "not evaluated" else result.error or "not evaluated",

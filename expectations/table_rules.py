@@ -66,7 +66,7 @@ def _live_keys(node: Node) -> str:
     right = "{right}"
     if join.window_map:
         shifted = [_moved(column, join.window_map) for column in node.key]
-        right = f"(SELECT named_struct({', '.join(shifted)}) AS key FROM {{right}})"
+        right = f"(SELECT struct({', '.join(shifted)}) AS key FROM {{right}})"
     return f"""SELECT o.key, last.partition, last.offset, last.live AS is_live, ({must}) AS must_live
 FROM (SELECT key, max_by(struct(value IS NOT NULL AS live, partition, offset), offset) AS last
       FROM {{rows}} GROUP BY key) o
@@ -77,7 +77,7 @@ WHERE {plain} AND last.live <> ({must})"""
 
 def _moved(column: str, window_map: int) -> str:
     by = f" - {window_map}" if column in ("window_start", "window_end") else ""
-    return f"'{column}', key.{quoted(column)}{by}"
+    return f"key.{quoted(column)}{by} AS {quoted(column)}"
 
 
 def _tombstone_ends_a_row(node: Node) -> str:

@@ -62,4 +62,7 @@ def _found(result: InvariantResult) -> str:
         reason = (result.error or "no reason known").splitlines()[0]
         return f"Could not be evaluated: {reason[:200]}"
     of = "" if result.checked is None else f" in {result.checked:,} rows"
-    return f"{result.violations:,} violations{of}." if result.violations else f"No violations{of}."
+    if not result.violations:
+        return f"No violations{of}."
+    share = f" ({result.violations / result.checked:.1%})" if result.invariant.tolerated and result.checked else ""
+    return f"{result.violations:,} violations{of}{share}."

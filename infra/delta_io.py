@@ -7,6 +7,7 @@ would leak into every later write of their session, so a MERGE runs in a session
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from infra.delta_lines import opened
 from infra.evolution import fitted, without_zone
@@ -26,6 +28,7 @@ RETENTION = {
 """Long enough for any plan that still has to be run: Delta refuses a pinned version past the second of them."""
 APPEND_ONLY = {**RETENTION, "delta.appendOnly": "true"}
 FOLDED = {**RETENTION, "delta.enableDeletionVectors": "true"}
+_SYNTAX = re.compile(r"[ ,;{}()\n\t=]")
 _TXN = "spark.databricks.delta.write.txn"
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -101,7 +104,7 @@ def append(
         Whether the rows take the place, and the schema, of all that the table has.
     """
     table = opened(path)
-    options = dict(properties) if table is None else {}
+    options = {**properties, **_mapping(frame.schema)} if table is None else {}
     if replace:
         _allow_removal(frame.sparkSession, path)
         if table is not None:
@@ -209,6 +212,19 @@ def _set_properties(session: SparkSession, path: str, properties: Mapping[str, s
     if properties:
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         session.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({listed})")
+
+
+def _mapping(schema: StructType) -> Mapping[str, str]:
+    """What a table needs whose columns have names that Parquet takes for syntax: files with names of their own."""
+    return {"delta.columnMapping.mode": "name"} if any(map(_SYNTAX.search, _names(schema))) else {}
+
+
+def _names(kind: DataType) -> list[str]:
+    if isinstance(kind, StructType):
+        return [name for field in kind.fields for name in (field.name, *_names(field.dataType))]
+    if isinstance(kind, ArrayType):
+        return _names(kind.elementType)
+    return _names(kind.keyType) + _names(kind.valueType) if isinstance(kind, MapType) else []
 
 
 def quoted(identifier: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from infra.redaction import redacted
 from pipelines import Files
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) ->
         Gives the session; called for URLs other than ``file:`` only, so local files need no JVM.
     """
     pattern = files.pattern
+    if redacted(pattern) != pattern:
+        raise ValueError(
+            f"file pattern '{redacted(pattern)}' holds a credential, which plans, logs and dead letters would show; "
+            "leave it out and give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
     if not (_URL.match(pattern) or os.path.isabs(pattern)):
         root = _local(data_root)
         if root is not None:

@@ -104,7 +104,8 @@ def missing_files(table: DeltaTable) -> Iterator[str]:
     """Data files of a table that are not there; of a table behind a URL none is looked for, reading it tells."""
     for uri in table.file_uris():
         if "://" not in uri or urlsplit(uri).scheme == "file":
-            local = unquote(urlsplit(uri).path) if "://" in uri else uri
+            # A local path is encoded like a URL too.
+            local = unquote(urlsplit(uri).path if "://" in uri else uri)
             if not os.path.exists(local):
                 yield local
 

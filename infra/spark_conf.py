@@ -11,6 +11,9 @@ from infra.settings import Settings
 SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
+    # SQL text may hold names from data: ${env:HOME} in a folder's name is that name, and no look-up in the engine's
+    # environment, where its token is.
+    "spark.sql.variable.substitute": "false",
     # A txn stamp left behind must fail the next write: without this Delta skips it silently.
     "spark.databricks.delta.write.txnVersion.autoReset.enabled": "true",
 }

@@ -37,7 +37,7 @@ from pipelines.operations import (
     ToTable,
     WindowedAggregate,
 )
-from pipelines.source import Expr
+from pipelines.source import Expr, quoted
 from pipelines.window import JoinWindow, SlidingWindows, TimeWindows, duration_ms
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def join_table(left: Table, how: How, other: Node, name: str | None, **options: 
                 f"a windowed table and a table have no outer join: a row of '{other.name}' alone has no window; "
                 "choose join or left_join",
             )
-        own = {column: f"`{column}`" for column in left.key if column not in WINDOW_KEY}
+        own = {column: quoted(column) for column in left.key if column not in WINDOW_KEY}
         same = list(own) == list(other.key)
         options.setdefault("foreign_key", own if same else None)
         spec: Join = _made(_foreign_key, left, how, other, name, options)
@@ -329,7 +329,7 @@ def _stream_table(
         raise left.refuse(name, "profile '0.10.0' has no inner stream-table join; choose left_join or a later profile")
     _versioned_since_4(left, name, semantics, right)
     common = _common(StreamTableJoin, left, how, right, name, select, semantics, max_task_idle_ms)
-    mapper = key or {column: f"`{column}`" for column in right.key}
+    mapper = key or {column: quoted(column) for column in right.key}
     return StreamTableJoin(key=mapper, grace=waits, **common)
 
 
@@ -364,7 +364,7 @@ def _window_of(left: Node, right: WindowedTable, name: str, options: dict[str, A
             if start is None
             else f"'{right.name}' has sliding windows, which start anywhere; only those of a fixed grid can be picked",
         )
-    own = {column: f"`{column}`" for column in right.key if column not in WINDOW_KEY}
+    own = {column: quoted(column) for column in right.key if column not in WINDOW_KEY}
     return {**own, "window_start": start, "window_end": f"({start}) + {right.windows.size}"}
 
 
@@ -510,7 +510,7 @@ def _common(
                 f"'{left.name}' and '{right.name}' both have {listed(both)}; "
                 "give select={output column: expression over left.* and right.*}",
             )
-        select = {c: f"left.`{c}`" for c in left.value} | {c: f"right.`{c}`" for c in right.value}
+        select = {c: f"left.{quoted(c)}" for c in left.value} | {c: f"right.{quoted(c)}" for c in right.value}
     _columns(left, name, select, *([right.key] if family is OneToManyJoin else []))
     return {
         "left": left,

@@ -10,7 +10,7 @@ from typing import Required, TypedDict, TypeVar, Unpack
 from pipelines.declare import history_ms
 from pipelines.errors import DeclarationError, listed
 from pipelines.nodes import RESERVED, GlobalTable, Node, Stream, Table
-from pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Source
+from pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Source, quoted
 
 DEFAULT_PARTITIONS = 4
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -180,7 +180,7 @@ class Pipeline:
         value = options.get("value")
         if value is None:
             used = {e.sql for e in keys.values()}
-            value = [c for c in files.schema if c not in keys and _column(c) not in used]
+            value = [c for c in files.schema if c not in keys and quoted(c) not in used]
         values = self._columns(name, "value", files, value)
         clash = [c for c in values if c in keys] + [c for c in (*keys, *values) if c in RESERVED]
         if clash:
@@ -215,7 +215,7 @@ class Pipeline:
             if isinstance(sql, Expr):
                 columns[column] = sql
             elif sql in files.schema:
-                columns[column] = Expr(_column(sql), files.schema[sql].upper())
+                columns[column] = Expr(quoted(sql), files.schema[sql].upper())
             else:
                 raise DeclarationError(
                     self.name,
@@ -226,8 +226,3 @@ class Pipeline:
         if not columns:
             raise DeclarationError(self.name, name, f"no {what} columns; name at least one")
         return columns
-
-
-def _column(name: str) -> str:
-    """A column's name as SQL text takes it."""
-    return "`" + name.replace("`", "``") + "`"

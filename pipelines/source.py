@@ -23,6 +23,11 @@ class Expr:
     type: str
 
 
+def quoted(column: str) -> str:
+    """A column's name as SQL text takes it."""
+    return "`" + column.replace("`", "``") + "`"
+
+
 def expr(sql: str, type: str) -> Expr:
     """An expression and its Spark SQL type, like ``expr("to_date(day)", "DATE")``."""
     return Expr(sql, type.upper())

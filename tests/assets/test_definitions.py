@@ -15,7 +15,7 @@ JOINED = SOURCE | {"one_row_per_cause"}
 LOOKED_UP = JOINED | {"rows_come_from_facts", "stream_row_has_value"}
 WINDOWED = SOURCE | {
     *("alone_only_on_outer_sides", "no_duplicate_pair", "no_spurious_one_sided_row"),
-    *("pair_in_window", "stream_row_has_value"),
+    *("pair_in_window", "stream_row_has_value", "late_share"),
 }
 
 # Asset: (what it is made of, its checks).

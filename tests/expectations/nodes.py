@@ -41,6 +41,10 @@ _OUTPUT = _RECORD.format("a: STRING, b: STRING") + (
 _PAIR = _OUTPUT + ", left_offset BIGINT, right_offset BIGINT"
 _ANSWER = _OUTPUT + ", made_for STRUCT<n: STRING>"
 _POSITION = "_timestamp BIGINT, _partition INT, _offset BIGINT"
+_LATE = (
+    "side STRING, key STRUCT<id: INT>, value STRING, timestamp BIGINT, partition INT, offset BIGINT, "
+    "stream_time BIGINT, close BIGINT, reason STRING, epoch BIGINT"
+)
 
 
 def _schema(node: Node, relation: str) -> str:
@@ -49,6 +53,8 @@ def _schema(node: Node, relation: str) -> str:
     if relation in ("table", "before"):
         value = "n STRING" if node.source else "a STRING, b STRING"
         return f"id INT, {value}, {_POSITION}"
+    if relation == "late":
+        return _LATE
     if relation in ("left", "right"):
         return _INPUT
     if node.join_spec is None:
@@ -72,7 +78,7 @@ def judged_on(spark: Any, node: Node, rows: Rows) -> Judged:
         sql = sql_of(node, name, rows[name])
         return Relation(spark.sql(f"SELECT * FROM {sql}"), sql)
 
-    return Judged(
-        {name: (lambda name=name: relation(name)) for name in rows},
-        {name: len(given) for name, given in rows.items()},
-    )
+    checked: dict[str, int | None] = {name: len(given) for name, given in rows.items()}
+    # What was dropped is judged among all that was read.
+    checked["late"] = sum(len(rows.get(side, ())) for side in ("left", "right"))
+    return Judged({name: (lambda name=name: relation(name)) for name in rows}, checked)

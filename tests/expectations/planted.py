@@ -31,6 +31,12 @@ def _pair(id: int, offset: int, left: int | None, right: int | None, **more: Any
     return _row(id, 12, offset, cause, left_offset=left, right_offset=right) | more
 
 
+def _late(id: int, offset: int, stream_time: int, close: int) -> Row:
+    reason = f"closed at {close} ms when stream time was {stream_time} ms"
+    more = {"side": "right", "stream_time": stream_time, "close": close, "reason": reason, "epoch": 2}
+    return _record(id, close - 3, offset, **more) | {"value": "x"}
+
+
 def _stored(row: Row) -> Row:
     """A record as a row of the folded table."""
     position = {f"_{name}": row[name] for name in ("timestamp", "partition", "offset")}
@@ -44,7 +50,10 @@ def _stream_stream() -> Epoch:
     earlier = [_pair(1, 4, 0, 2, epoch=1)]
     changelog = [_pair(1, offset, None, None) for offset in range(4)] + earlier + rows
     bounds = [{"partition": 0, "first_offset": 5}]
-    return {"left": left, "right": right, "rows": rows, "earlier": earlier, "bounds": bounds} | {"changelog": changelog}
+    return {"left": left, "right": right, "rows": rows, "earlier": earlier, "bounds": bounds} | {
+        "changelog": changelog,
+        "late": [],
+    }
 
 
 def _stream_stream_left() -> Epoch:
@@ -213,4 +222,6 @@ PLANTED: tuple[Planted, ...] = (
     Planted("record_shape", "orders", "no key", _set("rows", 0, key=None)),
     Planted("one_row_per_cause", "named", "fact", _set("rows", 1, trigger=_LEFT | {"offset": 4})),
     Planted("one_row_per_cause", "owned", "left", _set("rows", 1, trigger=_LEFT)),
+    Planted("late_share", "seen", "one of six", _add("late", _late(1, 3, 20, 15))),
+    Planted("late_share", "seen_inner", "two of six", lambda e: e["late"].extend([_late(1, 3, 20, 15)] * 2)),
 )

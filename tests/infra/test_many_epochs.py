@@ -1,8 +1,8 @@
 """Thousands of tiny epochs later a step takes as long as at the start, and files are no more than maintenance allows.
 
 The epochs in between are written as commits of ours look, one record each, without running them. What they leave is
-what counts: commits, notes, transaction ids, small files, lines of the epoch log. The steps that are compared come right
-after a maintenance. Between two of them small files gather, and what that costs is printed.
+what counts: commits, notes, transaction ids, small files, lines of the epoch log. The steps that are compared come
+right after a maintenance. Between two of them small files gather, and what that costs is printed.
 """
 
 from __future__ import annotations

@@ -1,0 +1,39 @@
+"""Invariants of what is dropped: an operator that takes a record back from its result says so in the late table.
+
+A few late records are what grace is about; many mean a grace too short, a source that lags, or keys that are missing.
+So the rule has a threshold, and warns. What is judged are the records that the epoch read, and its violations are those
+that it dropped, so that a check shows the share whether it passes or not:
+
+    3 of 100 records dropped      passes, "3 violations in 100 rows"
+    6 of 100 records dropped      warns
+
+Held by ``tests/expectations/test_late_share.py``.
+"""
+
+from __future__ import annotations
+
+from expectations.invariant import Invariant
+from pipelines import Node
+
+MAX_LATE_SHARE = 0.05
+"""Share of an epoch's records that may be dropped without a warning."""
+
+
+def _dropped(node: Node) -> str:
+    return "SELECT * FROM {late}"
+
+
+RULES = (
+    Invariant(
+        id="late_share",
+        sentence=f"At most {MAX_LATE_SHARE:.0%} of an epoch's records are dropped as late, or without a key.",
+        source="KIP-633, grace; KStream.toTable, dropped records; Rivermeet design, section 5",
+        families=frozenset({"stream-stream", "windowed-aggregate", "to-table"}),
+        needs_table=False,
+        severity="warning",
+        blocking=False,
+        stage="table",
+        violations=_dropped,
+        tolerated=MAX_LATE_SHARE,
+    ),
+)

@@ -1,0 +1,150 @@
+"""Every dropped record is in the late table with its reason, and a check shows which share they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from expectations.evaluate import InvariantResult, Judged, Relation, evaluate
+from expectations.late_rules import MAX_LATE_SHARE, RULES
+from expectations.suite import judge
+from infra.delta_lines import opened
+from infra.session import new_session
+from infra.settings import Settings
+from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows
+from pipelines.operations import count
+from tests.expectations.nodes import clicks, names, owned, seen, sql_of
+from tests.infra.odd_names import NUMBER, PRICE, Shop
+from tests.joins.batch import TYPES, two_streams
+from tests.world import Record, World
+
+(RULE,) = RULES
+COLUMNS = ["side", "key", "value", "timestamp", "partition", "offset", "stream_time", "close", "reason", "epoch"]
+
+
+@pytest.fixture
+def world(tmp_path: Path, spark: SparkSession) -> World:
+    return World(tmp_path, spark, new_session(spark), {"a": TYPES, "b": TYPES})
+
+
+def joined() -> Node:
+    left, right = two_streams()
+    window = JoinWindow(5, 5, grace=5)
+    return left.left_join(right, "out", window=window, select={"l": "left.v", "r": "right.v"})
+
+
+def windowed() -> Node:
+    return two_streams()[0].group_by_key().windowed_by(TimeWindows(10)).aggregate({"n": count()}, "out")
+
+
+def as_table() -> Node:
+    return two_streams()[0].to_table("out")
+
+
+def dropped(world: World, node: Node, *records: Record) -> list[dict[str, Any]]:
+    """The late table after one epoch with these records on the left."""
+    assert node.operation is not None
+    for side, given in node.operation.inputs.items():
+        world.publish(given, records if side == "left" else [])
+    result = world.run(node)
+    assert result is not None
+    found = world.rows(node, "late")
+    assert result.sides == {"late": len(found)}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("make", "records", "reasons"),
+    [
+        (
+            joined,
+            [(("k",), ("x",), 30, 0), (("k",), ("late",), 20, 0), (("k",), ("open",), 21, 0), (("k",), ("y",), 9, 1)],
+            {(0, 1): ("closed at 30 ms when stream time was 30 ms", 30, 30)},
+        ),
+        (
+            windowed,
+            [(("k",), ("x",), 25, 0), (("k",), ("open",), 20, 0), (("k",), ("late",), 3, 0), (("k",), ("y",), 3, 1)],
+            {(0, 2): ("closed at 10 ms when stream time was 25 ms", 25, 10)},
+        ),
+        (
+            as_table,
+            [(("k",), ("x",), 25, 0), (None, ("lost",), 26, 0), (("k",), None, 3, 0)],
+            {(0, 1): ("no key", None, None)},
+        ),
+    ],
+    ids=["stream-stream", "windowed-aggregate", "to-table"],
+)
+def test_a_dropped_record_is_kept_with_its_reason(
+    world: World, make: Callable[[], Node], records: list[Record], reasons: dict[tuple[int, int], tuple[Any, ...]]
+) -> None:
+    found = dropped(world, make(), *records)
+    assert [list(row) for row in found] == [COLUMNS] * len(reasons)
+    assert {(r["partition"], r["offset"]): (r["reason"], r["stream_time"], r["close"]) for r in found} == reasons
+
+
+def test_the_rule_is_for_those_who_drop() -> None:
+    wide = clicks.to_table("wide_clicks")
+    assert RULE.applies_to(seen) and RULE.applies_to(wide)
+    assert not any(RULE.applies_to(node) for node in (clicks, names, owned))
+    eager = replace(seen, origin=replace(seen.origin, semantics="0.10.2"))  # type: ignore[type-var]
+    assert not RULE.applies_to(eager), "there nothing is ever late"
+
+
+def judged(spark: SparkSession, late: int, read: int | None) -> InvariantResult:
+    rows = [{"side": "left", "offset": offset, "reason": "no key"} for offset in range(late)]
+    sql = sql_of(seen, "late", rows)
+    relation = Relation(spark.sql(f"SELECT * FROM {sql}"), sql)
+    (result,) = evaluate(spark, seen, RULES, Judged({"late": lambda: relation}, {"late": read}))
+    return result
+
+
+@pytest.mark.parametrize(
+    ("late", "read", "state", "shown"),
+    [
+        (0, 100, "passed", "No violations in 100 rows."),
+        (5, 100, "passed", "5 violations in 100 rows (5.0%)."),
+        (6, 100, "violated", "6 violations in 100 rows (6.0%)."),
+        (30, 500, "violated", "30 violations in 500 rows (6.0%)."),
+        (1, 1, "violated", "1 violations in 1 rows (100.0%)."),
+        (0, 0, "passed", "No violations in 0 rows."),
+    ],
+)
+def test_the_share_decides_and_is_shown(
+    spark: SparkSession, tmp_path: Path, late: int, read: int, state: str, shown: str
+) -> None:
+    result = judged(spark, late, read)
+    assert (result.state, result.violations, result.checked) == (state, late, read)
+    (verdict,) = judge([result], "shop.seen", "epoch-000001", tmp_path)
+    assert verdict.success == (state == "passed")
+    assert verdict.description == f"{RULE.sentence} {shown}"
+    assert (verdict.severity, verdict.blocking) == ("warning", False)
+    assert f"{MAX_LATE_SHARE:.0%}" in RULE.sentence
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_says_so_and_goes_on(
+    settings: Settings, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
+    monkeypatch.setattr("assets.platform._current", None)
+    lossy = Pipeline("lossy")
+    files = Files("orders/*.csv", "csv", {NUMBER: "STRING", PRICE: "INT", "at": "BIGINT"})
+    orders = lossy.stream("orders", files, key=[NUMBER], value=[PRICE], timestamp="at")
+    orders.group_by_key().windowed_by(TimeWindows(10)).aggregate({"n": count()}, "counted")
+    shop = replace(Shop.below(tmp_path, settings), pipeline=lossy)
+    shop.deliver("orders", "1", (NUMBER, PRICE, "at"), ("o", 1, 25), ("o", 2, 3))
+    assert shop.run(), shop.said
+    told = "VIOLATED lossy/counted_changelog: " + RULE.sentence + " 1 violations in 2 rows (50.0%)."
+    assert [line.strip() for line in shop.said if "VIOLATED" in line] == [told]
+    quality = opened(shop.platform.quality)
+    assert quality is not None
+    lines = [line for line in quality.to_pyarrow_dataset().to_table().to_pylist() if line["invariant"] == RULE.id]
+    assert [(line["node"], line["state"], line["severity"]) for line in lines] == [("counted", "violated", "warning")]
+    (row,) = spark.sql(lines[0]["sql"]).collect()
+    assert (row.key[NUMBER], row.reason) == ("o", "closed at 10 ms when stream time was 25 ms")
