@@ -61,9 +61,18 @@ def _status(platform: Platform, node: Node) -> list[Any]:
         sum(end + 1 for end in note.ends.values()),
         _lag(platform, node, note),
         sum(m.get("late", 0) for m in measured) if node.operation else None,
-        sum(m.get("dead_letter", 0) for m in measured) if node.source else None,
+        _dead(platform, node) if node.source else None,
         checks,
     ]
+
+
+def _dead(platform: Platform, node: Node) -> int:
+    """Dead letters that are open."""
+    from infra.ingest import IngestStep
+
+    step = platform.step(node)
+    assert isinstance(step, IngestStep)
+    return step.open_letters().count
 
 
 def _lag(platform: Platform, node: Node, note: CommitNote) -> int:

@@ -1,7 +1,7 @@
 """A process that does one thing to one node and may be told to die on the way (``RIVERMEET_CRASH_AT``).
 
-``join`` is one epoch of a foreign-key join, ``ingest`` one of a file source with dead letters, ``rebuild`` the join
-from its first record, ``maintenance`` that of its pipeline.
+``join`` is one epoch of a foreign-key join, ``chained`` one of a join with its result, ``ingest`` one of a file source
+with dead letters, ``rebuild`` the join from its first record, ``maintenance`` that of its pipeline.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assets.operator_step import OperatorStep, to_table
+from assets.operator_step import to_table
 from infra import crash
 from infra.delta_io import read
 from infra.delta_lines import opened
@@ -40,6 +40,14 @@ def joined() -> Table:
     """Left rows with the right row that their value names."""
     left, right = two_tables()
     return left.left_join(right, "ab", foreign_key="v", select=ROWS)
+
+
+def chained() -> Table:
+    """The result of `joined`, joined with its own right table."""
+    first = joined()
+    assert first.join_spec is not None
+    select = {"l": "left.l", "r": "right.v"}
+    return first.left_join(first.join_spec.right, "again", foreign_key="l", select=select)
 
 
 def ingested() -> Table:
@@ -74,7 +82,7 @@ def step(target: World, node: Node) -> Step:
     """The node's part in the protocol."""
     runner = target.runner(node.pipeline.name)
     if node.operation is not None:
-        return OperatorStep(node, runner.tables, session=lambda: target.spark)
+        return target.step(node)
     return IngestStep(
         node=node,
         changelog=runner.paths(node).changelog,
@@ -92,8 +100,7 @@ def once(target: World, node: Node) -> EpochResult | None:
 
 def rebuilt(target: World) -> None:
     """The join from its first record."""
-    node = joined()
-    target.runner(node.pipeline.name).rebuild(step(target, node))
+    target.rebuild(joined())
 
 
 def maintained(target: World) -> None:
@@ -104,6 +111,7 @@ def maintained(target: World) -> None:
 
 ACTS: Mapping[str, Callable[[World], Any]] = {
     "join": lambda target: once(target, joined()),
+    "chained": lambda target: once(target, chained()),
     "ingest": lambda target: once(target, ingested()),
     "rebuild": rebuilt,
     "maintenance": maintained,

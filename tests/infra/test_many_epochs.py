@@ -94,7 +94,8 @@ def declared() -> tuple[Stream, Table, Stream]:
 def step(world: World, n: int) -> tuple[float, float]:
     """Seconds of a fold of one record, and of an epoch of the join with one record of each side."""
     left, right, node = declared()
-    world.publish(left, [((f"k{n}",), ("x",), n, 0)])
+    # Later than its right record, so that it finds it.
+    world.publish(left, [((f"k{n}",), ("x",), n + 1, 0)])
     start = time.monotonic()
     world.publish(right, [((f"k{n}",), ("y",), n, 0)])
     folded = time.monotonic()
