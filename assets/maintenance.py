@@ -51,7 +51,6 @@ def maintenance_asset(pipeline: Pipeline) -> dg.AssetsDefinition:
         kinds={"delta"},
         description=f"OPTIMIZE, VACUUM and log clean-up of the tables of `{pipeline.name}`. What an open plan or a "
         "join that lags may still ask for stays.",
-        pool=f"{pipeline.name}/maintenance",
     )
     def maintenance(config: RetentionConfig, rivermeet: PlatformResource) -> dg.MaterializeResult[Any]:
         done = maintain_pipeline(rivermeet.platform, pipeline, Retention(**config.model_dump()))

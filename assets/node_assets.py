@@ -30,7 +30,6 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
             for i in invariants_of(node)
         ],
         can_subset=True,
-        pool=f"{node.pipeline.name}/{node.name}",
     )
     def run_node(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
         from infra.refusal import EpochRefusedError

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from infra.step import EpochResult, Step
 
 
+EPOCHS = "_epochs"
+"""Folder of epoch logs among tables; no pipeline can be called so."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """One committed epoch, and what was judged of it."""
@@ -85,10 +89,13 @@ class Platform:
         if pipeline.name not in self._runners:
             from infra.epoch_log import EpochLog
             from infra.epochs import EpochRunner
+            from infra.node_lock import lock_folder
 
             locks = self.settings.home / "locks"
             locks.mkdir(parents=True, exist_ok=True)
-            log = EpochLog(self.epochs(pipeline), str(locks / f"{pipeline.name}.epochs.lock"))
+            folder = lock_folder(self.settings.tables, EPOCHS, pipeline.name, locks)
+            folder.mkdir(parents=True, exist_ok=True)
+            log = EpochLog(self.epochs(pipeline), str(folder / ".lock"))
             engine = self.settings.engine_home if self.settings.engine == "auto" else None
             self._runners[pipeline.name] = EpochRunner(
                 self.settings.tables, log, locks, self.session, self.fold_session, engine=engine
@@ -96,8 +103,14 @@ class Platform:
         return self._runners[pipeline.name]
 
     def epochs(self, pipeline: Pipeline) -> str:
-        """Location of a pipeline's epoch log."""
-        return str(self.settings.home / "epochs" / pipeline.name)
+        """Location of a pipeline's epoch log: in the home, or with tables that several homes may share.
+
+        It tells which files were consumed and which plan is open. Two homes with a log each over the same tables would
+        read every file twice (``tests/infra/test_two_at_once.py``).
+        """
+        if self.settings.tables == str(self.settings.home / "tables"):
+            return str(self.settings.home / "epochs" / pipeline.name)
+        return f"{self.settings.tables.rstrip('/')}/{EPOCHS}/{pipeline.name}"
 
     def step(self, node: Node) -> Step:
         """The node's part in the commit protocol."""

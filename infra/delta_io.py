@@ -149,7 +149,8 @@ def _once(path: str, app_id: str, epoch: int) -> Iterator[None]:
         yield
     except Exception:  # Delta's conflicts have no class in common, and none at all on Spark Connect
         table = opened(path)
-        if table is None or (table.transaction_version(app_id) or 0) < epoch:
+        done = table.transaction_version(app_id) if table is not None else None
+        if done is None or done < epoch:
             raise
 
 
