@@ -17,11 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from infra.delta_lines import opened
+from infra.delta_lines import commits, opened
+from infra.delta_log import KEPT
 from infra.evolution import fitted, without_zone
 from infra.plan import CommitNote, Offsets
 
 RETENTION = {
+    **KEPT,
     "delta.logRetentionDuration": "interval 90 days",
     "delta.deletedFileRetentionDuration": "interval 60 days",
 }
@@ -33,40 +35,28 @@ _TXN = "spark.databricks.delta.write.txn"
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 
 
-def notes(path: str) -> Sequence[tuple[int, CommitNote]]:
+def notes(path: str) -> Iterator[tuple[int, CommitNote]]:
     """(version, note) of every commit of ours, newest first; commits of maintenance carry no note."""
-    found = []
-    for version, commit in _history(path):
-        try:
-            found.append((version, CommitNote.model_validate_json(commit.get("userMetadata") or "")))
-        except ValidationError:
-            continue
-    return found
-
-
-def _history(path: str) -> list[tuple[int, dict[str, Any]]]:
-    table = opened(path)
-    if table is None:
-        return []
-    return [(int(commit.get("version", table.version() - back)), commit) for back, commit in enumerate(table.history())]
+    return ((int(commit["version"]), note) for commit, note in _noted(path))
 
 
 def arrivals(path: str) -> Sequence[tuple[int, Offsets]]:
     """(time in epoch millis, last offsets) of every commit of ours, newest first."""
-    times = {version: int(commit["timestamp"]) for version, commit in _history(path)}
-    return [(times[version], note.ends) for version, note in notes(path)]
+    return [(int(commit["timestamp"]), note.ends) for commit, note in _noted(path)]
 
 
 def last_note(path: str) -> tuple[int, CommitNote] | None:
     """(version, note) of the newest commit of ours."""
+    return next(notes(path), None)
+
+
+def _noted(path: str) -> Iterator[tuple[Mapping[str, Any], CommitNote]]:
     table = opened(path)
-    if table is None:
-        return None
-    newest = table.history(1)
-    try:
-        return table.version(), CommitNote.model_validate_json(newest[0].get("userMetadata") or "")
-    except (ValidationError, IndexError):
-        return next(iter(notes(path)), None)
+    for commit in commits(table) if table is not None else ():
+        try:
+            yield commit, CommitNote.model_validate_json(commit.get("userMetadata") or "")
+        except ValidationError:
+            continue
 
 
 def read(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:

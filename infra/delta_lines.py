@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,17 @@ def opened(path: str, version: int | None = None) -> DeltaTable | None:
         return DeltaTable(path, version=version)
     except TableNotFoundError:
         return None
+
+
+def commits(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
+    """Commits of a table, newest first, each with its ``version``; read only as far back as they are asked for."""
+    known, limit = 0, 8
+    while True:
+        found = table.history(limit)
+        yield from found[known:]
+        if len(found) < limit:
+            return
+        known, limit = len(found), 4 * limit
 
 
 def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: str, app_id: str, version: int) -> None:

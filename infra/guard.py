@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from deltalake import DeltaTable
 from pydantic import ValidationError
 
-from infra.delta_lines import opened
+from infra.delta_lines import commits, opened
 from infra.layout import NodeTables
 from infra.plan import CommitNote
 from infra.refusal import EpochRefusedError
@@ -114,8 +114,7 @@ def _foreign(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
     """(version of our commit, the first foreign one after it), back to our last commit but one."""
     others: list[Mapping[str, Any]] = []
     notes = 0
-    for back, commit in enumerate(table.history()):
-        commit = {"version": table.version() - back, **commit}
+    for commit in commits(table):
         note = _note(commit)
         if note is None:
             if commit.get("operation") not in HARMLESS:

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from infra.delta_io import RETENTION, append
-from infra.delta_lines import opened
+from infra.delta_lines import commits, opened
 from infra.plan import CommitNote, EpochPlan
 
 
@@ -24,7 +24,7 @@ def write_side(frame: DataFrame, path: str, app_id: str, plan: EpochPlan) -> Non
     digest = hashlib.sha256(plan.model_dump_json().encode()).hexdigest()
     table = opened(path)
     if table is not None and (table.transaction_version(app_id) or 0) >= plan.epoch:
-        written = next((c for c in table.history() if (c.get("userMetadata") or "").startswith(f"{plan.epoch} ")), {})
+        written = next((c for c in commits(table) if (c.get("userMetadata") or "").startswith(f"{plan.epoch} ")), {})
         if written.get("userMetadata") != f"{plan.epoch} {digest}":
             replaced = rows.write.format("delta").mode("overwrite").option("replaceWhere", f"epoch = {plan.epoch}")
             replaced.option("userMetadata", f"{plan.epoch} {digest}").save(path)

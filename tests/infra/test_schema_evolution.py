@@ -317,8 +317,8 @@ def test_a_pinned_table_of_the_old_shape(make: Callable[[], World], spark: Spark
         world.types = now.types
         world.publish(now.orders, delivery["orders"])
     paths = world.runner("shop").paths(NEW.orders)
-    (pin, old), *_ = [(version, note) for version, note in reversed(notes(paths.table)) if note.epoch == 1]
-    upto = notes(paths.changelog)[0][1].ends
+    (pin, old), *_ = [(version, note) for version, note in reversed(list(notes(paths.table))) if note.epoch == 1]
+    upto = next(notes(paths.changelog))[1].ends
     for position in (old.ends, upto):
         part = InputSlice(version=0, after=position, upto=position, table_version=pin, table_ends=old.ends)
         plan = EpochPlan(pipeline="shop", node="named", incarnation=1, epoch=1, inputs={"left": part})
