@@ -30,7 +30,7 @@ from pipelines import Pipeline, Stream, Table
 from tests.joins.batch import FILES, TYPES
 from tests.world import World
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
 ROUND = 500
 """Epochs from one maintenance to the next."""

@@ -278,7 +278,7 @@ def check(world: Make, family: Family, seed: int, runs: int, all_types: bool) ->
     assert all(len(plans(pieces, made.node)) > 1 for made in groups[0]), f"seed {seed} cuts nothing"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("family", [name for name, family in FAMILIES.items() if family.in_ci])
