@@ -47,7 +47,7 @@ def deleted_rows(target: World, path: str) -> None:
 def older_copy(target: World, path: str) -> None:
     """The folder as a backup had it, after the first epoch."""
     for log in sorted(Path(path, "_delta_log").glob("*")):
-        if not log.name.startswith("0" * 20):
+        if log.is_file() and "0" * 20 not in log.name:
             log.unlink()
 
 
