@@ -20,10 +20,9 @@ ENGINES = "auto, sc://host:port, local[N], local[*] or spark://host:port"
 _ENGINE = re.compile(r"auto|local(\[(\*|[1-9]\d*)\])?|(sc|spark)://[^/:\s]+(:\d+)?\S*")
 _MEMORY = re.compile(r"[1-9]\d*[mg]", re.IGNORECASE)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
-# With the first delta-rs looks for a table elsewhere, or finds it without its history, so that epochs would be done
-# twice; where it writes, in the home, it panics with the others.
-_MISREAD = re.compile(r"%[0-9a-f]{2}|[\\#?]", re.IGNORECASE)
-_UNWRITABLE = re.compile(rf"{_MISREAD.pattern}|[\[\]^|]", re.IGNORECASE)
+# With the first three delta-rs looks for a table elsewhere, or finds it without its history, so that epochs would be
+# done twice; with the others it panics where it writes, in the home or in an epoch log among the tables.
+_TROUBLE = re.compile(r"%[0-9a-f]{2}|[\\#?\[\]^|]", re.IGNORECASE)
 
 
 class SettingsError(ValueError):
@@ -78,11 +77,11 @@ class Settings:
         home = Path(given.get("RIVERMEET_HOME", PROJECT / ".rivermeet")).expanduser().absolute()
         if home.exists() and not home.is_dir():
             raise SettingsError(f"RIVERMEET_HOME={home} is a file; name a folder")
-        _usable("RIVERMEET_HOME", str(home), _UNWRITABLE)
+        _usable("RIVERMEET_HOME", str(home))
         jars = given.get("RIVERMEET_JARS")
         return cls(
             home=home,
-            tables=_usable("RIVERMEET_TABLES", _location("RIVERMEET_TABLES", given, home / "tables"), _MISREAD),
+            tables=_usable("RIVERMEET_TABLES", _location("RIVERMEET_TABLES", given, home / "tables")),
             data=_location("RIVERMEET_DATA", given, home / "data"),
             engine=_engine(given.get("RIVERMEET_ENGINE", "auto")),
             jars=Path(jars).expanduser().absolute() if jars else None,
@@ -134,8 +133,8 @@ def _location(variable: str, given: Mapping[str, str], default: Path) -> str:
     return value
 
 
-def _usable(variable: str, location: str, trouble: re.Pattern[str]) -> str:
-    found = None if _URL.match(location) else trouble.search(location)
+def _usable(variable: str, location: str) -> str:
+    found = None if _URL.match(location) else _TROUBLE.search(location)
     if found:
         raise SettingsError(
             f"{variable}={location} has {found[0]} in it, which delta-rs cannot have in a path; "

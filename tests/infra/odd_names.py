@@ -70,7 +70,7 @@ class Shop:
     def below(cls, home: Path, engine: Settings) -> Shop:
         """All that runs write lies in ``home``, the tables in a folder of their own."""
         private = replace(
-            engine, home=home, tables=str(home / f"tables [b] {ODD_HOME}"), data=str(home / f"data {ODD}")
+            engine, home=home, tables=str(home / f"tables (b) {ODD_HOME}"), data=str(home / f"data {ODD}")
         )
         made = cls(Borrowed(private, engine=engine))
         made.platform.say = made.said.append
