@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -142,11 +143,16 @@ def test_the_page_is_for_this_machine_only(settings: Settings, tmp_path: Path) -
         ports = listening([server, *server.children(recursive=True)])
         assert {ip for ip, _ in ports} <= LOOPBACK
     finally:
-        children = psutil.Process(page.pid).children(recursive=True) if page.poll() is None else []
+        children = []
+        # What ends by itself meanwhile is all that is wanted.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            children = psutil.Process(page.pid).children(recursive=True)
         page.send_signal(signal.SIGINT)
-        _, alive = psutil.wait_procs([psutil.Process(page.pid), *children] if page.poll() is None else [], timeout=60)
-        for process in alive:
-            process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            page.wait(60)
+        for process in [*psutil.wait_procs(children, timeout=10)[1], page]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 @pytest.mark.parametrize(
