@@ -265,7 +265,7 @@ def make(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Calla
     return lambda: World(tmp_path_factory.mktemp("world"), spark, session, {})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_joins_over_tables_that_have_grown(make: Callable[[], World], spark: SparkSession) -> None:
     """The rows are those of a world in which everything was declared as it is now from the start."""
     grown, always = make(), make()
@@ -364,7 +364,7 @@ class FromFiles:
         return {row["id"]: row for row in self.world.rows(node, "table")}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_files_with_more_than_before(make: Callable[[], World]) -> None:
     shop_files = FromFiles(make())
     old, new = OLD.joins["foreign-key"], NEW.joins["foreign-key"]

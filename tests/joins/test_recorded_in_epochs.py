@@ -78,7 +78,7 @@ def test_streams(spark: SparkSession) -> None:
     check(spark, sampled(cases, set_of_options), lambda case: case["output"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_tables(spark: SparkSession) -> None:
     every = [*tables.recorded(), *in_3_1(tables.recorded())]
