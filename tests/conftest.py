@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings as hypothesis
 
 from infra import engine
 from infra.session import release, session
@@ -12,6 +13,10 @@ from infra.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# What passes once passes again: a change is not judged by another draw. New draws: HYPOTHESIS_PROFILE=default.
+hypothesis.register_profile("same", derandomize=True)
+hypothesis.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @pytest.fixture(scope="session")

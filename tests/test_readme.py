@@ -52,7 +52,7 @@ def test_sessions_answer_as_printed() -> None:
     for text in sessions:
         test = doctest.DocTestParser().get_doctest(text, names, "README", "README.md", 0)
         report: list[str] = []
-        doctest.DocTestRunner().run(test, out=report.append)
+        doctest.DocTestRunner(verbose=False).run(test, out=report.append)
         assert not report, "".join(report)
 
 
