@@ -127,3 +127,12 @@ def test_verify_finds_a_wrong_row(tmp_path: Path, settings: Settings) -> None:
     assert (good.holds, good.rows, good.differing, good.table_differs) == (True, len(target.rows(node)), 0, 0)
     path = runner.paths(node).changelog
     wrong = read(target.spark, path).withColumn("timestamp", F.col("timestamp") + 1)
+    target.spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.appendOnly' = 'false')").collect()
+    note = target.results[-1].note.model_dump_json()
+    wrong.write.format("delta").mode("overwrite").option("userMetadata", note).save(path)
+    bad = verify(runner, node)
+    assert bad is not None
+    assert bad.differing == good.rows
+    assert bad.table_differs
+    assert '"timestamp"' in bad.first[0]["committed"]
+    survived("a wrong row", "found by verify, with its partition and offset")
