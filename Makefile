@@ -27,7 +27,7 @@ ui: $(JARS)  ## Open Dagster with this project; history is kept in .rivermeet
 
 test: $(DEVELOPED) $(JARS)  ## Run all tests on the warm engine, then those that must hold on both engines
 	@$(BIN)/pytest -q
-	@RIVERMEET_ENGINE='local[2]' $(BIN)/pytest -q -m 'both_engines and not slow'
+	@RIVERMEET_ENGINE='local[2]' $(BIN)/pytest -q -m 'both_engines and not slow and not long'
 
 lint: $(DEVELOPED)  ## Check style and formatting
 	@$(BIN)/ruff check .
