@@ -10,6 +10,7 @@ from uuid import uuid4
 import click
 
 from assets.errors import one_line_errors
+from assets.terminal import platform_here
 
 if TYPE_CHECKING:
     from assets.platform import Platform
@@ -27,17 +28,13 @@ def retry_dead_letters(pipeline: str, selected: Sequence[str]) -> None:
     the pipeline to join them. The others stay dead letters, with their new reason. A file that could not be read is
     read again where it lies.
     """
-    from assets.platform import Platform
-    from infra.refusal import EpochRefusedError
-    from infra.settings import Settings
     from pipelines import load
 
-    declared = load(pipeline)
-    platform = Platform(Settings.from_env())
+    declared, platform = load(pipeline), platform_here()
     try:
         for node in _sources(declared, selected):
             click.echo(retried(platform, node))
-    except (EpochRefusedError, ValueError) as error:
+    except ValueError as error:
         raise click.ClickException(str(error)) from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from assets.errors import one_line_errors
+from assets.terminal import platform_here
 
 EPOCHS = click.IntRange(1)
 
@@ -25,7 +26,6 @@ def maintain(
 ) -> None:
     """Put small files of PIPELINE's tables together, and remove what no run can ask for any more."""
     from assets.maintenance import maintain_pipeline
-    from assets.terminal import platform_here
     from infra.table_care import Retention
     from pipelines import load
 

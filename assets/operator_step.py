@@ -76,7 +76,7 @@ class OperatorStep:
     @property
     def nodes(self) -> Mapping[str, Node]:
         """Side to input node; a view stands for the tables that it is resolved from (``right.left``, …)."""
-        return _resolved(self.operation.inputs)
+        return self.operation.stored_inputs
 
     def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
         """Plan all records that are new and need not wait; None while an input has no changelog yet."""
@@ -240,16 +240,6 @@ def with_grace(operation: Operation, grace: int | None) -> Operation:
 
 def _moved(found: Mapping[str, tuple[int, CommitNote]], previous: CommitNote) -> bool:
     return any(note.incarnation != previous.incarnations.get(side, 1) for side, (_, note) in found.items())
-
-
-def _resolved(inputs: Mapping[str, Node], prefix: str = "") -> dict[str, Node]:
-    found: dict[str, Node] = {}
-    for side, node in inputs.items():
-        if isinstance(node, GlobalView):
-            found |= _resolved(node.join_spec.inputs, f"{prefix}{side}.")
-        else:
-            found[prefix + side] = node
-    return found
 
 
 def to_table(changelog: DataFrame) -> DataFrame:

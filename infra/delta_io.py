@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from deltalake import DeltaTable
 from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -53,10 +54,17 @@ def last_note(path: str) -> tuple[int, CommitNote] | None:
 def _noted(path: str) -> Iterator[tuple[Mapping[str, Any], CommitNote]]:
     table = opened(path)
     for commit in commits(table) if table is not None else ():
-        try:
-            yield commit, CommitNote.model_validate_json(commit.get("userMetadata") or "")
-        except ValidationError:
-            continue
+        note = note_of(commit)
+        if note is not None:
+            yield commit, note
+
+
+def note_of(commit: Mapping[str, Any]) -> CommitNote | None:
+    """What a commit of ours says of itself; None for one of others, or of maintenance."""
+    try:
+        return CommitNote.model_validate_json(commit.get("userMetadata") or "")
+    except ValidationError:
+        return None
 
 
 def read(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
@@ -96,8 +104,8 @@ def append(
     table = opened(path)
     options = {**properties, **_mapping(frame.schema)} if table is None else {}
     if replace:
-        _allow_removal(frame.sparkSession, path)
         if table is not None:
+            _allow_removal(frame.sparkSession, path, table)
             _set_properties(frame.sparkSession, path, without_zone(frame, table))
         options["overwriteSchema"] = "true"
     elif table is not None:
@@ -114,10 +122,9 @@ def append(
         writer.save(path)
 
 
-def _allow_removal(session: SparkSession, path: str) -> None:
+def _allow_removal(session: SparkSession, path: str, table: DeltaTable) -> None:
     """Lift the protection of an append-only table; `protect` puts it back."""
-    table = opened(path)
-    if table is not None and table.metadata().configuration.get("delta.appendOnly") == "true":
+    if table.metadata().configuration.get("delta.appendOnly") == "true":
         _set_properties(session, path, {"delta.appendOnly": "false"})
 
 

@@ -21,11 +21,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from deltalake import DeltaTable
-from pydantic import ValidationError
 
+from infra.delta_io import note_of
 from infra.delta_lines import commits, opened
 from infra.layout import NodeTables
-from infra.plan import CommitNote
 from infra.refusal import EpochRefusedError
 
 HARMLESS = frozenset(
@@ -115,7 +114,7 @@ def _foreign(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
     others: list[Mapping[str, Any]] = []
     notes = 0
     for commit in commits(table):
-        note = _note(commit)
+        note = note_of(commit)
         if note is None:
             if commit.get("operation") not in HARMLESS:
                 others.append(commit)
@@ -136,10 +135,3 @@ def _replaces(commit: Mapping[str, Any]) -> bool:
 def _taken_back(newest: Mapping[str, Any], ours: int) -> bool:
     parameters = newest.get("operationParameters") or {}
     return newest.get("operation") == "RESTORE" and str(parameters.get("version")) == str(ours)
-
-
-def _note(commit: Mapping[str, Any]) -> CommitNote | None:
-    try:
-        return CommitNote.model_validate_json(commit.get("userMetadata") or "")
-    except ValidationError:
-        return None

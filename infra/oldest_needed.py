@@ -17,7 +17,7 @@ Source: DESIGN section 6. Held by ``tests/infra/test_maintenance.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from infra.delta_io import last_note, notes
 from infra.delta_lines import opened
@@ -75,15 +75,6 @@ def _readers(node: Node) -> Iterator[tuple[Node, str]]:
     """(node, side) of every operation that reads the node."""
     for reader in node.pipeline.stored:
         if reader.operation is not None:
-            for side, part in sides(reader.operation.inputs):
+            for side, part in reader.operation.stored_inputs.items():
                 if part is node:
                     yield reader, side
-
-
-def sides(inputs: Mapping[str, Node], prefix: str = "") -> Iterator[tuple[str, Node]]:
-    """Sides as plans name them: a view stands for the tables that it is resolved from."""
-    for side, part in inputs.items():
-        if part.is_stored or part.operation is None:
-            yield prefix + side, part
-        else:
-            yield from sides(part.operation.inputs, f"{prefix}{side}.")

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from infra.delta_io import RETENTION, append
 from infra.delta_lines import commits, opened
-from infra.plan import CommitNote, EpochPlan
+from infra.plan import EpochPlan
 
 
 def write_side(frame: DataFrame, path: str, app_id: str, plan: EpochPlan) -> None:
@@ -30,8 +30,3 @@ def write_side(frame: DataFrame, path: str, app_id: str, plan: EpochPlan) -> Non
             replaced.option("userMetadata", f"{plan.epoch} {digest}").save(path)
         return
     append(rows, path, app_id, plan.epoch, metadata=f"{plan.epoch} {digest}", properties=RETENTION)
-
-
-def counted(note: CommitNote) -> Column:
-    """Whether a row of a side table counts."""
-    return F.col("epoch").between(note.since, note.epoch)

@@ -47,6 +47,17 @@ class Operation:
         """Side to input node; an operation on one input has only ``left``."""
         raise NotImplementedError
 
+    @property
+    def stored_inputs(self) -> Mapping[str, Node]:
+        """Side to input node as plans name them; a view stands for the tables it is resolved from (``right.left``)."""
+        found: dict[str, Node] = {}
+        for side, node in self.inputs.items():
+            if node.is_stored or node.operation is None:
+                found[side] = node
+            else:
+                found |= {f"{side}.{part}": stored for part, stored in node.operation.stored_inputs.items()}
+        return found
+
 
 @dataclass(frozen=True, kw_only=True)
 class Join(Operation):
