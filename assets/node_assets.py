@@ -1,7 +1,8 @@
 """One step per node: a multi-asset of its changelog and its table, with a check per invariant.
 
 A step that finds nothing new yields nothing and is skipped. But a step skips whatever stands below it in the run, and
-a join may have news from its other input: then the step confirms its last epoch instead.
+a join may have news from its other input, or tables that others have changed, which only its own step refuses
+(``tests/assets/test_foreign_below.py``): then the step confirms its last epoch instead.
 """
 
 from collections.abc import Iterator, Mapping
@@ -100,7 +101,7 @@ def _results(platform: Platform, node: Node, outcome: Outcome) -> Iterator[dg.Ma
 
 
 def _someone_waits(platform: Platform, node: Node, context: dg.AssetExecutionContext) -> bool:
-    """Whether a step of this run that stands below this one has news from elsewhere."""
+    """Whether a step of this run that stands below this one has something to do or to refuse."""
     selected = context.job_def.asset_layer.executable_asset_keys
     waiting, below = False, {node.name}
     for other in node.pipeline.nodes:
@@ -111,7 +112,7 @@ def _someone_waits(platform: Platform, node: Node, context: dg.AssetExecutionCon
         if not other.is_stored:
             continue
         in_run = changelog_key(other) in selected
-        waiting = waiting or (in_run and platform.has_news(other))
+        waiting = waiting or (in_run and platform.must_run(other))
     return waiting
 
 

@@ -80,9 +80,6 @@ class OperatorStep:
 
     def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
         """Plan all records that are new and need not wait; None while an input has no changelog yet."""
-        from joins.operator import operator_of
-
-        state = operator_of(self.operation).state(self.operation)
         found: dict[str, tuple[int, CommitNote]] = {}
         for side, node in self.nodes.items():
             paths = NodeTables(self.tables, node.pipeline.name, node.name)
@@ -99,20 +96,11 @@ class OperatorStep:
         after = {side: previous.consumed.get(side, {}) if previous else {} for side in found}
         upto = self._released(found, after)
         inputs: dict[str, InputSlice] = {}
-        for side, node in self.nodes.items():
-            table: dict[str, Any] = {}
-            moment = state.get(side.partition(".")[0])  # pyright: ignore[reportArgumentType]
-            if moment in ("before", "after"):
-                path = NodeTables(self.tables, node.pipeline.name, node.name).table
-                position, incarnation = after[side] if moment == "before" else upto[side], found[side][1].incarnation
-                pin, ends = pinned_table(path, position, incarnation)
-                table = {"table_version": pin, "table_ends": ends}
-            inputs[side] = InputSlice(
-                version=found[side][0],
-                after=after[side],
-                upto=upto[side],
-                incarnation=found[side][1].incarnation,
-                **table,
+        for side in self.nodes:
+            version_of, note = found[side]
+            inputs[side] = self.slice(
+                side,
+                InputSlice(version=version_of, after=after[side], upto=upto[side], incarnation=note.incarnation),
             )
         # A column that the node gets is new, also where no record is: what reads the node has to find it.
         due = any(inputs[s].records for s in self.operation.triggers) or new_columns(self.node, previous)
@@ -132,7 +120,20 @@ class OperatorStep:
             semantics=self.operation.semantics,
             code_version=self.code_version,
             grace=previous.grace if previous else None,
+            skipped=previous.skipped if previous else (),
         )
+
+    def slice(self, side: str, part: InputSlice) -> InputSlice:
+        """A slice of an input, with the folded table that the operator reads beside it."""
+        from joins.operator import operator_of
+
+        moment = operator_of(self.operation).state(self.operation).get(side.partition(".")[0])  # pyright: ignore
+        if moment not in ("before", "after"):
+            return part
+        node = self.nodes[side]
+        path = NodeTables(self.tables, node.pipeline.name, node.name).table
+        pin, ends = pinned_table(path, part.after if moment == "before" else part.upto, part.incarnation)
+        return part.model_copy(update={"table_version": pin, "table_ends": ends})
 
     def check(self, plan: EpochPlan) -> str | None:
         """Why the plan must be passed over: an input was computed anew since."""
@@ -172,6 +173,7 @@ class OperatorStep:
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Run the operator on what the plan pins."""
+        from assets.poison import letters
         from infra.step import StepFrames
         from joins.operator import EpochInputs, compute, declared_numbers
         from joins.order import LEFT, RIGHT, in_processing_order
@@ -203,7 +205,15 @@ class OperatorStep:
             ),
         )
         sides = {} if frames.late is None else {"late": frames.late}
+        if (dead := letters(pinned)) is not None:
+            sides["dead_letter"] = dead
         return StepFrames(frames.rows, sides, frames.timed, frames.memory)
+
+    def without_poison(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
+        """The plan without the records that its expressions fail on."""
+        from assets.poison import without_poison
+
+        return without_poison(self, spark, plan, error)
 
     def table(self, pinned: PinnedInputs, side: str, moment: Moment) -> DataFrame:
         """Live rows of an input table; a view's are resolved from those of its tables."""

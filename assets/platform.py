@@ -155,6 +155,16 @@ class Platform:
         self.say(_line(node, outcome))
         return outcome
 
+    def must_run(self, node: Node) -> bool:
+        """Whether the node has news, or was changed by others, which its own step then refuses."""
+        from infra.guard import ForeignChangeError, refuse_foreign_node
+
+        try:
+            refuse_foreign_node(self.runner(node.pipeline).paths(node), node.is_table)
+            return self.has_news(node)
+        except ForeignChangeError:
+            return True
+
     def has_news(self, node: Node) -> bool:
         """Whether the node, or anything that it is made of, has something unread; asks metadata only."""
         from infra.delta_io import last_note

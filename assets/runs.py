@@ -23,6 +23,7 @@ EXPLAINED = (
     "ForeignChangeError",
     "ShapeChangedError",
     "TooManyBadRowsError",
+    "TooMuchPoisonError",
     "ValueError",
 )
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

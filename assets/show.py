@@ -61,7 +61,7 @@ def _status(platform: Platform, node: Node) -> list[Any]:
         sum(end + 1 for end in note.ends.values()),
         _lag(platform, node, note),
         sum(m.get("late", 0) for m in measured) if node.operation else None,
-        _dead(platform, node) if node.source else None,
+        _dead(platform, node) if node.source else sum(m.get("dead_letter", 0) for m in measured),
         checks,
     ]
 

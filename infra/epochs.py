@@ -108,7 +108,7 @@ class EpochRunner:
             if plan is None:
                 return None
             crash.reached("planned", node.name)
-            return self._execute(step, plan, None if replaces else previous, clock, lock)
+            return self._executed(step, plan, None if replaces else previous, clock, lock)
 
     def rebuild(self, step: Step, grace: int | None = None) -> EpochResult | None:
         """Recompute a node from offset 0 into a new incarnation; None where its inputs have nothing yet.
@@ -136,7 +136,7 @@ class EpochRunner:
                 last = max(found[1].incarnation if found else 0, self.log.last_incarnation(node.name))
                 plan = self._logged(node, plan.anew(last + 1, grace), committed)
             crash.reached("planned", node.name)
-            return self._execute(step, plan, None, clock, lock)
+            return self._executed(step, plan, None, clock, lock)
 
     def fold_anew(self, step: Step) -> bool:
         """Replace a node's table by the fold of its changelog; whether it has one."""
@@ -182,6 +182,26 @@ class EpochRunner:
                 f"`{paths.rebuild}` (table: {paths.changelog})"
             )
 
+    def _executed(
+        self, step: Step, plan: EpochPlan, previous: CommitNote | None, clock: _Clock, lock: NodeLock
+    ) -> EpochResult:
+        """The plan's epoch, or where a record makes that fail, the one of a plan that leaves it out."""
+        try:
+            return self._execute(step, plan, previous, clock, lock)
+        except EpochRefusedError:
+            raise
+        except Exception as error:
+            with clock.phase("plan"):
+                mended = step.without_poison(self.session(), plan, error)
+            if mended is None:
+                raise
+            self._put_aside(plan, f"epoch {plan.epoch} failed: {mended.skipped[-1].reason}")
+            committed = plan.epoch - 1
+            mended = mended.model_copy(update={"epoch": self.log.next_epoch(plan.node, committed)})
+            if plan.replaces:
+                mended = mended.model_copy(update={"since": mended.epoch})
+            return self._execute(step, self._logged(step.node, mended, committed), previous, clock, lock)
+
     def _execute(
         self, step: Step, plan: EpochPlan, previous: CommitNote | None, clock: _Clock, lock: NodeLock
     ) -> EpochResult:
@@ -214,6 +234,7 @@ class EpochRunner:
                 since=plan.since,
                 declared=plan.declared,
                 grace=plan.grace,
+                skipped=plan.skipped,
             )
             if (why := step.check(plan)) is not None:
                 raise EpochRefusedError(f"'{paths.pipeline}.{paths.node}', epoch {plan.epoch}: {why}; run it again")

@@ -143,6 +143,10 @@ class IngestStep:
         frames, self._unread_files[plan.epoch] = read_all(kept, {state.path for state in files})
         return StepFrames(frames.records, {"dead_letter": frames.dead})
 
+    def without_poison(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
+        """None: a row that is no record is a dead letter, and fails nothing."""
+        return None
+
     def audit(self, spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]) -> Sequence[Any]:
         """Refuse the epoch where more rows are bad than the source allows; letters that are retried are known."""
         unread, share = self._unread_files[plan.epoch], self.source.max_bad_share

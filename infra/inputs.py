@@ -46,9 +46,29 @@ class PinnedInputs:
     def changelog(self, side: str) -> DataFrame:
         """The input's changelog; every use cuts it by the plan's offsets.
 
-        It is read in its newest shape: records of before a column came have NULL there.
+        It is read in its newest shape: records of before a column came have NULL there. A record that is skipped is
+        gone from a stream; in a table it is a tombstone, as no row can be made of what it puts there.
         """
-        return read(self.spark, self.paths(side).changelog).select(*RECORD)
+        records = read(self.spark, self.paths(side).changelog).select(*RECORD)
+        skipped = self._skipped(side)
+        if skipped is None:
+            return records
+        if not self.nodes[side].is_table:
+            return records.where(~skipped)
+        return records.withColumn("value", F.when(~skipped, F.col("value")))
+
+    def skipped(self, side: str) -> DataFrame | None:
+        """The epoch's records that are skipped, as they are; None where all are taken."""
+        part, skipped = self.plan.inputs[side], self._skipped(side)
+        if skipped is None:
+            return None
+        return read(self.spark, self.paths(side).changelog).where(between(part.after, part.upto)).where(skipped)
+
+    def _skipped(self, side: str) -> Column | None:
+        # Both sides of a self-join are one input.
+        skipped = [r for r in self.plan.skipped if self.nodes[r.side] is self.nodes[side]]
+        places = [f"(partition = {r.partition} AND offset = {r.offset})" for r in skipped]
+        return any_of(places) if places else None
 
     def new(self, side: str) -> DataFrame:
         """The epoch's records of one input."""
@@ -73,6 +93,8 @@ class PinnedInputs:
             # The pinned version may be older than a column or a wider type: the changelog's shape is that of all rows.
             key, value = (changelog.schema[column].dataType for column in ("key", "value"))
             folded = self.unflatten(rows, cast(StructType, key), cast(StructType, value))
+            if (skipped := self._skipped(side)) is not None:
+                folded = folded.where(~skipped)
             if part.table_ends == position:
                 return folded
         return self.as_of(folded, changelog.where(between(part.table_ends, position)))

@@ -47,6 +47,15 @@ class InputSlice(_Value):
         return sum(end - self.after.get(p, -1) for p, end in self.upto.items())
 
 
+class Skipped(_Value):
+    """A record of an input that no row can be made of, and the error that says so (``assets/poison.py``)."""
+
+    side: str
+    partition: int
+    offset: int
+    reason: str
+
+
 class EpochPlan(_Value):
     """All that one epoch of one node depends on.
 
@@ -54,7 +63,8 @@ class EpochPlan(_Value):
     output's before the epoch, ``output_version`` its changelog's version then (None: not written yet). An incarnation
     begins with epoch ``since``, which replaces all that went before. ``declared`` is the node's declaration, flat;
     ``grace`` (ms), where the incarnation was rebuilt with another one than declared, holds for all of it.
-    The open dead letters of the epochs ``retries`` are read again.
+    The open dead letters of the epochs ``retries`` are read again. Records ``skipped`` stay out of this epoch and of
+    all later ones of the incarnation.
     """
 
     pipeline: str
@@ -73,6 +83,12 @@ class EpochPlan(_Value):
     code_version: str = ""
     declared: dict[str, str] = {}
     grace: int | None = None
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """How many records the epoch reads; of files, whose records nobody knows yet, one for each 32 bytes."""
+        return sum(part.records for part in self.inputs.values()) + sum(file.length for file in self.files) // 32
 
     @property
     def replaces(self) -> bool:
@@ -101,6 +117,7 @@ class CommitNote(_Value):
     since: int = 1
     declared: dict[str, str] = {}
     grace: int | None = None
+    skipped: tuple[Skipped, ...] = ()
 
 
 def within(ends: Mapping[int, int], others: Mapping[int, int]) -> bool:

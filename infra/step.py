@@ -79,6 +79,10 @@ class Step(Protocol):
         """A function of the plan alone."""
         ...
 
+    def without_poison(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
+        """The plan without the records that make it fail; None where the error is of no record."""
+        ...
+
     def audit(self, spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]) -> Sequence[Any]:
         """Judge the rows before they are committed; `EpochRefusedError` where they must not be."""
         ...

@@ -9,6 +9,7 @@
 
     left  a @3      closed at 15 ms when stream time was 20 ms
     left  - @4      no key
+    left  a @-7     before 1970, where no window is
 
 Who is dropped is the family's own rule (``joins/stream_stream.py``, ``joins/windowed_aggregate.py``,
 ``joins/to_table.py``). Held by ``tests/expectations/test_late_share.py``.
@@ -29,8 +30,17 @@ def past_close(records: DataFrame, side: Column, value: Column, stream_time: Col
 
 def without_key(records: DataFrame, side: Column, value: Column) -> DataFrame:
     """Rows for records that only a key could have given a place."""
+    return _without_place(records, side, value, "no key")
+
+
+def before_1970(records: DataFrame, side: Column, value: Column) -> DataFrame:
+    """Rows for records that lie in no window, since windows start at 0."""
+    return _without_place(records, side, value, "before 1970, where no window is")
+
+
+def _without_place(records: DataFrame, side: Column, value: Column, reason: str) -> DataFrame:
     unknown = F.lit(None).cast("bigint")
-    return _rows(records, side, value, unknown, unknown, F.lit("no key"))
+    return _rows(records, side, value, unknown, unknown, F.lit(reason))
 
 
 def _rows(

@@ -35,7 +35,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.late import past_close
+from joins.late import past_close, without_key
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.order import LEFT, RIGHT, stream_time_at_start
 from joins.self_join import COPIES, both_inputs, is_self_join
@@ -67,9 +67,19 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     result = reduce(DataFrame.unionByName, rows)
     return EpochFrames(
         result.withColumn("value", joined_value(join.select)).drop("left", "right"),
-        past_close(keyed.where(late), _side_name(), _json(), F.col("before"), F.col("close")),
+        _dropped(usable, keyed.where(late), join),
         timed=(inputs.left, inputs.right),
     )
+
+
+def _dropped(usable: DataFrame, late: DataFrame, join: StreamStreamJoin) -> DataFrame:
+    """Late records, and those without a key on a side that shows none alone."""
+    silent = F.col("key").isNull() & ~F.col("side").isin(*OUTER_SIDES[join.how])
+    if is_self_join(join):
+        # Its left copy speaks for the record: where the join is no inner one, that is not dropped.
+        silent = silent & (F.col("side") == LEFT)
+    closed = past_close(late, _side_name(), _json(), F.col("before"), F.col("close"))
+    return closed.unionByName(without_key(usable.where(silent), _side_name(), _json()))
 
 
 def _slack(side: int, window: JoinWindow) -> int:

@@ -1,11 +1,13 @@
 """stream → windowed table: each record updates every window of its key that it lies in, one row per window.
 
-- A record without a key or a value is passed over, and does not move stream time.
+- A record without a key or a value is passed over, and does not move stream time. One that has only no key goes to
+  the late table.
 - A window takes records while ``window_end + grace > stream time``, the record's own timestamp included. A record that
   is late for all its windows goes to the late table.
 - A row's key is the record's with ``window_start`` and ``window_end`` (ms, the end excluded). Its timestamp is the
   highest of the window's records so far. The rows of one record are in order of ``window_start``.
-- Windows start at 0 and at every multiple of ``advance``; a record before 1970 lies in none.
+- Windows start at 0 and at every multiple of ``advance``; a record before 1970 lies in none, and goes to the late
+  table.
 
 size = 10, advance = 5, grace = 0, count:
 
@@ -27,7 +29,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from joins.changelog import field_names
-from joins.late import past_close
+from joins.late import before_1970, past_close, without_key
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.order import stream_time_at_start
 from joins.running_aggregates import value_over, with_arguments
@@ -68,9 +70,21 @@ def compute(join: WindowedAggregate, inputs: EpochInputs) -> EpochFrames:
             F.struct(F.lit("left").alias("side"), F.col("partition"), F.col("offset")).alias("trigger"),
             F.struct("order", "window_start").alias("sequence"),
         ),
-        past_close(new.where(closed), F.lit("left"), F.col("json"), F.col("reached"), F.col("last_close")),
+        _dropped(join, inputs, new.where(closed)),
         timed=(new,),
     )
+
+
+def _dropped(join: WindowedAggregate, inputs: EpochInputs, late: DataFrame) -> DataFrame:
+    """Late records, and those that no key or no window gives a place."""
+    side, json = F.lit("left"), F.to_json("value")
+    closed = past_close(late, side, F.col("json"), F.col("reached"), F.col("last_close"))
+    valued = inputs.left.where(F.col("value").isNotNull())
+    dropped = closed.unionByName(without_key(valued.where(F.col("key").isNull()), side, json))
+    if isinstance(join.windows, SlidingWindows):
+        return dropped
+    early = valued.where(F.col("key").isNotNull() & (F.col("timestamp") < 0))
+    return dropped.where("close IS NULL OR timestamp >= 0").unionByName(before_1970(early, side, json))
 
 
 def _slack(join: WindowedAggregate) -> int:

@@ -38,6 +38,16 @@ def joined() -> Node:
     return left.left_join(right, "out", window=window, select={"l": "left.v", "r": "right.v"})
 
 
+def paired() -> Node:
+    left, right = two_streams()
+    return left.join(right, "out", window=JoinWindow(5, 5), select={"l": "left.v", "r": "right.v"})
+
+
+def with_itself() -> Node:
+    (left, _) = two_streams()
+    return left.join(left, "out", window=JoinWindow(5, 5), select={"l": "left.v", "r": "right.v"})
+
+
 def windowed() -> Node:
     return two_streams()[0].group_by_key().windowed_by(TimeWindows(10)).aggregate({"n": count()}, "out")
 
@@ -72,12 +82,27 @@ def dropped(world: World, node: Node, *records: Record) -> list[dict[str, Any]]:
             {(0, 2): ("closed at 10 ms when stream time was 25 ms", 25, 10)},
         ),
         (
+            paired,
+            [(("k",), ("x",), 25, 0), (None, ("lost",), 26, 0), (None, None, 3, 0)],
+            {(0, 1): ("no key", None, None)},
+        ),
+        (
+            with_itself,
+            [(("k",), ("x",), 25, 0), (None, ("lost",), 26, 0)],
+            {(0, 1): ("no key", None, None)},
+        ),
+        (
+            windowed,
+            [(("k",), ("x",), 5, 0), (None, ("lost",), 6, 0), (("k",), ("early",), -3, 0), (None, None, 3, 0)],
+            {(0, 1): ("no key", None, None), (0, 2): ("before 1970, where no window is", None, None)},
+        ),
+        (
             as_table,
             [(("k",), ("x",), 25, 0), (None, ("lost",), 26, 0), (("k",), None, 3, 0)],
             {(0, 1): ("no key", None, None)},
         ),
     ],
-    ids=["stream-stream", "windowed-aggregate", "to-table"],
+    ids=["stream-stream", "windowed-aggregate", "inner", "self-join", "no window", "to-table"],
 )
 def test_a_dropped_record_is_kept_with_its_reason(
     world: World, make: Callable[[], Node], records: list[Record], reasons: dict[tuple[int, int], tuple[Any, ...]]

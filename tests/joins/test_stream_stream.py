@@ -37,7 +37,9 @@ def expected(how: str, window: tuple[int, int, int], batch: Batch, case: int) ->
         for row in rows
     ]
     late = [(*at[x.record.position], x.stream_time, x.close) for x in join.late]
-    return answers, late
+    silent = {"inner": ("left", "right"), "left": ("right",), "outer": ()}[how]
+    keyless = [x for piece in batch.pieces(case) for x in piece if x.key is None and x.value is not None]
+    return answers, late + [(*at[x.position], None, None) for x in keyless if x.side in silent]
 
 
 def found(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -60,7 +60,9 @@ def check(make: Make, windows: Windows, histories: Sequence[Sequence[Record]], e
             )
         )
     late: dict[int, list[int]] = {case: [] for case in range(len(histories))}
-    for row in sorted(world.rows(node, "late"), key=lambda row: row["offset"]):
+    dropped = [row for row in world.rows(node, "late") if row["reason"] != "no key"]
+    assert {row["key"] for row in world.rows(node, "late") if row not in dropped} <= {None}
+    for row in sorted(dropped, key=lambda row: row["offset"]):
         assert row["close"] <= row["stream_time"] and "g" not in row["key"]
         late[row["partition"]].append(row["offset"])
     for case, history in enumerate(histories):
