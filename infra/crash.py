@@ -13,6 +13,7 @@ POINTS = (
     "merged",
     "folded",
     "refused",
+    "decided",
     "rebuilt",
     "maintained",
 )

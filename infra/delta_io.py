@@ -105,7 +105,7 @@ def append(
     options = {**properties, **_mapping(frame.schema)} if table is None else {}
     if replace:
         if table is not None:
-            _allow_removal(frame.sparkSession, path, table)
+            allow_removal(frame.sparkSession, path, table)
             _set_properties(frame.sparkSession, path, without_zone(frame, table))
         options["overwriteSchema"] = "true"
     elif table is not None:
@@ -122,7 +122,7 @@ def append(
         writer.save(path)
 
 
-def _allow_removal(session: SparkSession, path: str, table: DeltaTable) -> None:
+def allow_removal(session: SparkSession, path: str, table: DeltaTable) -> None:
     """Lift the protection of an append-only table; `protect` puts it back."""
     if table.metadata().configuration.get("delta.appendOnly") == "true":
         _set_properties(session, path, {"delta.appendOnly": "false"})

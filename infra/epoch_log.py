@@ -1,5 +1,8 @@
 """The epoch log: one small append-only Delta table per pipeline, a line for each plan, refusal and measurement.
 
+A plan that was put aside has the line ``refused``; one that its audit refused has ``held``, and ``decided`` where a
+person decided about it (``infra/held.py``).
+
 A plan counts as consumed when its output's commit has reached its epoch; one that is not is executed as it stands.
 Lines are written and read without Spark: a plan costs milliseconds, and a run that finds nothing new needs no engine.
 A refused plan of a source is passed over: its files were never consumed, so they may be mended.
@@ -21,7 +24,7 @@ from pyarrow.fs import PyFileSystem
 from infra.delta_lines import append_lines, opened
 from infra.plan import EpochPlan
 
-Kind = Literal["plan", "refused", "measured"]
+Kind = Literal["plan", "refused", "measured", "held", "decided"]
 _SCHEMA = pa.schema(
     [
         ("node", pa.string()),
@@ -48,16 +51,23 @@ class EpochLog:
         self.path = path
         self._lock = FileLock(lock)
 
-    def write(self, node: str, incarnation: int, epoch: int, kind: Kind, body: str) -> None:
-        """Add a line, once."""
+    def write(self, node: str, incarnation: int, epoch: int, kind: Kind, body: str, attempt: int | None = None) -> None:
+        """Add a line, once; of one ``attempt``, where the epoch may have several lines of the kind."""
         line = {"node": node, "incarnation": incarnation, "epoch": epoch, "kind": kind, "body": body}
+        app_id, number = f"{node}/{kind}/{incarnation}", epoch
+        if attempt is not None:
+            app_id, number = f"{app_id}/{epoch}", attempt
         with self._lock:
-            append_lines([line], _SCHEMA, self.path, f"{node}/{kind}/{incarnation}", epoch)
+            append_lines([line], _SCHEMA, self.path, app_id, number)
 
     def lines(self, node: str, kind: Kind, after: int = 0) -> Mapping[int, str]:
         """Epoch to body of the node's lines of one kind, past epoch ``after``, in order; read without Spark."""
+        return dict(self.bodies(node, kind, after))
+
+    def bodies(self, node: str, kind: Kind, after: int = 0) -> list[tuple[int, str]]:
+        """The same, where an epoch may have several lines; theirs come in any order."""
         found = self._asked(["epoch", "kind", "body"], node, after).filter(pc.field("kind") == kind).sort_by("epoch")
-        return dict(zip(found["epoch"].to_pylist(), found["body"].to_pylist(), strict=True))
+        return list(zip(found["epoch"].to_pylist(), found["body"].to_pylist(), strict=True))
 
     def open_plans(self, node: str, committed: int) -> Mapping[int, EpochPlan]:
         """Plans past epoch ``committed`` that were not refused, by epoch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, Window
@@ -34,6 +34,10 @@ class Totals:
     times: Offsets
     stream_time: Offsets
     sides: Mapping[str, int]
+
+    def without_rows(self) -> Totals:
+        """Those of an epoch whose rows are not committed: stream time moves on, and side tables count."""
+        return replace(self, rows=0, tombstones=0, ends={}, times={})
 
 
 def totals(rows: DataFrame, sides: Mapping[str, DataFrame], timed: Sequence[DataFrame]) -> Totals:

@@ -10,6 +10,10 @@ nothing counts (side tables carry the epoch and count when it is committed); aft
 | before the fold | a committed epoch, a table behind it | folds first, from the changelog |
 | after the fold | a committed epoch without measurements | goes on with what is new |
 
+An epoch that its audit refuses keeps its plan, so that the next run refuses it again, unless what was wrong was mended
+or a person decided (``infra/held.py``): a released epoch is committed as it is, a dropped one without its rows. The
+decision is in the log before the run, and the run is one like any other.
+
 Source: DESIGN section 6. Held by ``tests/infra/test_kill.py``.
 """
 
@@ -33,6 +37,7 @@ from infra.epoch_log import EpochLog
 from infra.epoch_rows import Totals, later, totals, with_offsets
 from infra.fold import fold, fold_anew
 from infra.guard import ForeignChangeError, refuse_foreign_node
+from infra.held import decision_on
 from infra.layout import NodeTables
 from infra.node_lock import NodeLock, lock_folder
 from infra.plan import CommitNote, EpochPlan
@@ -207,6 +212,7 @@ class EpochRunner:
     ) -> EpochResult:
         paths, spark = self.paths(step.node), self.session()
         lock.uses(self.engine, [spark, self.fold_session()])
+        decision = decision_on(self.log, plan)
         shared = SharedFrames(f"{paths.pipeline}_{paths.node}_{plan.epoch}")
         try:
             with clock.phase("compute"):
@@ -217,6 +223,8 @@ class EpochRunner:
             crash.reached("computed", step.node.name)
             with clock.phase("audit"):
                 audit = self._audited(step, plan, rows, counts)
+            if decision is not None and decision.drops:
+                rows, counts = rows.where("false"), counts.without_rows()
             written = {name: frame for name, frame in sides.items() if counts.sides[name]}
             if frames.memory is not None:
                 written["memory"] = frames.memory
@@ -235,6 +243,7 @@ class EpochRunner:
                 declared=plan.declared,
                 grace=plan.grace,
                 skipped=plan.skipped,
+                decided=decision,
             )
             if (why := step.check(plan)) is not None:
                 raise EpochRefusedError(f"'{paths.pipeline}.{paths.node}', epoch {plan.epoch}: {why}; run it again")

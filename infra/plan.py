@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -100,11 +101,43 @@ class EpochPlan(_Value):
         return self.model_copy(update={"incarnation": incarnation, "since": self.epoch, "grace": grace})
 
 
+class Decision(_Value):
+    """What a person decided about an epoch that its audit refused (``infra/held.py``).
+
+    It is of one ``attempt``: of the rows with this ``digest`` and of these broken ``invariants``. ``by`` is the name of
+    a user, ``at`` the time (ISO 8601), ``loss`` what a drop loses.
+    """
+
+    how: Literal["release", "drop"]
+    epoch: int
+    attempt: int
+    invariants: tuple[str, ...]
+    digest: str
+    by: str
+    at: str
+    loss: str = ""
+
+    @property
+    def drops(self) -> bool:
+        """Whether the epoch is committed without its rows."""
+        return self.how == "drop"
+
+    @property
+    def told(self) -> str:
+        """Who decided what, and when."""
+        return f"{'dropped' if self.drops else 'released'} by {self.by} at {self.at}"
+
+    def accepts(self, digest: str, broken: Collection[str]) -> bool:
+        """Whether rows may be committed although they break these invariants."""
+        return not self.drops and digest == self.digest and set(broken) <= set(self.invariants)
+
+
 class CommitNote(_Value):
     """What a changelog's commit says of itself, in Delta's ``userMetadata``: the position that it makes visible.
 
     ``times`` is the highest timestamp of each partition so far (ms), ``stream_time`` that of what was consumed, and
-    ``incarnations`` the incarnation of each input that ``consumed`` counts in. ``since`` as in `EpochPlan`.
+    ``incarnations`` the incarnation of each input that ``consumed`` counts in. ``since`` as in `EpochPlan`. ``decided``
+    is there where the epoch was refused, and a person decided about it.
     """
 
     incarnation: int
@@ -118,6 +151,7 @@ class CommitNote(_Value):
     declared: dict[str, str] = {}
     grace: int | None = None
     skipped: tuple[Skipped, ...] = ()
+    decided: Decision | None = None
 
 
 def within(ends: Mapping[int, int], others: Mapping[int, int]) -> bool:

@@ -26,10 +26,11 @@ TRIED: Mapping[str, tuple[str, ...]] = {
     "merged": (*EPOCH, "rebuild"),
     "folded": (*EPOCH, "rebuild"),
     "refused": ("rebuild",),
+    "decided": ("release", "drop"),
     "rebuilt": ("rebuild",),
     "maintained": ("maintenance",),
 }
-"""Crash point to what is killed there."""
+"""Crash point to what is killed there; decisions about a held epoch in ``tests/assets/test_quarantine.py``."""
 Delivery = tuple[list[Record], list[Record], list[dict[str, Any] | str]]
 
 
