@@ -15,6 +15,7 @@ from assets.cli_dead_letters import retry_dead_letters
 from assets.cli_engine import engine
 from assets.cli_heal import rebuild, verify
 from assets.cli_maintain import maintain
+from assets.cli_quarantine import quarantine
 from assets.cli_replay import explain, replay
 from assets.errors import one_line_errors
 from assets.terminal import platform_here
@@ -37,6 +38,7 @@ main.add_command(rebuild)
 main.add_command(verify)
 main.add_command(retry_dead_letters)
 main.add_command(maintain)
+main.add_command(quarantine)
 
 
 @main.command()

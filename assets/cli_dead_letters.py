@@ -54,7 +54,8 @@ def retried(platform: Platform, node: Node) -> str:
     from assets.quality import check_epoch
     from infra.ingest import IngestStep
 
-    step = platform.step(node)
+    run = str(uuid4())
+    step = platform.step(node, run)
     assert isinstance(step, IngestStep)
     step = replace(step, retry=True)
     while True:
@@ -62,7 +63,7 @@ def retried(platform: Platform, node: Node) -> str:
         result = platform.runner(node.pipeline).run(step)
         if result is None:
             return f"{node.name}: no dead letters to retry"
-        check_epoch(platform, node, result, str(uuid4()))
+        check_epoch(platform, node, result, run)
         if result.plan.retries:
             dead = result.sides["dead_letter"]
             return f"{node.name}: {letters:,} dead letters retried, {result.rows:,} records, {dead:,} still dead"

@@ -41,6 +41,7 @@ def rebuild(pipeline: str, selected: Sequence[str], grace: str | None, table_onl
 @one_line_errors
 def verify(pipeline: str, selected: Sequence[str]) -> None:
     """Compare PIPELINE's changelogs and tables with what they give when they are computed once more."""
+    from assets.decisions import lost
     from assets.verify import verify as compare
     from pipelines import load
 
@@ -60,5 +61,7 @@ def verify(pipeline: str, selected: Sequence[str]) -> None:
         for row in found.first:
             place = f"partition {row['partition']}, offset {row['offset']}"
             click.echo(f"    {place}: committed {row['committed']}, computed again {row['recomputed']}")
+        for dropped in lost(at.runner(declared), node) if found.differing else ():
+            click.echo(f"    epoch {dropped.held.epoch} was {dropped.told}: its rows are not in the changelog")
     if not good:
         sys.exit(1)

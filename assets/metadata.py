@@ -12,6 +12,7 @@ from assets.lineage import column_descriptions, column_lineage
 from assets.platform import Outcome
 from expectations.verdict import Verdict
 from infra.layout import NodeTables
+from infra.plan import Decision
 from pipelines import Node
 
 UNIQUE_KEYS = "unique_keys"
@@ -59,9 +60,9 @@ def table_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mapping[s
 
 
 def check_results(
-    node: Node, asset_of: Mapping[str, dg.AssetKey], verdicts: list[Verdict], epoch: int
+    node: Node, asset_of: Mapping[str, dg.AssetKey], verdicts: list[Verdict], epoch: int, decided: Decision | None
 ) -> Iterator[dg.AssetCheckResult]:
-    """One check result per verdict."""
+    """One check result per verdict; what a person has ``decided`` about fails no less, but blocks nothing below."""
     for v in verdicts:
         details = dict(v.details)
         sample = details.pop("sample") or []
@@ -81,13 +82,16 @@ def check_results(
             )
         if v.details["error"]:
             metadata["error"] = str(v.details["error"])
-        not_judged = v.state == "not evaluated"
+        known = decided if decided is not None and not v.success and v.invariant in decided.invariants else None
+        if known is not None:
+            metadata["decided"] = known.told
+        not_judged = v.state == "not evaluated" and known is None
         yield dg.AssetCheckResult(
             asset_key=asset_of[v.invariant],
             check_name=v.invariant,
             passed=v.success,
-            severity=dg.AssetCheckSeverity.ERROR if not_judged else SEVERITY[v.severity],
-            description=v.description,
+            severity=dg.AssetCheckSeverity.ERROR if not_judged else SEVERITY["info" if known else v.severity],
+            description=f"{v.description} The rows were {known.told}." if known else v.description,
             metadata=metadata,
         )
 

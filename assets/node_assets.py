@@ -51,7 +51,8 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
             raise dg.Failure(str(refusal), allow_retries=False) from refusal
         if outcome is not None:
             yield from _results(platform, node, outcome)
-            yield from check_results(node, asset_of, list(outcome.judgement.verdicts), outcome.result.plan.epoch)
+            judged, note = list(outcome.judgement.verdicts), outcome.result.note
+            yield from check_results(node, asset_of, judged, note.epoch, note.decided)
         elif _someone_waits(platform, node, context):
             yield from _confirmed(platform, node, asset_of)
         else:
@@ -124,17 +125,19 @@ def _confirmed(platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKe
     runner = platform.runner(node.pipeline)
     found = last_note(runner.paths(node).changelog)
     assert found is not None
-    epoch = found[1].epoch
+    epoch, decided = found[1].epoch, found[1].decided
     for key in keys_of(node):
         metadata = {"epoch": epoch, "nothing_new": True}
         yield dg.MaterializeResult(key, metadata=metadata, data_version=dg.DataVersion(str(epoch)))
     states = last_states(platform, node)
     for name, key in asset_of.items():
         state, checked, violations = states.get(name, ("not evaluated", None, None))
+        known = decided is not None and name in decided.invariants
         yield dg.AssetCheckResult(
             asset_key=key,
             check_name=name,
             passed=state == "passed",
+            severity=dg.AssetCheckSeverity.WARN if known else dg.AssetCheckSeverity.ERROR,
             description=f"As judged with epoch {epoch}; nothing is new since.",
             metadata={"epoch": epoch, "state": state, "checked": checked or 0, "violations": violations or 0},
         )
@@ -144,8 +147,11 @@ def _checks_alone(
     platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKey], run: str
 ) -> Iterator[dg.AssetCheckResult]:
     from assets.quality import check_again
+    from infra.delta_io import last_note
 
     judgement = check_again(platform, node, run)
     if judgement is None:
         raise dg.Failure(f"{node.name} has no epoch yet; materialise it first", allow_retries=False)
-    yield from check_results(node, asset_of, list(judgement.verdicts), judgement.epoch)
+    found = last_note(platform.runner(node.pipeline).paths(node).changelog)
+    decided = found[1].decided if found else None
+    yield from check_results(node, asset_of, list(judgement.verdicts), judgement.epoch, decided)

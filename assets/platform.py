@@ -112,13 +112,13 @@ class Platform:
             return str(self.settings.home / "epochs" / pipeline.name)
         return f"{self.settings.tables.rstrip('/')}/{EPOCHS}/{pipeline.name}"
 
-    def step(self, node: Node) -> Step:
-        """The node's part in the commit protocol."""
+    def step(self, node: Node, run: str = "") -> Step:
+        """The node's part in the commit protocol; ``run`` is kept with rows that are refused."""
         from assets.operator_step import OperatorStep, to_table
         from assets.quality import auditor
         from infra.ingest import IngestStep
 
-        judge = auditor(self, node)
+        judge = auditor(self, node, run)
         if node.operation is not None:
             return OperatorStep(node, self.settings.tables, judge, self.code_version, session=self.session)
         runner = self.runner(node.pipeline)
@@ -139,11 +139,11 @@ class Platform:
         Parameters
         ----------
         run
-            Id of the run, kept with the quality results.
+            Id of the run, kept with the quality results and with rows that are refused.
         """
         from assets.quality import check_epoch
 
-        runner, step = self.runner(node.pipeline), self.step(node)
+        runner, step = self.runner(node.pipeline), self.step(node, run)
         if node.name in self.rebuilding:
             result = runner.rebuild(step, self.rebuilding.pop(node.name))
         else:
@@ -199,6 +199,8 @@ def _line(node: Node, outcome: Outcome) -> str:
     parts = {"tombstones": result.tombstones, **{k.replace("_", " "): n for k, n in result.sides.items()}}
     extra = "".join(f", {n:,} {what}" for what, n in parts.items() if n)
     again = ", computed anew" if result.plan.replaces else ""
+    if result.note.decided is not None:
+        again += f", {result.note.decided.told}"
     passed = sum(v.success for v in verdicts)
     seconds = sum(result.seconds.values()) + outcome.judgement.seconds
     return (

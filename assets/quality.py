@@ -12,7 +12,7 @@ from filelock import FileLock
 from expectations.evaluate import InvariantResult, Judged, Relation, evaluate
 from expectations.invariants import Invariant, invariants_of
 from expectations.verdict import Verdict
-from infra.delta_io import append, last_note, quoted, read
+from infra.delta_io import last_note, quoted, read
 from infra.delta_lines import append_lines, opened
 from infra.plan import EpochPlan
 from pipelines import Node, StreamStreamJoin
@@ -42,8 +42,9 @@ def of_stage(node: Node, stage: str) -> list[Invariant]:
     return [invariant for invariant in invariants_of(node) if invariant.stage == stage]
 
 
-def auditor(platform: Platform, node: Node) -> Audit:
+def auditor(platform: Platform, node: Node, run: str) -> Audit:
     """The audit of a node's epochs: a blocking violation quarantines the rows and refuses the epoch."""
+    from assets.quarantine import settle
 
     def audit(
         spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]
@@ -52,40 +53,10 @@ def auditor(platform: Platform, node: Node) -> Audit:
         judged = Judged(relations, {"rows": counts["rows"]})
         results = evaluate(spark, node, of_stage(node, "epoch"), judged)
         broken = [r for r in results if r.invariant.blocking and not r.passed]
-        if broken:
-            _quarantine(platform, node, spark, plan, rows, broken)
+        settle(platform, node, plan, relations["rows"](), broken, run)
         return results
 
     return audit
-
-
-def _quarantine(
-    platform: Platform,
-    node: Node,
-    spark: SparkSession,
-    plan: EpochPlan,
-    rows: DataFrame,
-    broken: Sequence[InvariantResult],
-) -> None:
-    from pyspark.sql import functions as F
-
-    from infra.refusal import EpochRefusedError
-
-    paths = platform.runner(node.pipeline).paths(node)
-    ids = ", ".join(r.invariant.id for r in broken)
-    kept = rows.select(
-        F.lit(plan.epoch).cast("bigint").alias("epoch"),
-        F.lit(ids).alias("invariants"),
-        F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row"),
-    )
-    append(kept, paths.quarantine, paths.app_id("quarantine", plan.incarnation), plan.epoch)
-    first = broken[0]
-    what = f"{first.violations} violations" if first.error is None else first.error
-    raise EpochRefusedError(
-        f"{node.pipeline.name}.{node.name}: epoch {plan.epoch} was not committed. {first.invariant.sentence} "
-        f"({what}; broken: {ids}). Its rows are in {paths.quarantine}; its inputs stay unread. "
-        f"To see them: {first.sql}"
-    )
 
 
 def check_epoch(platform: Platform, node: Node, result: EpochResult, run: str) -> Judgement:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from assets.decisions import states
 from assets.quality import last_states
 from infra.delta_io import last_note, read
 from infra.delta_lines import opened
@@ -14,6 +16,7 @@ from pipelines import Node, Pipeline
 
 if TYPE_CHECKING:
     from assets.platform import Platform
+    from infra.held import HeldState
 
 FIRST_ROWS = 5
 
@@ -39,21 +42,26 @@ def _text(cell: Any) -> str:
 
 def status_table(platform: Platform, pipeline: Pipeline) -> str:
     """Per node: last epoch, rows, records not read yet, and the state of its checks; read without Spark."""
-    lines = [_status(platform, node) for node in pipeline.stored]
+    runner = platform.runner(pipeline)
+    held = {node.name: [state for state in states(runner, node) if state.open] for node in pipeline.stored}
+    lines = [_status(platform, node, held[node.name]) for node in pipeline.stored]
     header = ["node", "kind", "epoch", "rows", "lag", "late", "dead", "checks"]
-    return f"{pipeline.name}\n{table(header, lines)}"
+    way = f"\nheld epochs: rivermeet quarantine show {pipeline.name}" if any(held.values()) else ""
+    return f"{pipeline.name}\n{table(header, lines)}{way}"
 
 
-def _status(platform: Platform, node: Node) -> list[Any]:
+def _status(platform: Platform, node: Node, held: Sequence[HeldState]) -> list[Any]:
     runner = platform.runner(node.pipeline)
     found = last_note(runner.paths(node).changelog)
+    waiting = [f"epoch {s.held.epoch} {s.state}: {', '.join(s.held.invariants)}" for s in held]
     if found is None:
-        return [node.name, node.kind, None, None, None, None, None, "not materialised yet"]
+        return [node.name, node.kind, None, None, None, None, None, "; ".join([*waiting, "not materialised yet"])]
     note = found[1]
     measured = [m for m in runner.log.measurements(node.name) if m["epoch"] >= note.since]
-    states = last_states(platform, node)
-    bad = [f"{name}: {state}" for name, (state, *_) in states.items() if state != "passed"]
-    checks = "; ".join(bad) if bad else f"{len(states)} passed" if states else "not checked"
+    judged = last_states(platform, node)
+    decided = dict.fromkeys(note.decided.invariants, f" ({note.decided.told})") if note.decided else {}
+    bad = [f"{name}: {state}{decided.get(name, '')}" for name, (state, *_) in judged.items() if state != "passed"]
+    checks = "; ".join(bad) if bad else f"{len(judged)} passed" if judged else "not checked"
     return [
         node.name,
         node.kind,
@@ -62,7 +70,7 @@ def _status(platform: Platform, node: Node) -> list[Any]:
         _lag(platform, node, note),
         sum(m.get("late", 0) for m in measured) if node.operation else None,
         _dead(platform, node) if node.source else sum(m.get("dead_letter", 0) for m in measured),
-        checks,
+        "; ".join([*waiting, checks]),
     ]
 
 

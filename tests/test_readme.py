@@ -88,7 +88,9 @@ def test_command_exists(words: list[str]) -> None:
 
 def test_options_exist() -> None:
     """Options may also be named by themselves, beside their command."""
-    known = {name for command in main.commands.values() for parameter in command.params for name in parameter.opts}
+    groups = [main, *(command for command in main.commands.values() if isinstance(command, click.Group))]
+    commands = [command for group in groups for command in group.commands.values()]
+    known = {name for command in commands for parameter in command.params for name in parameter.opts}
     assert {word for text in code() for word in re.findall(r"(?<!\S)--[a-z][a-z-]*", text)} <= known
 
 
