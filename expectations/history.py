@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,8 +26,9 @@ SCHEMA = {
     "sql": "string",
     "error": "string",
     "run": "string",
+    "judged_at": "int64",
 }
-"""Columns of the table with their Arrow types; ``sample`` is JSON."""
+"""Columns of the table with their Arrow types; ``sample`` is JSON, ``judged_at`` wall clock (ms)."""
 
 
 def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]) -> list[dict[str, Any]]:
@@ -39,6 +41,7 @@ def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]
     run
         Id of the run that judged it.
     """
+    now = int(time.time() * 1000)
     return [
         {
             "pipeline": node.pipeline.name,
@@ -56,6 +59,7 @@ def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]
             "sql": result.sql,
             "error": result.error,
             "run": run,
+            "judged_at": now,
         }
         for result in results
     ]

@@ -26,10 +26,14 @@ def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
 
 @dataclass(frozen=True)
 class Totals:
-    """Counts of an epoch, and per partition its last offset, highest timestamp (ms) and stream time (ms)."""
+    """Counts of an epoch, and per partition its last offset, highest timestamp (ms) and stream time (ms).
+
+    ``one_sided`` counts rows without a partner; None where the rows do not tell their records' offsets.
+    """
 
     rows: int
     tombstones: int
+    one_sided: int | None
     ends: Offsets
     times: Offsets
     stream_time: Offsets
@@ -42,17 +46,22 @@ class Totals:
 
 def totals(rows: DataFrame, sides: Mapping[str, DataFrame], timed: Sequence[DataFrame]) -> Totals:
     """Counts of an epoch, in one pass that also fills the cache of its rows."""
+    paired = {"left_offset", "right_offset"} <= set(rows.columns)
+    alone = "count_if(left_offset IS NULL OR right_offset IS NULL)" if paired else "0"
 
-    def summed(frame: DataFrame, what: str, partition: str, end: str, time: str, nulls: str) -> DataFrame:
+    def summed(
+        frame: DataFrame, what: str, partition: str, end: str, time: str, nulls: str, alone: str = "0"
+    ) -> DataFrame:
         return frame.groupBy(F.expr(partition).cast("int").alias("partition")).agg(
             F.lit(what).alias("what"),
             F.count("*").alias("rows"),
             F.expr(nulls).cast("bigint").alias("nulls"),
+            F.expr(alone).cast("bigint").alias("alone"),
             F.expr(end).cast("bigint").alias("end"),
             F.expr(time).cast("bigint").alias("time"),
         )
 
-    parts = [summed(rows, "rows", "partition", "max(offset)", "max(timestamp)", "count_if(value IS NULL)")]
+    parts = [summed(rows, "rows", "partition", "max(offset)", "max(timestamp)", "count_if(value IS NULL)", alone)]
     parts += [summed(frame, f"side:{name}", "0", "0", "0", "0") for name, frame in sides.items()]
     parts += [summed(frame, "time", "partition", "0", "max(timestamp)", "0") for frame in timed]
     lines = reduce(DataFrame.unionByName, parts).collect()
@@ -64,6 +73,7 @@ def totals(rows: DataFrame, sides: Mapping[str, DataFrame], timed: Sequence[Data
     return Totals(
         rows=sum(line.rows for line in own),
         tombstones=sum(line.nulls for line in own),
+        one_sided=sum(line.alone for line in own) if paired else None,
         ends={line.partition: line.end for line in own},
         times={line.partition: line.time for line in own},
         stream_time=stream_time,

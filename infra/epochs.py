@@ -249,6 +249,7 @@ class EpochRunner:
                 raise EpochRefusedError(f"'{paths.pipeline}.{paths.node}', epoch {plan.epoch}: {why}; run it again")
             with clock.phase("commit"):
                 self._commit(paths, plan, rows, note)
+            committed_at = int(time.time() * 1000)
         finally:
             shared.release()
         crash.reached("rebuilt" if plan.replaces else "committed", step.node.name)
@@ -258,7 +259,17 @@ class EpochRunner:
         committed = opened(paths.changelog)
         assert committed is not None
         result = EpochResult(
-            plan, committed.version(), note, counts.rows, counts.tombstones, counts.sides, clock.seconds, audit
+            plan,
+            committed.version(),
+            note,
+            counts.rows,
+            counts.tombstones,
+            counts.sides,
+            clock.seconds,
+            audit,
+            counts.one_sided,
+            committed_at,
+            max((counts.stream_time or counts.times).values(), default=None),
         )
         line = json.dumps(result.measured())
         self.log.write(step.node.name, plan.incarnation, plan.epoch, "measured", line)

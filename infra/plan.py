@@ -47,6 +47,11 @@ class InputSlice(_Value):
         """How many records the slice holds: offsets are dense."""
         return sum(end - self.after.get(p, -1) for p, end in self.upto.items())
 
+    @property
+    def consumed(self) -> int:
+        """How many records of the input's incarnation have been read with it."""
+        return sum(end + 1 for end in self.upto.values())
+
 
 class Skipped(_Value):
     """A record of an input that no row can be made of, and the error that says so (``assets/poison.py``)."""

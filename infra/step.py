@@ -31,7 +31,11 @@ class StepFrames:
 
 @dataclass(frozen=True)
 class EpochResult:
-    """What one epoch did; counts of rows, seconds per phase."""
+    """What one epoch did; counts of rows, seconds per phase.
+
+    ``one_sided`` is None where the rows do not tell. ``committed_at`` is the wall clock at the commit and
+    ``newest_event`` the highest event time that the epoch took in, or gave where no operator keeps stream time (ms).
+    """
 
     plan: EpochPlan
     version: int
@@ -41,15 +45,29 @@ class EpochResult:
     sides: Mapping[str, int]
     seconds: Mapping[str, float]
     audit: Sequence[Any] = ()
+    one_sided: int | None = None
+    committed_at: int | None = None
+    newest_event: int | None = None
 
     def measured(self) -> dict[str, Any]:
-        """The line of the epoch log."""
+        """The line of the epoch log.
+
+        ``consumed`` is per side the input's incarnation and how many of its records have been read so far;
+        ``delivered_at`` is when the newest of a source's files was written.
+        """
+        inputs = self.plan.inputs
         return {
             "epoch": self.plan.epoch,
-            "rows_in": {side: part.records for side, part in self.plan.inputs.items()},
+            "incarnation": self.plan.incarnation,
+            "rows_in": {side: part.records for side, part in inputs.items()},
+            "consumed": {side: [part.incarnation, part.consumed] for side, part in inputs.items()},
             "files": len(self.plan.files),
+            "delivered_at": max((file.modified_ms for file in self.plan.files), default=None),
+            "committed_at": self.committed_at,
+            "newest_event": self.newest_event,
             "rows": self.rows,
             "tombstones": self.tombstones,
+            "one_sided": self.one_sided,
             **self.sides,
             "ends": self.note.ends,
             "seconds": {phase: round(s, 3) for phase, s in self.seconds.items()},
