@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.dataset import Dataset, dataset
+from pyarrow.fs import PyFileSystem
 
 
 def opened(path: str, version: int | None = None) -> DeltaTable | None:
@@ -27,6 +30,22 @@ def commits(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
         if len(found) < limit:
             return
         known, limit = len(found), 4 * limit
+
+
+def lines_of(table: DeltaTable, path: str, schema: pa.Schema, files: Callable[[pa.Table], pa.Table]) -> Dataset:
+    """Lines of some of the table's files; a column that a file lacks is null.
+
+    Delta's own dataset looks at every file's statistics one by one: 4 s for 10,000 lines.
+
+    Parameters
+    ----------
+    files
+        Leaves those that are wanted of the files, one a row: ``path``, and ``min.COLUMN`` and ``max.COLUMN`` where the
+        table has statistics of them.
+    """
+    wanted = files(pa.table(table.get_add_actions(flatten=True)))
+    folder = PyFileSystem(DeltaStorageHandler(path))
+    return dataset(wanted["path"].to_pylist(), schema, "parquet", folder)
 
 
 def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: str, app_id: str, version: int) -> None:
