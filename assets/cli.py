@@ -17,6 +17,7 @@ from assets.cli_heal import rebuild, verify
 from assets.cli_maintain import maintain
 from assets.cli_quarantine import quarantine
 from assets.cli_replay import explain, replay
+from assets.cli_report import report
 from assets.errors import one_line_errors
 from assets.terminal import platform_here
 
@@ -39,6 +40,7 @@ main.add_command(verify)
 main.add_command(retry_dead_letters)
 main.add_command(maintain)
 main.add_command(quarantine)
+main.add_command(report)
 
 
 @main.command()
@@ -102,6 +104,7 @@ def feed(pipeline: str, step: int | None) -> None:
 def demo(pipeline: str) -> None:
     """Feed PIPELINE step by step, run it after each, and print what came out."""
     from assets.platform import data_root
+    from assets.report import write_report
     from assets.show import print_results
     from infra.feeds import feed as deliver
     from infra.feeds import steps
@@ -122,6 +125,8 @@ def demo(pipeline: str) -> None:
         click.echo("all files were delivered before; looking for anything new")
         green = _run(platform, declared)
     print_results(platform, declared)
+    path, _ = write_report(platform, [declared])
+    click.echo(f"\nreport: {path}")
     sys.exit(0 if green else 1)
 
 

@@ -9,6 +9,7 @@ import dagster as dg
 
 from assets.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
 from assets.node_assets import node_assets
+from assets.report import report_asset
 from assets.resource import PlatformResource
 from pipelines import Pipeline, load_all
 
@@ -33,6 +34,7 @@ def defs() -> dg.Definitions:
         assets=[
             *(node_assets(node) for pipeline in pipelines for node in pipeline.stored),
             *(maintenance_asset(pipeline) for pipeline in pipelines),
+            report_asset(pipelines),
         ],
         jobs=[*jobs.values(), *care],
         schedules=[

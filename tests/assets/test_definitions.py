@@ -7,6 +7,7 @@ import pytest
 
 from assets.definitions import defs
 from assets.lineage import described, duration
+from assets.report import REPORT_KEY
 from pipelines import load_all
 
 SOURCE = {"dense_changelog", "dense_offsets", "record_shape"}
@@ -86,8 +87,16 @@ def test_keys_edges_and_checks(repository: dg.RepositoryDefinition, pipeline: st
     assert not any(graph.get(key).is_partitioned for key in assets)
 
 
+def test_the_report_stands_after_everything(repository: dg.RepositoryDefinition) -> None:
+    graph = repository.asset_graph
+    made = {dg.AssetKey([pipeline, asset]) for pipeline, assets in GRAPH.items() for asset in assets}
+    assert graph.get(REPORT_KEY).parent_keys == made
+    assert (graph.get(REPORT_KEY).group_name, graph.get(REPORT_KEY).child_keys) == ("quality", set())
+
+
 def test_there_is_nothing_else(repository: dg.RepositoryDefinition) -> None:
-    assert {key.path[0] for key in repository.asset_graph.get_all_asset_keys()} == set(GRAPH)
+    others = repository.asset_graph.get_all_asset_keys() - {REPORT_KEY}
+    assert {key.path[0] for key in others} == set(GRAPH)
 
 
 def test_no_step_waits_in_a_pool(repository: dg.RepositoryDefinition) -> None:
