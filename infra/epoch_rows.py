@@ -41,7 +41,8 @@ class Totals:
 
     def without_rows(self) -> Totals:
         """Those of an epoch whose rows are not committed: stream time moves on, and side tables count."""
-        return replace(self, rows=0, tombstones=0, ends={}, times={})
+        alone = None if self.one_sided is None else 0
+        return replace(self, rows=0, tombstones=0, one_sided=alone, ends={}, times={})
 
 
 def totals(rows: DataFrame, sides: Mapping[str, DataFrame], timed: Sequence[DataFrame]) -> Totals:
