@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 from deltalake import DeltaTable
 
 from assets.lineage import column_descriptions, column_lineage
+from assets.links import page_metadata
 from assets.platform import Outcome
+from expectations.invariant import Severity
 from expectations.verdict import Verdict
 from infra.layout import NodeTables
+from infra.settings import Settings
 from pipelines import Node
 
 UNIQUE_KEYS = "unique_keys"
@@ -58,8 +61,13 @@ def table_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mapping[s
     }
 
 
+def check_severity(state: str, severity: Severity) -> dg.AssetCheckSeverity:
+    """How a check that does not pass is shown: as declared, but what was not judged is always an error."""
+    return dg.AssetCheckSeverity.ERROR if state == "not evaluated" else SEVERITY[severity]
+
+
 def check_results(
-    node: Node, asset_of: Mapping[str, dg.AssetKey], verdicts: list[Verdict], epoch: int
+    settings: Settings, asset_of: Mapping[str, dg.AssetKey], verdicts: Sequence[Verdict], epoch: int
 ) -> Iterator[dg.AssetCheckResult]:
     """One check result per verdict."""
     for v in verdicts:
@@ -72,6 +80,7 @@ def check_results(
             "state": v.state,
             "source": v.details["source"],
             "sql": dg.MetadataValue.md(f"```sql\n{v.details['sql']}\n```"),
+            **page_metadata(settings, v.page),
         }
         if sample:
             columns = list(dict.fromkeys(c for row in sample for c in row))
@@ -81,12 +90,11 @@ def check_results(
             )
         if v.details["error"]:
             metadata["error"] = str(v.details["error"])
-        not_judged = v.state == "not evaluated"
         yield dg.AssetCheckResult(
             asset_key=asset_of[v.invariant],
             check_name=v.invariant,
             passed=v.success,
-            severity=dg.AssetCheckSeverity.ERROR if not_judged else SEVERITY[v.severity],
+            severity=check_severity(v.state, v.severity),
             description=v.description,
             metadata=metadata,
         )

@@ -11,7 +11,7 @@ import dagster as dg
 
 from assets.keys import changelog_key, keys_of, op_name, table_key
 from assets.lineage import described
-from assets.metadata import changelog_metadata, check_results, table_metadata
+from assets.metadata import changelog_metadata, check_results, check_severity, table_metadata
 from assets.platform import Outcome, Platform
 from assets.resource import PlatformResource
 from expectations.invariants import Invariant, invariants_of
@@ -50,7 +50,7 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
             raise dg.Failure(str(refusal), allow_retries=False) from refusal
         if outcome is not None:
             yield from _results(platform, node, outcome)
-            yield from check_results(node, asset_of, list(outcome.judgement.verdicts), outcome.result.plan.epoch)
+            yield from check_results(platform.settings, asset_of, outcome.judgement.verdicts, outcome.result.plan.epoch)
         elif _someone_waits(platform, node, context):
             yield from _confirmed(platform, node, asset_of)
         else:
@@ -128,12 +128,13 @@ def _confirmed(platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKe
         metadata = {"epoch": epoch, "nothing_new": True}
         yield dg.MaterializeResult(key, metadata=metadata, data_version=dg.DataVersion(str(epoch)))
     states = last_states(platform, node)
-    for name, key in asset_of.items():
-        state, checked, violations = states.get(name, ("not evaluated", None, None))
+    for invariant in invariants_of(node):
+        state, checked, violations = states.get(invariant.id, ("not evaluated", None, None))
         yield dg.AssetCheckResult(
-            asset_key=key,
-            check_name=name,
+            asset_key=asset_of[invariant.id],
+            check_name=invariant.id,
             passed=state == "passed",
+            severity=check_severity(state, invariant.severity),
             description=f"As judged with epoch {epoch}; nothing is new since.",
             metadata={"epoch": epoch, "state": state, "checked": checked or 0, "violations": violations or 0},
         )
@@ -142,9 +143,7 @@ def _confirmed(platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKe
 def _checks_alone(
     platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKey], run: str
 ) -> Iterator[dg.AssetCheckResult]:
-    from assets.quality import check_again
-
-    judgement = check_again(platform, node, run)
+    judgement = platform.check_again(node, run)
     if judgement is None:
         raise dg.Failure(f"{node.name} has no epoch yet; materialise it first", allow_retries=False)
-    yield from check_results(node, asset_of, list(judgement.verdicts), judgement.epoch)
+    yield from check_results(platform.settings, asset_of, judgement.verdicts, judgement.epoch)

@@ -53,6 +53,7 @@ class Platform:
     _runners: dict[str, EpochRunner] = field(default_factory=dict)
     _preparing: Thread | None = None
     _folding: tuple[SparkSession, SparkSession] | None = None
+    _unlisted: bool = False
 
     @cached_property
     def code_version(self) -> str:
@@ -152,8 +153,24 @@ class Platform:
             self.say(f"  {node.name:<24} nothing new")
             return None
         outcome = Outcome(result, check_epoch(self, node, result, run))
+        self._unlisted = True
         self.say(_line(node, outcome))
         return outcome
+
+    def check_again(self, node: Node, run: str) -> Judgement | None:
+        """The checks of a node's last epoch once more; None where it has none yet."""
+        from assets.quality import check_again
+
+        self._unlisted = True
+        return check_again(self, node, run)
+
+    def write_index(self) -> None:
+        """List in Data Docs what was judged since the last call, if anything was."""
+        if self._unlisted:
+            from expectations.data_docs import write_index
+
+            self._unlisted = False
+            write_index(self.settings.reports / "gx")
 
     def has_news(self, node: Node) -> bool:
         """Whether the node, or anything that it is made of, has something unread; asks metadata only."""

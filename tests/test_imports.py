@@ -27,7 +27,9 @@ class Room:
 ROOMS = {
     "pipelines": Room(()),
     "joins": Room(("pipelines", "pyspark.sql")),
-    "expectations": Room(("pipelines", "joins.changelog", "pyspark.sql"), inside=("great_expectations", "pandas")),
+    "expectations": Room(
+        ("pipelines", "joins.changelog", "pyspark.sql"), inside=("great_expectations", "jinja2", "pandas")
+    ),
     "infra": Room(
         (
             *("pipelines", "pyspark", "delta", "deltalake", "pandas", "pyarrow"),
