@@ -9,6 +9,8 @@ from typing import Any
 
 import dagster as dg
 
+from assets.automation import on_new_epoch, with_its_changelog
+from assets.freshness import freshness_policy
 from assets.keys import changelog_key, keys_of, op_name, table_key
 from assets.lineage import described
 from assets.metadata import changelog_metadata, check_results, check_severity, table_metadata
@@ -71,13 +73,26 @@ def _specs(node: Node) -> list[dg.AssetSpec]:
         "group_name": node.pipeline.name,
         "skippable": True,
         "tags": _tags(made),
+        "freshness_policy": freshness_policy(node),
     }
-    changelog = dg.AssetSpec(changelog_key(node), deps=deps, kinds={"delta", "spark"}, description=about, **common)
+    changelog = dg.AssetSpec(
+        changelog_key(node),
+        deps=deps,
+        kinds={"delta", "spark"},
+        description=about,
+        automation_condition=on_new_epoch(node),
+        **common,
+    )
     if not node.is_table:
         return [changelog]
     folded = f"The fold of `{node.name}`'s changelog: the last value of each key. {about}"
     table = dg.AssetSpec(
-        table_key(node), deps=[changelog_key(node)], kinds={"delta", "table"}, description=folded, **common
+        table_key(node),
+        deps=[changelog_key(node)],
+        kinds={"delta", "table"},
+        description=folded,
+        automation_condition=with_its_changelog(),
+        **common,
     )
     return [changelog, table]
 
