@@ -49,6 +49,9 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
         try:
             outcome = platform.materialise(node, context.run.run_id)
         except EpochRefusedError as refusal:
+            judged = platform.judge_refused(node, refusal, context.run.run_id)
+            if judged is not None:
+                yield from check_results(platform.settings, asset_of, judged.verdicts, judged.epoch)
             raise dg.Failure(str(refusal), allow_retries=False) from refusal
         if outcome is not None:
             yield from _results(platform, node, outcome)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from assets.quality import Judgement
     from infra.epochs import EpochRunner
+    from infra.refusal import EpochRefusedError
     from infra.step import EpochResult, Step
 
 
@@ -163,6 +164,13 @@ class Platform:
 
         self._unlisted = True
         return check_again(self, node, run)
+
+    def judge_refused(self, node: Node, refusal: EpochRefusedError, run: str) -> Judgement | None:
+        """What the audit of a refused epoch found, kept like that of a committed one."""
+        from assets.quality import judge_refused
+
+        self._unlisted = True
+        return judge_refused(self, node, refusal, run)
 
     def write_index(self) -> None:
         """List in Data Docs what was judged since the last call, if anything was."""
