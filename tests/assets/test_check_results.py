@@ -37,6 +37,8 @@ FILES = Files("orders/*.csv", "csv", {"id": "STRING", "amount": "INT", "at": "BI
 PIPELINE = Pipeline("planted")
 orders = PIPELINE.stream("orders", FILES, key=["id"], timestamp="at", partitions=1)
 kept = orders.filter("amount > 0", "kept")
+more = PIPELINE.stream("more", replace(FILES, pattern="more/*.csv"), key=["id"], timestamp="at", partitions=1)
+merged = kept.merge(more, "merged")
 KEY = changelog_key(orders)
 
 
@@ -84,8 +86,8 @@ class Planted:
     instance: dg.DagsterInstance
     said: list[str] = field(default_factory=list)
 
-    def deliver(self, name: str, *rows: tuple[str, int, int]) -> Path:
-        folder = Path(self.platform.settings.data) / "orders"
+    def deliver(self, name: str, *rows: tuple[str, int, int], to: str = "orders") -> Path:
+        folder = Path(self.platform.settings.data) / to
         folder.mkdir(parents=True, exist_ok=True)
         lines = ["id,amount,at", *(",".join(map(str, row)) for row in rows)]
         path = folder / f"{name}.csv"
@@ -233,6 +235,18 @@ def test_checks_alone_say_the_same(planted: Planted) -> None:
     after = {c.check_name: (c.passed, c.severity) for c in done.get_asset_check_evaluations()}
     assert {name: after[name] for name in before} == before
     assert "planted_critical" in planted.checks()
+
+
+def test_an_epoch_that_is_confirmed_is_as_severe_as_before(planted: Planted) -> None:
+    before = {name: (check.passed, check.severity) for name, check in planted.checks().items()}
+    planted.deliver("one", ("x", 1, 1500), to="more")
+    planted.run()
+    assert any("orders" in line and line.endswith("nothing new") for line in planted.said)
+    after = planted.checks()
+    assert {name: (check.passed, check.severity) for name, check in after.items()} == before
+    assert "nothing is new since" in (after["planted_warning"].description or "")
+    event = planted.instance.get_latest_materialization_event(changelog_key(merged))
+    assert event is not None
 
 
 def test_a_refused_epoch_is_red_where_it_was_green(planted: Planted) -> None:
