@@ -86,7 +86,7 @@ def expect_invariant_holds() -> type[Any]:
             cls, configuration: Any = None, result: Any = None, **_: Any
         ) -> list[Any]:
             reason = _raised(getattr(result, "exception_info", None) or {})
-            return [_reason(reason)] if reason else []
+            return _reasons(reason) if reason else []
 
         @classmethod
         @renderer(renderer_type=LegacyDiagnosticRendererType.UNEXPECTED_TABLE)
@@ -95,7 +95,7 @@ def expect_invariant_holds() -> type[Any]:
         ) -> list[Any]:
             details = ((getattr(result, "result", None) or {}).get("details")) or {}
             rows, sql = details.get("unexpected_rows") or [], details.get("sql")
-            return ([_table(rows)] if rows else []) + ([_query(sql)] if sql else [])
+            return ([_table(rows)] if rows else []) + ([_folded("The query that finds violations", sql)] if sql else [])
 
     return ExpectInvariantHolds
 
@@ -134,21 +134,19 @@ def _raised(info: dict[str, Any]) -> str:
     return next((str(one["exception_message"]) for one in each if one["raised_exception"]), "")
 
 
-def _reason(text: str) -> Any:
-    return _styled(
-        "$what $why",
-        "div",
-        ["mt-2"],
-        what=("Could not be evaluated:", ["text-danger", "font-weight-bold"]),
-        why=(text, ["text-monospace", "rivermeet-sql"]),
-    )
+def _reasons(text: str) -> list[Any]:
+    first, _, rest = text.strip().partition("\n")
+    what = ("Could not be evaluated:", ["text-danger", "font-weight-bold"])
+    why = (first, ["text-monospace", "rivermeet-sql"])
+    # An engine's message goes on with plans and traces of many lines.
+    return [_styled("$what $why", "div", ["mt-2"], what=what, why=why)] + ([_folded("All of it", rest)] if rest else [])
 
 
-def _query(sql: str) -> Any:
+def _folded(title: str, text: str) -> Any:
     from great_expectations.render.components import CollapseContent
 
-    query = _styled("$sql", "pre", ["rivermeet-sql"], sql=(sql, ["text-monospace"]))
-    return CollapseContent(collapse_toggle_link="The query that finds violations", collapse=[query])
+    shown = _styled("$text", "pre", ["rivermeet-sql"], text=(text, ["text-monospace"]))
+    return CollapseContent(collapse_toggle_link=title, collapse=[shown])
 
 
 def _table(rows: list[dict[str, str]]) -> Any:

@@ -111,10 +111,10 @@ def test_the_page_shows_sentence_rows_query_and_reason(site: Site, chromium: Bro
     assert '{"id": "P-1"}' in text and "34.5" in text and "3 of 10" in text
     assert "shop.orders" in text and "None" not in text
     assert "Could not be evaluated: Gone:" in text.replace("\n", " ")
-    assert VIOLATED.sql not in text
+    assert VIOLATED.sql not in text and "long trace" not in text
     chromium.run("document.querySelectorAll('td a[data-toggle=collapse]').forEach(link => link.click())")
     chromium.driver.execute_async_script("setTimeout(arguments[0], 600)")
-    assert VIOLATED.sql in chromium.text()
+    assert VIOLATED.sql in chromium.text() and "long trace" in chromium.text()
     # Font Awesome's own font draws the marks.
     assert chromium.style("td i.fa-times", "font-family") == '"Font Awesome 6 Free"'
     assert chromium.run("return document.fonts.check('900 16px \"Font Awesome 6 Free\"')")
