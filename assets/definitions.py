@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dagster as dg
 
+from assets.automation import EVERY_15_MINUTES, WHOLE, on_new_epoch_sensor
 from assets.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
 from assets.node_assets import node_assets
 from assets.report import report_asset
@@ -26,7 +27,7 @@ def job_of(pipeline: Pipeline) -> dg.UnresolvedAssetJobDefinition:
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """Assets, checks, jobs and stopped schedules for each pipeline."""
+    """Assets, checks, jobs, stopped schedules and stopped sensors for each pipeline."""
     pipelines = load_all()
     jobs = {pipeline.name: job_of(pipeline) for pipeline in pipelines}
     care = [maintenance_job(pipeline) for pipeline in pipelines]
@@ -41,12 +42,14 @@ def defs() -> dg.Definitions:
             dg.ScheduleDefinition(
                 name=f"{name}_every_15_minutes",
                 job=job,
-                cron_schedule="*/15 * * * *",
+                cron_schedule=EVERY_15_MINUTES,
+                tags={WHOLE: name},
                 default_status=dg.DefaultScheduleStatus.STOPPED,
             )
             for name, job in jobs.items()
         ]
         + [maintenance_schedule(job) for job in care],
+        sensors=[on_new_epoch_sensor(pipeline) for pipeline in pipelines],
         resources={"rivermeet": PlatformResource()},
         executor=dg.in_process_executor,
     )

@@ -8,37 +8,79 @@ from collections.abc import Mapping
 import dagster as dg
 
 from assets.keys import changelog_key, table_key
-from pipelines import ForeignKeyJoin, Join, Node, Operation, StreamGlobalJoin, StreamStreamJoin
+from pipelines import (
+    ForeignKeyJoin,
+    Join,
+    Node,
+    Operation,
+    SelectKey,
+    StreamGlobalJoin,
+    StreamStreamJoin,
+    TableAggregate,
+    WindowedAggregate,
+)
 
 _REFERENCE = re.compile(r"\b(left|right)\.(`(?:[^`]|``)+`|\w+)")
+_NAME = re.compile(r"`(?:[^`]|``)+`|\b\w+\b")
+_TEXT = re.compile(r"'(?:[^'\\]|\\.)*'")
 
 
 def column_lineage(node: Node) -> dg.TableColumnLineage | None:
-    """Lineage of a join's result by the columns of its table; None for a source."""
-    made = node.operation
-    if made is None:
+    """Lineage of a result by the columns of its table; None for a source.
+
+    A column made by a function of Python is told without what it is made of: only a session knows.
+    """
+    if node.operation is None:
         return None
-    inputs = made.inputs
     columns = {
-        name: [_column(part, name) for part in inputs.values() if name in part.key][:1]
+        name: [dep for part, column in _made_of(node, name) for dep in _stored(part, column)]
         for name in (*node.key, *node.value)
     }
-    for name, expression in made.select.items():
-        found = _REFERENCE.findall(expression) if isinstance(expression, str) else []
-        columns[name] = [_column(inputs[side], _unquoted(column)) for side, column in dict.fromkeys(found)]
     prefixed = columns if node.is_table else _nested(node, columns)
     return dg.TableColumnLineage(prefixed)
+
+
+def _made_of(node: Node, name: str) -> list[tuple[Node, str]]:
+    """Columns of the inputs that a column of a result is made of."""
+    made = node.operation
+    assert made is not None
+    parts = list(made.inputs.values())
+    if isinstance(made, Join):
+        expression = made.select.get(name)
+        if name in node.key or expression is None:
+            keys = [(part, name) for part in parts if name in part.key]
+            # A row of an outer join may come from either side alone.
+            return keys if made.how == "outer" else keys[:1]
+        found = _REFERENCE.findall(_TEXT.sub("", expression)) if isinstance(expression, str) else []
+        return [(made.inputs[side], _unquoted(column)) for side, column in dict.fromkeys(found)]
+    if isinstance(made, TableAggregate | WindowedAggregate) and name in made.aggregations:
+        return _mentioned(parts[0], made.aggregations[name].of or "")
+    if isinstance(made, TableAggregate | SelectKey) and name in node.key:
+        return _mentioned(parts[0], made.key[name].sql)
+    if name in made.select:
+        expression = made.select[name]
+        return _mentioned(parts[0], expression) if isinstance(expression, str) else []
+    return [(part, name) for part in parts if name in (*part.key, *part.value)]
+
+
+def _mentioned(node: Node, sql: str) -> list[tuple[Node, str]]:
+    """Columns of one input that an expression over its bare columns names."""
+    names = [_unquoted(name) for name in _NAME.findall(_TEXT.sub("", sql))]
+    return [(node, name) for name in dict.fromkeys(names) if name in (*node.key, *node.value)]
 
 
 def _unquoted(column: str) -> str:
     return column[1:-1].replace("``", "`") if column.startswith("`") else column
 
 
-def _column(node: Node, name: str) -> dg.TableColumnDep:
+def _stored(node: Node, name: str) -> list[dg.TableColumnDep]:
+    """The column where it lies: a view's is that of the tables it is resolved from."""
+    if not node.is_stored:
+        return [dep for part, column in _made_of(node, name) for dep in _stored(part, column)]
     if node.is_table:
-        return dg.TableColumnDep(table_key(node), name)
+        return [dg.TableColumnDep(table_key(node), name)]
     part = "key" if name in node.key else "value"
-    return dg.TableColumnDep(changelog_key(node), f"{part}.{name}")
+    return [dg.TableColumnDep(changelog_key(node), f"{part}.{name}")]
 
 
 def _nested(node: Node, columns: dict[str, list[dg.TableColumnDep]]) -> dict[str, list[dg.TableColumnDep]]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 from deltalake import DeltaTable
 
 from assets.lineage import column_descriptions, column_lineage
+from assets.links import page_metadata
 from assets.platform import Outcome
+from expectations.invariant import Severity
 from expectations.verdict import Verdict
 from infra.layout import NodeTables
 from infra.plan import Decision
+from infra.settings import Settings
 from pipelines import Node
 
 UNIQUE_KEYS = "unique_keys"
@@ -59,8 +62,17 @@ def table_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mapping[s
     }
 
 
+def check_severity(state: str, severity: Severity) -> dg.AssetCheckSeverity:
+    """How a check that does not pass is shown: as declared, but what was not judged is always an error."""
+    return dg.AssetCheckSeverity.ERROR if state == "not evaluated" else SEVERITY[severity]
+
+
 def check_results(
-    node: Node, asset_of: Mapping[str, dg.AssetKey], verdicts: list[Verdict], epoch: int, decided: Decision | None
+    settings: Settings,
+    asset_of: Mapping[str, dg.AssetKey],
+    verdicts: Sequence[Verdict],
+    epoch: int,
+    decided: Decision | None = None,
 ) -> Iterator[dg.AssetCheckResult]:
     """One check result per verdict; what a person has ``decided`` about fails no less, but blocks nothing below."""
     for v in verdicts:
@@ -73,6 +85,7 @@ def check_results(
             "state": v.state,
             "source": v.details["source"],
             "sql": dg.MetadataValue.md(f"```sql\n{v.details['sql']}\n```"),
+            **page_metadata(settings, v.page),
         }
         if sample:
             columns = list(dict.fromkeys(c for row in sample for c in row))
@@ -85,12 +98,11 @@ def check_results(
         known = decided if decided is not None and not v.success and v.invariant in decided.invariants else None
         if known is not None:
             metadata["decided"] = known.told
-        not_judged = v.state == "not evaluated" and known is None
         yield dg.AssetCheckResult(
             asset_key=asset_of[v.invariant],
             check_name=v.invariant,
             passed=v.success,
-            severity=dg.AssetCheckSeverity.ERROR if not_judged else SEVERITY["info" if known else v.severity],
+            severity=SEVERITY["info"] if known else check_severity(v.state, v.severity),
             description=f"{v.description} The rows were {known.told}." if known else v.description,
             metadata=metadata,
         )

@@ -10,9 +10,11 @@ from typing import Any
 
 import dagster as dg
 
+from assets.automation import on_new_epoch, with_its_changelog
+from assets.freshness import freshness_policy
 from assets.keys import changelog_key, keys_of, op_name, table_key
 from assets.lineage import described
-from assets.metadata import changelog_metadata, check_results, table_metadata
+from assets.metadata import changelog_metadata, check_results, check_severity, table_metadata
 from assets.platform import Outcome, Platform
 from assets.resource import PlatformResource
 from expectations.invariants import Invariant, invariants_of
@@ -48,11 +50,14 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
         try:
             outcome = platform.materialise(node, context.run.run_id)
         except EpochRefusedError as refusal:
+            judged = platform.judge_refused(node, refusal, context.run.run_id)
+            if judged is not None:
+                yield from check_results(platform.settings, asset_of, judged.verdicts, judged.epoch)
             raise dg.Failure(str(refusal), allow_retries=False) from refusal
         if outcome is not None:
             yield from _results(platform, node, outcome)
-            judged, note = list(outcome.judgement.verdicts), outcome.result.note
-            yield from check_results(node, asset_of, judged, note.epoch, note.decided)
+            judged, note = outcome.judgement.verdicts, outcome.result.note
+            yield from check_results(platform.settings, asset_of, judged, note.epoch, note.decided)
         elif _someone_waits(platform, node, context):
             yield from _confirmed(platform, node, asset_of)
         else:
@@ -73,13 +78,26 @@ def _specs(node: Node) -> list[dg.AssetSpec]:
         "group_name": node.pipeline.name,
         "skippable": True,
         "tags": _tags(made),
+        "freshness_policy": freshness_policy(node),
     }
-    changelog = dg.AssetSpec(changelog_key(node), deps=deps, kinds={"delta", "spark"}, description=about, **common)
+    changelog = dg.AssetSpec(
+        changelog_key(node),
+        deps=deps,
+        kinds={"delta", "spark"},
+        description=about,
+        automation_condition=on_new_epoch(node),
+        **common,
+    )
     if not node.is_table:
         return [changelog]
     folded = f"The fold of `{node.name}`'s changelog: the last value of each key. {about}"
     table = dg.AssetSpec(
-        table_key(node), deps=[changelog_key(node)], kinds={"delta", "table"}, description=folded, **common
+        table_key(node),
+        deps=[changelog_key(node)],
+        kinds={"delta", "table"},
+        description=folded,
+        automation_condition=with_its_changelog(),
+        **common,
     )
     return [changelog, table]
 
@@ -130,14 +148,14 @@ def _confirmed(platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKe
         metadata = {"epoch": epoch, "nothing_new": True}
         yield dg.MaterializeResult(key, metadata=metadata, data_version=dg.DataVersion(str(epoch)))
     states = last_states(platform, node)
-    for name, key in asset_of.items():
-        state, checked, violations = states.get(name, ("not evaluated", None, None))
-        known = decided is not None and name in decided.invariants
+    for invariant in invariants_of(node):
+        state, checked, violations = states.get(invariant.id, ("not evaluated", None, None))
+        known = decided is not None and invariant.id in decided.invariants
         yield dg.AssetCheckResult(
-            asset_key=key,
-            check_name=name,
+            asset_key=asset_of[invariant.id],
+            check_name=invariant.id,
             passed=state == "passed",
-            severity=dg.AssetCheckSeverity.WARN if known else dg.AssetCheckSeverity.ERROR,
+            severity=dg.AssetCheckSeverity.WARN if known else check_severity(state, invariant.severity),
             description=f"As judged with epoch {epoch}; nothing is new since.",
             metadata={"epoch": epoch, "state": state, "checked": checked or 0, "violations": violations or 0},
         )
@@ -146,12 +164,11 @@ def _confirmed(platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKe
 def _checks_alone(
     platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKey], run: str
 ) -> Iterator[dg.AssetCheckResult]:
-    from assets.quality import check_again
     from infra.delta_io import last_note
 
-    judgement = check_again(platform, node, run)
+    judgement = platform.check_again(node, run)
     if judgement is None:
         raise dg.Failure(f"{node.name} has no epoch yet; materialise it first", allow_retries=False)
     found = last_note(platform.runner(node.pipeline).paths(node).changelog)
     decided = found[1].decided if found else None
-    yield from check_results(node, asset_of, list(judgement.verdicts), judgement.epoch, decided)
+    yield from check_results(platform.settings, asset_of, judgement.verdicts, judgement.epoch, decided)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from assets.quality import Judgement
     from infra.epochs import EpochRunner
+    from infra.refusal import EpochRefusedError
     from infra.step import EpochResult, Step
 
 
@@ -53,6 +54,7 @@ class Platform:
     _runners: dict[str, EpochRunner] = field(default_factory=dict)
     _preparing: Thread | None = None
     _folding: tuple[SparkSession, SparkSession] | None = None
+    _unlisted: bool = False
 
     @cached_property
     def code_version(self) -> str:
@@ -152,6 +154,7 @@ class Platform:
             self.say(f"  {node.name:<24} nothing new")
             return None
         outcome = Outcome(result, check_epoch(self, node, result, run))
+        self._unlisted = True
         self.say(_line(node, outcome))
         return outcome
 
@@ -164,6 +167,28 @@ class Platform:
             return self.has_news(node)
         except ForeignChangeError:
             return True
+
+    def check_again(self, node: Node, run: str) -> Judgement | None:
+        """The checks of a node's last epoch once more; None where it has none yet."""
+        from assets.quality import check_again
+
+        self._unlisted = True
+        return check_again(self, node, run)
+
+    def judge_refused(self, node: Node, refusal: EpochRefusedError, run: str) -> Judgement | None:
+        """What the audit of a refused epoch found, kept like that of a committed one."""
+        from assets.quality import judge_refused
+
+        self._unlisted = True
+        return judge_refused(self, node, refusal, run)
+
+    def write_index(self) -> None:
+        """List in Data Docs what was judged since the last call, if anything was."""
+        if self._unlisted:
+            from expectations.data_docs import write_index
+
+            self._unlisted = False
+            write_index(self.settings.reports / "gx")
 
     def has_news(self, node: Node) -> bool:
         """Whether the node, or anything that it is made of, has something unread; asks metadata only."""

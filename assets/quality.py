@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from assets.platform import Platform
     from infra.inputs import PinnedInputs
+    from infra.refusal import EpochRefusedError
     from infra.step import Audit, EpochResult
 
 Relations = Mapping[str, Callable[[], Relation]]
@@ -45,6 +46,7 @@ def of_stage(node: Node, stage: str) -> list[Invariant]:
 def auditor(platform: Platform, node: Node, run: str) -> Audit:
     """The audit of a node's epochs: a blocking violation quarantines the rows and refuses the epoch."""
     from assets.quarantine import settle
+    from infra.refusal import EpochRefusedError
 
     def audit(
         spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]
@@ -53,7 +55,11 @@ def auditor(platform: Platform, node: Node, run: str) -> Audit:
         judged = Judged(relations, {"rows": counts["rows"]})
         results = evaluate(spark, node, of_stage(node, "epoch"), judged)
         broken = [r for r in results if r.invariant.blocking and not r.passed]
-        settle(platform, node, plan, relations["rows"](), broken, run)
+        try:
+            settle(platform, node, plan, relations["rows"](), broken, run)
+        except EpochRefusedError as refusal:
+            refusal.epoch, refusal.found = plan.epoch, results
+            raise
         return results
 
     return audit
@@ -82,15 +88,28 @@ def check_again(platform: Platform, node: Node, run: str) -> Judgement | None:
     return _recorded(platform, node, plan, results, run)
 
 
+def judge_refused(platform: Platform, node: Node, refusal: EpochRefusedError, run: str) -> Judgement | None:
+    """Judge what the audit found of an epoch that it refused; None where no audit did."""
+    if refusal.epoch is None:
+        return None
+    return _judged(platform, node, refusal.epoch, list(refusal.found), run, time.monotonic())
+
+
 def _recorded(platform: Platform, node: Node, plan: EpochPlan, audit: list[InvariantResult], run: str) -> Judgement:
+    start, spark = time.monotonic(), platform.session()
+    relations, checked = table_relations(platform, node, spark, plan)
+    results = audit + evaluate(spark, node, of_stage(node, "table"), Judged(relations, checked))
+    return _judged(platform, node, plan.epoch, results, run, start)
+
+
+def _judged(
+    platform: Platform, node: Node, epoch: int, results: list[InvariantResult], run: str, start: float
+) -> Judgement:
     import pyarrow as pa
 
     from expectations.history import SCHEMA, history
     from expectations.suite import judge
 
-    start, spark, epoch = time.monotonic(), platform.session(), plan.epoch
-    relations, checked = table_relations(platform, node, spark, plan)
-    results = audit + evaluate(spark, node, of_stage(node, "table"), Judged(relations, checked))
     order = {invariant.id: place for place, invariant in enumerate(invariants_of(node))}
     results.sort(key=lambda r: order[r.invariant.id])
     asset = f"{node.pipeline.name}.{node.name}"

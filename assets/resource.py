@@ -1,4 +1,4 @@
-"""The platform as a Dagster resource."""
+"""The platform as a Dagster resource, and what a run leaves to its end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ from assets.platform import Platform, current
 
 class PlatformResource(dg.ConfigurableResource):
     """Gives steps the platform of their process; its Spark session opens when a step first asks for it."""
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Bring the index of Data Docs up to date, once per run; no run fails by that."""
+        try:
+            current().write_index()
+        except Exception:  # whatever a template or a disk may raise
+            if context.log is not None:
+                context.log.exception("the index of Data Docs is not up to date")
 
     @property
     def platform(self) -> Platform:

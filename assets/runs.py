@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 from dagster_shared.error import SerializableErrorInfo
 
+from assets.automation import WHOLE
 from assets.keys import keys_of
 from assets.node_assets import node_assets
 from assets.platform import Platform, use
@@ -54,7 +55,7 @@ def run_pipeline(platform: Platform, pipeline: Pipeline, selected: Sequence[str]
             instance=instance,
             run_config=QUIET,
             raise_on_error=False,
-            tags={"rivermeet/pipeline": pipeline.name},
+            tags={"rivermeet/pipeline": pipeline.name} | ({} if selected else {WHOLE: pipeline.name}),
         )
     for event in result.get_step_failure_events():
         error = event.step_failure_data.error

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from html import escape
 from typing import Any, ClassVar
 
 METRIC = "table.rivermeet_invariant"
@@ -80,31 +81,78 @@ def expect_invariant_holds() -> type[Any]:
             return [_text(expectation)]
 
         @classmethod
+        @renderer(renderer_type=LegacyDiagnosticRendererType.UNEXPECTED_STATEMENT)
+        def _diagnostic_unexpected_statement_renderer(
+            cls, configuration: Any = None, result: Any = None, **_: Any
+        ) -> list[Any]:
+            reason = _raised(getattr(result, "exception_info", None) or {})
+            return _reasons(reason) if reason else []
+
+        @classmethod
         @renderer(renderer_type=LegacyDiagnosticRendererType.UNEXPECTED_TABLE)
         def _diagnostic_unexpected_table_renderer(
             cls, configuration: Any = None, result: Any = None, **_: Any
         ) -> list[Any]:
             details = ((getattr(result, "result", None) or {}).get("details")) or {}
-            rows = details.get("unexpected_rows") or []
-            return [_table(rows)] if rows else []
+            rows, sql = details.get("unexpected_rows") or [], details.get("sql")
+            return ([_table(rows)] if rows else []) + ([_folded("The query that finds violations", sql)] if sql else [])
 
     return ExpectInvariantHolds
 
 
-def _text(expectation: Any) -> Any:
+# Pages escape a template's parameters and nothing else, and rows, errors and SQL hold what users wrote.
+
+
+def _styled(template: str, tag: str, classes: list[str], **params: Any) -> Any:
     from great_expectations.render.components import RenderedStringTemplateContent
 
-    notes = getattr(expectation, "meta", None) or {}
-    # The template language takes $ for a parameter.
-    text = f"{notes.get('sentence', '')} ({notes.get('source', '')})".replace("$", "$$")
+    texts = {name: text for name, (text, _) in params.items()}
+    looks = {name: {"tag": "span", "classes": look} for name, (_, look) in params.items()}
+    styling = {"classes": classes, "params": looks}
     return RenderedStringTemplateContent(
-        content_block_type="string_template", string_template={"template": text, "params": {}}
+        content_block_type="string_template",
+        string_template={"template": template, "tag": tag, "params": texts, "styling": styling},
     )
+
+
+def _text(expectation: Any) -> Any:
+    notes = getattr(expectation, "meta", None) or {}
+    severity = getattr(expectation, "severity", "")
+    return _styled(
+        "$severity $sentence $source",
+        "span",
+        [],
+        severity=(str(getattr(severity, "value", severity)), ["badge", "badge-secondary"]),
+        sentence=(notes.get("sentence", ""), []),
+        source=(notes.get("source", ""), ["rivermeet-source"]),
+    )
+
+
+def _raised(info: dict[str, Any]) -> str:
+    """Why it was not evaluated; one exception lies flat, one of several metrics by the metric's name."""
+    each = [info] if "raised_exception" in info else list(info.values())
+    return next((str(one["exception_message"]) for one in each if one["raised_exception"]), "")
+
+
+def _reasons(text: str) -> list[Any]:
+    first, _, rest = text.strip().partition("\n")
+    what = ("Could not be evaluated:", ["text-danger", "font-weight-bold"])
+    why = (first, ["text-monospace", "rivermeet-sql"])
+    # An engine's message goes on with plans and traces of many lines.
+    return [_styled("$what $why", "div", ["mt-2"], what=what, why=why)] + ([_folded("All of it", rest)] if rest else [])
+
+
+def _folded(title: str, text: str) -> Any:
+    from great_expectations.render.components import CollapseContent
+
+    shown = _styled("$text", "pre", ["rivermeet-sql"], text=(text, ["text-monospace"]))
+    return CollapseContent(collapse_toggle_link=title, collapse=[shown])
 
 
 def _table(rows: list[dict[str, str]]) -> Any:
     from great_expectations.render.components import RenderedTableContent
 
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    lines = [[str(row.get(column, "")) for column in columns] for row in rows]
-    return RenderedTableContent(content_block_type="table", table=lines, header_row=columns)
+    lines = [[escape(str(row.get(column, ""))) for column in columns] for row in rows]
+    header = [escape(column) for column in columns]
+    return RenderedTableContent(content_block_type="table", table=lines, header_row=header)

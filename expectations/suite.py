@@ -7,19 +7,19 @@ pass. What is judged must be all that was declared.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
+import logging
 import re
 import shutil
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from expectations.data_docs import docs_folder, write_page
 from expectations.gx_class import expect_invariant_holds
+from expectations.gx_context import alone, context_of
 from expectations.results import InvariantResult
 from expectations.verdict import Verdict, verdict
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KEPT_RUNS = 200
-_ONE_AT_A_TIME = threading.Lock()
+_LOG = logging.getLogger(__name__)
 
 
 class SuiteError(RuntimeError):
@@ -52,53 +52,34 @@ def judge(
     folder
         Holds the file context; made where it is missing.
     keep
-        Newest runs of the asset whose results are kept.
+        Newest validations of the asset whose results and pages are kept.
     """
     if not results:
         return []
     # Great Expectations takes a dot for a folder.
     name = re.sub(r"\W+", "-", asset).strip("-")
-    with _alone(folder):
-        outcome = _validated(results, name, run_name, folder)
-        _prune(folder / "gx/uncommitted/validations" / name, keep)
+    with alone(folder):
+        key, outcome = _validated(results, name, run_name, folder)
+        page = _page(folder, key, outcome, asset)
+        _prune(folder, name, keep)
     judged = {one.expectation_config.kwargs["invariant"]: one for one in outcome.results}
     if outcome.statistics["evaluated_expectations"] != len(results) or len(judged) != len(results):
         raise SuiteError(f"{asset}: {len(results)} invariants declared, {len(judged)} judged")
     for result in results:
         if judged[result.invariant.id].success is not result.passed:
             raise SuiteError(f"{asset}: {result.invariant.id}, {result.state}, judged otherwise")
-    return [verdict(result) for result in results]
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One validation at a time, of all threads and processes: a context's files need that."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with _ONE_AT_A_TIME, open(folder / ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-@cache
-def _context(folder: Path) -> Any:
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    import great_expectations as gx
-    from great_expectations.data_context.types.base import ProgressBarsConfig
-
-    context = gx.get_context(mode="file", project_root_dir=folder)
-    context.variables.progress_bars = ProgressBarsConfig(globally=False)
-    return context
+    return [replace(verdict(result), page=page) for result in results]
 
 
 @cache
 def _frames(folder: Path, name: str) -> Any:
     """Batch definition that takes an asset's results."""
-    source = _context(folder).data_sources.add_or_update_pandas(f"invariants of {name}")
+    source = context_of(folder).data_sources.add_or_update_pandas(name)
     return source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("results")
 
 
-def _validated(results: Sequence[InvariantResult], name: str, run_name: str, folder: Path) -> Any:
-    context, frames = _context(folder.resolve()), _frames(folder.resolve(), name)
+def _validated(results: Sequence[InvariantResult], name: str, run_name: str, folder: Path) -> tuple[Any, Any]:
+    context, frames = context_of(folder.resolve()), _frames(folder.resolve(), name)
     from great_expectations import Checkpoint, ExpectationSuite, ValidationDefinition
     from great_expectations.core.run_identifier import RunIdentifier
 
@@ -110,15 +91,23 @@ def _validated(results: Sequence[InvariantResult], name: str, run_name: str, fol
         Checkpoint(name=name, validation_definitions=[validation], actions=[], result_format="COMPLETE")
     )
     outcome = checkpoint.run(batch_parameters={"dataframe": _frame(results)}, run_id=RunIdentifier(run_name=run_name))
-    (judged,) = outcome.run_results.values()
+    (judged,) = outcome.run_results.items()
     return judged
+
+
+def _page(folder: Path, key: Any, outcome: Any, asset: str) -> Path | None:
+    """The validation's page; None where it cannot be written, for that must lose no verdict."""
+    try:
+        return write_page(folder, key, outcome, asset)
+    except Exception:  # whatever a template or a disk may raise
+        _LOG.exception("%s: no page in Data Docs", asset)
+        return None
 
 
 def _expectation(result: InvariantResult) -> Any:
     invariant = result.invariant
     return expect_invariant_holds()(
         invariant=invariant.id,
-        description=invariant.sentence,
         severity=invariant.severity,
         meta={"sentence": invariant.sentence, "source": invariant.source},
     )
@@ -141,8 +130,12 @@ def _frame(results: Sequence[InvariantResult]) -> pd.DataFrame:
     )
 
 
-def _prune(runs: Path, keep: int) -> None:
-    kept = sorted(runs.glob("*"), key=lambda run: run.stat().st_mtime_ns, reverse=True)[:keep]
-    for run in runs.glob("*"):
-        if run not in kept:
-            shutil.rmtree(run, ignore_errors=True)
+def _prune(folder: Path, name: str, keep: int) -> None:
+    """Keep the newest validations, each a folder ``RUN/TIME``; one run may be judged more than once."""
+    results, pages = folder / "gx/uncommitted/validations" / name, docs_folder(folder) / "validations" / name
+    newest = sorted((path for path in results.glob("*/*") if path.is_dir()), key=lambda path: path.name, reverse=True)
+    for old in newest[keep:]:
+        for path in (old, pages / old.relative_to(results)):
+            shutil.rmtree(path, ignore_errors=True)
+            if path.parent.is_dir() and not any(path.parent.iterdir()):
+                path.parent.rmdir()

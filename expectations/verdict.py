@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from expectations.invariant import Severity
@@ -23,6 +24,8 @@ class Verdict:
     details
         ``state``, ``checked``, ``violations``, ``seconds`` (numbers, None where unknown),
         ``sample`` (rows of text), ``sql``, ``source``, ``error``.
+    page
+        Its page in Data Docs, where one was written.
     """
 
     invariant: str
@@ -32,6 +35,7 @@ class Verdict:
     blocking: bool
     description: str
     details: Mapping[str, Any]
+    page: Path | None = None
 
 
 def verdict(result: InvariantResult) -> Verdict:

@@ -52,6 +52,8 @@ class Settings:
         ``RIVERMEET_ENGINE_MEMORY``: heap of the engine's JVM, such as ``4g``.
     engine_port : int
         ``RIVERMEET_ENGINE_PORT``: 0 takes any free port.
+    reports_port : int
+        ``RIVERMEET_REPORTS_PORT``: where `rivermeet ui` serves the reports, and links in Dagster lead.
     """
 
     home: Path
@@ -62,6 +64,7 @@ class Settings:
     engine_idle_minutes: float = 30.0
     engine_memory: str = "4g"
     engine_port: int = 0
+    reports_port: int = 3001
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -87,7 +90,8 @@ class Settings:
             jars=Path(jars).expanduser().absolute() if jars else None,
             engine_idle_minutes=_minutes(given.get("RIVERMEET_ENGINE_IDLE_MINUTES", "30")),
             engine_memory=_memory(given.get("RIVERMEET_ENGINE_MEMORY", "4g")),
-            engine_port=_port(given.get("RIVERMEET_ENGINE_PORT", "0")),
+            engine_port=_port("RIVERMEET_ENGINE_PORT", given, 0),
+            reports_port=_port("RIVERMEET_REPORTS_PORT", given, 3001, lowest=1),
         )
 
     def environ(self) -> dict[str, str]:
@@ -101,6 +105,7 @@ class Settings:
             "RIVERMEET_ENGINE_IDLE_MINUTES": str(self.engine_idle_minutes),
             "RIVERMEET_ENGINE_MEMORY": self.engine_memory,
             "RIVERMEET_ENGINE_PORT": str(self.engine_port),
+            "RIVERMEET_REPORTS_PORT": str(self.reports_port),
         }
 
     @property
@@ -165,7 +170,9 @@ def _minutes(value: str) -> float:
     return minutes
 
 
-def _port(value: str) -> int:
-    if not value.isdecimal() or int(value) > 65535:
-        raise SettingsError(f"RIVERMEET_ENGINE_PORT={value!r} is not a port; use 1 to 65535, or 0 for a free one")
+def _port(variable: str, given: Mapping[str, str], default: int, lowest: int = 0) -> int:
+    value = given.get(variable, str(default))
+    if not value.isdecimal() or not lowest <= int(value) <= 65535:
+        free = "" if lowest else ", or 0 for a free one"
+        raise SettingsError(f"{variable}={value!r} is not a port; use 1 to 65535{free}")
     return int(value)

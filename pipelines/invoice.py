@@ -18,7 +18,9 @@ from __future__ import annotations
 from pipelines.pipeline import Pipeline
 from pipelines.source import Files
 
-PIPELINE = Pipeline("invoice", description="Purchases, billed with the product and customer of their day.")
+PIPELINE = Pipeline(
+    "invoice", description="Purchases, billed with the product and customer of their day.", freshness="1d"
+)
 
 purchases = PIPELINE.stream(
     "purchases",

@@ -11,8 +11,10 @@ from pipelines.declare import history_ms
 from pipelines.errors import DeclarationError, listed
 from pipelines.nodes import RESERVED, GlobalTable, Node, Stream, Table
 from pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Source, quoted
+from pipelines.window import duration_ms
 
 DEFAULT_PARTITIONS = 4
+SHORTEST_FRESHNESS = 60_000
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _N = TypeVar("_N", bound=Node)
 Columns = Sequence[str] | Mapping[str, str | Expr]
@@ -67,6 +69,16 @@ _OPTIONS = tuple(SourceOptions.__annotations__)
 class Pipeline:
     """Sources, joins and their names; the counterpart of Kafka Streams' ``StreamsBuilder``.
 
+    Parameters
+    ----------
+    name
+        Letters, digits and ``_``.
+    description
+        Markdown shown with the pipeline's job.
+    freshness
+        Duration within which its sources are expected to have news; a join has its window and grace beside. Longer
+        without an epoch, and a node is shown as stale. Default: two ticks of the schedule.
+
     Examples
     --------
     >>> shop = Pipeline("shop")
@@ -81,11 +93,14 @@ class Pipeline:
     ['orders', 'customers', 'named']
     """
 
-    def __init__(self, name: str, description: str = "") -> None:
+    def __init__(self, name: str, description: str = "", freshness: str | int = "30m") -> None:
         if not _NAME.fullmatch(name):
             raise ValueError(f"pipeline name {name!r}: use letters, digits and _, a letter first")
         self.name = name
         self.description = description
+        self.freshness = duration_ms(freshness)
+        if self.freshness < SHORTEST_FRESHNESS:
+            raise ValueError(f"pipeline '{name}': freshness is {self.freshness} ms; make it '1m' or more")
         self._nodes: dict[str, Node] = {}
 
     @property

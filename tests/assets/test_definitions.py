@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
+from assets.automation import WHOLE
 from assets.definitions import defs
 from assets.lineage import described, duration
 from assets.report import REPORT_KEY
@@ -113,6 +114,8 @@ def test_one_job_and_one_stopped_schedule(repository: dg.RepositoryDefinition, p
     schedule = repository.get_schedule_def(f"{pipeline}_every_15_minutes")
     assert (schedule.job_name, schedule.cron_schedule) == (pipeline, "*/15 * * * *")
     assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
+    # By it the sensor knows that such a run left nothing unread.
+    assert schedule.tags[WHOLE] == pipeline
 
 
 def test_jobs_and_schedules_are_no_more_than_these(repository: dg.RepositoryDefinition) -> None:
@@ -122,7 +125,8 @@ def test_jobs_and_schedules_are_no_more_than_these(repository: dg.RepositoryDefi
     assert {schedule.job_name for schedule in repository.schedule_defs} == jobs
     assert len(repository.schedule_defs) == len(jobs)
     assert {s.default_status for s in repository.schedule_defs} == {dg.DefaultScheduleStatus.STOPPED}
-    assert repository.sensor_defs == []
+    assert {sensor.name for sensor in repository.sensor_defs} == {f"{pipeline}_on_new_epoch" for pipeline in GRAPH}
+    assert {sensor.default_status for sensor in repository.sensor_defs} == {dg.DefaultSensorStatus.STOPPED}
 
 
 def test_joins_say_what_they_do() -> None:

@@ -122,10 +122,12 @@ def test_no_run_writes_the_token_anywhere(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_page_is_for_this_machine_only(settings: Settings, tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    with socket.socket() as probe, socket.socket() as other:
+        for one in (probe, other):
+            one.bind(("127.0.0.1", 0))
+        port, reports = probe.getsockname()[1], other.getsockname()[1]
     own = replace(settings, home=tmp_path, tables=str(tmp_path / "tables"), data=str(tmp_path / "data"))
+    own = replace(own, reports_port=reports)
     with (tmp_path / "page.log").open("wb") as log:
         page = subprocess.Popen(
             [sys.executable, "-c", UI, "ui", "--port", str(port)],
@@ -135,6 +137,7 @@ def test_the_page_is_for_this_machine_only(settings: Settings, tmp_path: Path) -
             stderr=log,
             start_new_session=True,
         )
+    children: list[psutil.Process] = []
     try:
         server = psutil.Process(page.pid)
         deadline = time.monotonic() + 300
@@ -143,13 +146,21 @@ def test_the_page_is_for_this_machine_only(settings: Settings, tmp_path: Path) -
             time.sleep(0.5)
         with urlopen(f"http://127.0.0.1:{port}/server_info", timeout=60) as answer:
             assert answer.status == 200
+        own.reports.joinpath("quality.html").write_text("of today")
+        with urlopen(f"http://127.0.0.1:{reports}/", timeout=60) as answer:
+            assert answer.read() == b"of today"
         ports = listening([server, *server.children(recursive=True)])
         assert {ip for ip, _ in ports} <= LOOPBACK
+        # It got no signal, and ends with what started it all the same.
+        children = server.children(recursive=True)
+        (server_of_reports,) = [child for child in children if "assets.report_server" in child.cmdline()]
+        page.send_signal(signal.SIGINT)
+        page.wait(60)
+        server_of_reports.wait(30)
     finally:
-        children = []
         # What ends by itself meanwhile is all that is wanted.
         with contextlib.suppress(psutil.NoSuchProcess):
-            children = psutil.Process(page.pid).children(recursive=True)
+            children = psutil.Process(page.pid).children(recursive=True) or children
         page.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             page.wait(60)

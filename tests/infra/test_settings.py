@@ -47,6 +47,7 @@ def test_settings_survive_the_way_to_another_process(tmp_path: Path) -> None:
         "RIVERMEET_ENGINE_IDLE_MINUTES": "0.5",
         "RIVERMEET_ENGINE_MEMORY": "512m",
         "RIVERMEET_ENGINE_PORT": "15002",
+        "RIVERMEET_REPORTS_PORT": "8081",
     }
     settings = Settings.from_env(env)
     assert Settings.from_env(settings.environ()) == settings
@@ -69,6 +70,7 @@ def test_engines(engine: str) -> None:
         ("RIVERMEET_ENGINE_MEMORY", "lots", "write 4g or 512m"),
         ("RIVERMEET_ENGINE_PORT", "70000", "1 to 65535"),
         ("RIVERMEET_ENGINE_PORT", "-1", "1 to 65535"),
+        ("RIVERMEET_REPORTS_PORT", "0", "use 1 to 65535"),
         ("RIVERMEET_HOME", __file__, "name a folder"),
     ],
 )
