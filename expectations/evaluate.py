@@ -71,6 +71,7 @@ def evaluate(
             sql=query.sql,
             seconds=share,
             error=query.error,
+            scope=judged.scope,
         )
         for query in queries
     ]

@@ -25,6 +25,7 @@ SCHEMA = {
     "sql": "string",
     "error": "string",
     "run": "string",
+    "scope": "string",
 }
 """Columns of the table with their Arrow types; ``sample`` is JSON."""
 
@@ -56,6 +57,7 @@ def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]
             "sql": result.sql,
             "error": result.error,
             "run": run,
+            "scope": result.scope,
         }
         for result in results
     ]

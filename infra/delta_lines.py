@@ -30,7 +30,10 @@ def commits(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
 
 
 def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: str, app_id: str, version: int) -> None:
-    """Append lines, unless a write of ``app_id`` with this ``version`` or a higher one is there already."""
+    """Append lines, unless a write of ``app_id`` with this ``version`` or a higher one is there already.
+
+    A column that the table lacks is added to it.
+    """
     table = opened(path)
     done = table.transaction_version(app_id) if table is not None else None
     if done is not None and done >= version:
@@ -39,5 +42,6 @@ def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: st
         path,
         pa.Table.from_pylist(list(lines), schema),
         mode="append",
+        schema_mode="merge",
         commit_properties=CommitProperties(app_transactions=[Transaction(app_id, version)]),
     )
