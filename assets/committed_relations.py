@@ -97,7 +97,7 @@ def judged(spark: SparkSession, of: Committed, inputs: InputRelations | None, sh
         relations |= {"table": made.table, "touched": made.touched, "sizes": made.sizes}
         relations |= {"was": made.was, "now": made.now}
         checked["table"] = of.rows if of.scope == "epoch" else rows_of_table(spark, of)
-    return Judged(relations, checked, of.scope)
+    return Judged(relations, checked, of.scope, shared.keep)
 
 
 def rows_of_table(spark: SparkSession, of: Committed) -> int | None:
@@ -170,7 +170,9 @@ class _Made:
         return self._with_keys(old, self.changelog())
 
     def _with_keys(self, rows: Relation, keys: Relation) -> Relation:
-        wanted = f"SELECT * FROM {{rows}} WHERE {packed(self.of.node.key)} IN (SELECT key FROM {{keys}})"
+        # As a column: of a struct that is written out, IN would compare the fields with so many columns.
+        keyed = f"(SELECT *, {packed(self.of.node.key)} AS __key FROM {{rows}})"
+        wanted = f"SELECT * EXCEPT (__key) FROM {keyed} WHERE __key IN (SELECT key FROM {{keys}})"
         frame = self.spark.sql(wanted, rows=rows.frame, keys=keys.frame)
         return Relation(self.shared.keep(frame), f"({wanted.format(rows=rows.sql, keys=keys.sql)})")
 

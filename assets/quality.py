@@ -119,7 +119,7 @@ def _judged_rows(
         inputs = _inputs(platform, node, spark, plan, shared)
         tables = platform.runner(node.pipeline).paths(node)
         relations = epoch_relations(spark, node, lambda name: getattr(tables, name), plan, rows, inputs)
-        return evaluate(spark, node, of_stage(node, "epoch"), Judged(relations, {"rows": count}))
+        return evaluate(spark, node, of_stage(node, "epoch"), Judged(relations, {"rows": count}, keep=shared.keep))
 
 
 def _recorded(

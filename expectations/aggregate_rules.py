@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from expectations.batch_rules import versioned
 from expectations.invariant import EARLY, Invariant, packed, quoted
-from expectations.record_sql import records, verbatim, with_fields
+from expectations.record_sql import verbatim, with_fields
 from expectations.touched import grouped
 from pipelines import Aggregation, Node, SlidingWindows, TableAggregate, TimeWindows, WindowedAggregate
 
@@ -65,20 +65,12 @@ def _equals_grouped(node: Node) -> str:
     assert isinstance(made, TableAggregate), node.name
     of_groups = f"(SELECT * FROM {grouped(node, '{left}')} WHERE mapped IN (SELECT key FROM {{touched}}))"
     arguments = with_fields(of_groups, "left", _arguments(made.aggregations))
-    return f"""SELECT coalesce(e.mapped, t.key) AS key, e.*, {", ".join(f"t.{quoted(c)} AS {quoted('stored ' + c)}" for c in node.value)}
+    stored = ", ".join(f"t.{quoted(c)} AS {quoted('stored ' + c)}" for c in node.value)
+    return f"""SELECT coalesce(e.mapped, t.key) AS key, e.*, {stored}
 FROM (SELECT mapped, {_aggregated(made.aggregations)} FROM {arguments} GROUP BY mapped) e
 FULL OUTER JOIN (SELECT * FROM (SELECT *, {packed(node.key)} AS key FROM {{table}})
                  WHERE key IN (SELECT key FROM {{touched}})) t ON e.mapped = t.key
 WHERE e.mapped IS NULL OR t.key IS NULL OR {_differs(made.aggregations)}"""
-
-
-def _arrived(node: Node) -> str:
-    """Records in reach with key and value: ``left``, and of new ones the stream time ``reached`` with them."""
-    usable = """(SELECT a.*, t.stream_time FROM {left} a LEFT JOIN {times} t ON t.partition = a.partition
-      WHERE a.key IS NOT NULL AND a.value IS NOT NULL)"""
-    so_far = "max(CASE WHEN is_new THEN timestamp END) OVER (PARTITION BY partition ORDER BY offset)"
-    reached = f", is_new, CASE WHEN is_new THEN greatest(stream_time, {so_far}) END AS reached"
-    return records(_windowed(node).input, usable, "left", reached)
 
 
 def _equals_windowed(node: Node) -> str:
@@ -86,7 +78,7 @@ def _equals_windowed(node: Node) -> str:
     keys = [c for c in node.key if c not in ("window_start", "window_end")]
     own = f"struct({', '.join(f'w.key.{quoted(c)} AS {quoted(c)}' for c in keys)})"
     inside = f"""SELECT a.*, w.key AS of_window
-    FROM (SELECT DISTINCT key FROM {{rows}}) w JOIN {_arrived(node)} a ON a.key = {own}
+    FROM (SELECT DISTINCT key FROM {{rows}}) w JOIN {{arrived}} a ON a.key = {own}
      AND a.timestamp >= w.key.window_start AND a.timestamp < w.key.window_end
      AND coalesce(a.reached < w.key.window_end + ({made.windows.grace}L), true)"""
     arguments = with_fields(f"({inside})", "left", _arguments(made.aggregations))
@@ -112,7 +104,7 @@ FROM (SELECT trigger.partition AS partition, trigger.offset AS record, key.windo
 FULL OUTER JOIN (
   SELECT partition, offset AS record, window_start
   FROM (SELECT *, explode(sequence({first}, {last}, {windows.advance}L)) AS window_start
-        FROM {_arrived(node)} WHERE is_new AND timestamp >= 0)
+        FROM {{arrived}} WHERE is_new AND timestamp >= 0)
   WHERE window_start + ({windows.size + windows.grace}L) > reached) e
   ON e.partition = o.partition AND e.record = o.record AND e.window_start = o.window_start
 WHERE e.record IS NULL OR o.record IS NULL OR o.window_end <> o.window_start + ({windows.size}L)"""
@@ -145,7 +137,7 @@ RULES = (
     ),
     Invariant(
         id="row_of_every_window",
-        sentence="A record updates each window that it lies in, once, and no other; late records update closed ones not.",
+        sentence="A record updates each open window that it lies in, and no other.",
         document=EARLY,
         section="windowed aggregate",
         requirements=(184,),

@@ -22,12 +22,11 @@ _TOUCHED = "(SELECT key FROM {touched})"
 
 def versioned(node: Node) -> str | None:
     """Why a node's result is not that of the folded inputs: of a versioned one its join sees other rows."""
-    old = [part.name for part in node.operation.inputs.values() if getattr(part, "history", None) is not None]
-    return (
-        f"{', '.join(old)} is versioned: its join sees the newest row of a key, its fold keeps the last"
-        if old
-        else None
-    )
+    given = node.operation.inputs.values() if node.operation is not None else ()
+    old = [part.name for part in given if getattr(part, "history", None) is not None]
+    if not old:
+        return None
+    return f"{', '.join(old)} is versioned: its join sees the newest row of a key, its fold keeps the last"
 
 
 def _matched(node: Node) -> str:
@@ -67,7 +66,7 @@ WHERE NOT (e.value <=> t.value)"""
 
 
 def _points_there(node: Node) -> str:
-    """Rows that a change was answered for, against the rows that pointed to it: before the epoch, or at some time in it."""
+    """Rows that a change was answered for, against those that pointed to it, before the epoch or at some time in it."""
     join = node.join_spec
     if isinstance(join, ForeignKeyJoin):
         told = "(SELECT key FROM {rows} WHERE trigger.side = 'right')"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from expectations.invariant import ANY, KIP_213, OURS, SEMANTICS, Invariant
-from expectations.record_sql import quoted
 from pipelines import Node, StreamStreamJoin, StreamTableJoin
 
 _COUNTED = """min(offset) AS first_offset, max(offset) AS last_offset,
@@ -123,7 +122,7 @@ RULES = (
     ),
     Invariant(
         id="processing_order",
-        sentence="Rows follow the order in which their causes are processed: by timestamp as it has come, then by side.",
+        sentence="Rows follow the order of their causes: by the running maximum of timestamp, the left side first.",
         document=SEMANTICS,
         section="timestamp synchronization",
         requirements=(193, 194),

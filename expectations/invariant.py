@@ -14,6 +14,7 @@ A query names relations in braces; whoever evaluates it says what they are. Befo
 | ``{left_before}``, ``{right_before}`` | the tables' live rows before the epoch |
 | ``{before}`` | the folded result before the epoch |
 | ``{bounds}`` | partition, first_offset where this epoch's offsets must start; absent: 0 |
+| ``{arrived}`` | records in reach with what their order tells: ``expectations/derived.py`` |
 | ``{times}`` | partition, stream_time before the epoch; absent: none yet |
 | ``{unread}`` | side, partition, records that an input had when the epoch was planned, and that wait |
 

@@ -15,7 +15,6 @@ from expectations.changelog_rules import waits
 from expectations.invariant import KIP_77, KIP_99, Invariant
 from expectations.record_sql import joined_value, records, with_mapped_key, without_sql
 from pipelines import Node, StreamGlobalJoin, StreamTableJoin
-from pipelines.joins import Join
 
 _GLOBAL = frozenset({"stream-globaltable"})
 _LOOKED_UP = _GLOBAL | {"stream-table"}
@@ -72,7 +71,7 @@ found AS (
                                                    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS seen
   FROM (SELECT partition, offset, key, `left`, mapped, turn, NULL AS version FROM facts
         UNION ALL SELECT NULL, NULL, NULL, NULL, key, turn, struct(`right`) FROM versions))
-{_compared(node, "SELECT partition, offset, key, `left`, seen.`right` AS `right` FROM found WHERE offset IS NOT NULL")}"""
+{_compared(node, "SELECT partition, offset, key, `left`, seen.`right` FROM found WHERE offset IS NOT NULL")}"""
 
 
 def _as_loaded(node: Node) -> str:
@@ -97,17 +96,19 @@ def _as_of_its_time(node: Node) -> str:
     join = _join(node)
     assert isinstance(join, StreamTableJoin)
     turn = f", is_new, CASE WHEN is_new THEN struct({_HEAD} AS head, 1 AS side, partition, offset) END AS turn"
-    put = f"SELECT *, count(*) OVER (PARTITION BY key, timestamp) AS alike FROM {records(join.right, '{right}', 'right', turn)}"
+    puts = records(join.right, "{right}", "right", turn)
     found = f"""SELECT f.partition, f.offset, f.key, f.`left`, f.newest.`right` AS `right`
   FROM (SELECT f.partition, f.offset, any_value(f.key) AS key, any_value(f.`left`) AS `left`,
-               max_by(struct(v.`right`, v.timestamp, v.alike), struct(v.timestamp, v.is_new, v.turn, v.offset)) AS newest
+               max_by(struct(v.`right`, v.timestamp, v.alike),
+                      struct(v.timestamp, v.is_new, v.turn, v.offset)) AS newest
         FROM facts f LEFT JOIN versions v ON v.key = f.mapped AND v.timestamp <= f.timestamp
                                          AND (NOT v.is_new OR v.turn < f.turn)
         GROUP BY f.partition, f.offset) f
   JOIN (SELECT partition, max(timestamp) AS newest FROM {{right}} GROUP BY partition) o ON o.partition = f.partition
   WHERE f.newest IS NULL OR (f.newest.alike = 1 AND f.newest.timestamp >= o.newest - ({join.right.history}L))"""
     return f"""WITH facts AS (SELECT * FROM {_facts(node)}),
-versions AS (SELECT * FROM ({put}) WHERE key IN (SELECT mapped FROM facts))
+versions AS (SELECT *, count(*) OVER (PARTITION BY key, timestamp) AS alike FROM {puts}
+             WHERE key IN (SELECT mapped FROM facts))
 {_compared(node, found)}"""
 
 

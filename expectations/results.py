@@ -34,11 +34,14 @@ class Judged:
         Rows per relation, where the caller knows them.
     scope
         Whether the relations have what one epoch touches, or everything.
+    keep
+        The same rows, computed once: for what is derived of relations, and read by several queries.
     """
 
     relations: Mapping[str, Callable[[], Relation]]
     checked: Mapping[str, int | None] = field(default_factory=dict)
     scope: Scope = "epoch"
+    keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@
                        many b                  every (a, b) that is stored, and the one that b refers to
     aggregate          k                       the group that k is in
 
-Relations are those of ``expectations.invariant``, and ``{stored}``: the whole folded table. Keys of the epoch's own rows
-come to these. Held by ``tests/expectations/test_scopes.py``.
+Relations are those of ``expectations.invariant``, and ``{stored}``: the whole folded table. Keys of the epoch's own
+rows come to these. Held by ``tests/expectations/test_scopes.py``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ UNION SELECT key FROM {pointing_left(made, "{left}")} WHERE mapped IN (SELECT ke
     if isinstance(made, OneToManyJoin):
         ones, manies = "(SELECT key FROM {new_left})", "(SELECT key FROM {new_right})"
         one, many = (packed(given.key) for given in (made.left, made.right))
-        return f"""SELECT {packed(node.key)} AS key FROM {{stored}} WHERE {one} IN {ones}
-UNION SELECT {packed(node.key)} AS key FROM {{stored}} WHERE {many} IN {manies}
+        stored = f"(SELECT {packed(node.key)} AS key, {one} AS one, {many} AS many FROM {{stored}})"
+        return f"""SELECT key FROM {stored} WHERE one IN {ones} OR many IN {manies}
 UNION SELECT {pair(made)} AS key FROM {pointing_right(made, "{right}")}
       WHERE mapped IS NOT NULL AND (mapped IN {ones} OR key IN {manies})"""
     if isinstance(made, TableAggregate):

@@ -12,43 +12,13 @@ join: the result does not depend on the order of arrival). Held by ``tests/expec
 
 from __future__ import annotations
 
+from expectations.derived import bounds
 from expectations.invariant import EARLY, SEMANTICS, Invariant
 from expectations.stream_rules import stream_stream
 from pipelines import Node
 
 _STREAM_STREAM = frozenset({"stream-stream"})
 _OUTER_SIDES = {"inner": (), "left": (0,), "outer": (0, 1)}
-
-
-def _bounds(node: Node) -> tuple[int, int]:
-    """How long (ms) after its timestamp a left and a right record are open."""
-    window = stream_stream(node).window
-    return max(window.after, 0) + window.grace, max(window.before, 0) + window.grace
-
-
-def _arrived(node: Node) -> str:
-    """Records in reach, both sides (0 left, 1 right): ``turn``, ``close``, and stream time ``before`` them.
-
-    ``taken``: with key and value, and in time. A record of an earlier epoch has no turn; it was in time if it is open.
-    """
-    join = stream_stream(node)
-    itself = join.left is join.right
-    head = "max(timestamp) OVER (PARTITION BY side, partition, is_new ORDER BY offset)"
-    turn = f"struct({head} AS head, {'partition, offset, side' if itself else 'side, partition, offset'})"
-    # A record joined with itself comes twice, at one stream time: the second copy moves it.
-    moves = "CASE WHEN is_new AND side = 1 THEN timestamp END" if itself else "CASE WHEN is_new THEN timestamp END"
-    sides = " UNION ALL ".join(
-        f"SELECT {side} AS side, partition, offset, key, value IS NOT NULL AS has_value, timestamp, is_new, "
-        f"timestamp + ({bound}L) AS close FROM {{{name}}}"
-        for side, (name, bound) in enumerate(zip(("left", "right"), _bounds(node), strict=True))
-    )
-    return f"""SELECT *, key IS NOT NULL AND has_value AND CASE WHEN is_new
-           THEN coalesce(before < close, true) ELSE coalesce(close > started, true) END AS taken
-    FROM (SELECT *, greatest(started, max({moves}) OVER (PARTITION BY partition ORDER BY turn
-                             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS before
-          FROM (SELECT a.*, t.stream_time AS started
-                FROM (SELECT *, CASE WHEN is_new THEN {turn} END AS turn FROM ({sides})) a
-                LEFT JOIN {{times}} t ON t.partition = a.partition))"""
 
 
 def _reached() -> str:
@@ -61,11 +31,10 @@ def _reached() -> str:
 
 def _every_pair(node: Node) -> str:
     window = stream_stream(node).window
-    return f"""WITH arrived AS ({_arrived(node)})
-SELECT p.* FROM (
+    return f"""SELECT p.* FROM (
   SELECT l.partition, l.key, l.offset AS left_offset, r.offset AS right_offset,
          l.timestamp AS left_timestamp, r.timestamp AS right_timestamp
-  FROM arrived l JOIN arrived r ON l.partition = r.partition AND l.key = r.key
+  FROM {{arrived}} l JOIN {{arrived}} r ON l.partition = r.partition AND l.key = r.key
    AND r.timestamp BETWEEN l.timestamp - ({window.before}L) AND l.timestamp + ({window.after}L)
   WHERE l.side = 0 AND r.side = 1 AND l.taken AND r.taken AND (l.is_new OR r.is_new)
     AND coalesce(CASE WHEN r.is_new AND (NOT l.is_new OR l.turn < r.turn)
@@ -81,16 +50,16 @@ def _every_lonely_record(node: Node) -> str:
         for relation in ("{rows}", "{earlier}")
         for side, name in enumerate(("left", "right"))
     )
-    return f"""WITH arrived AS ({_arrived(node)}), reached AS ({_reached()})
+    return f"""WITH reached AS ({_reached()})
 SELECT CASE a.side WHEN 0 THEN 'left' ELSE 'right' END AS side, a.partition, a.offset, a.key, a.timestamp,
        a.close, s.reached AS stream_time
-FROM arrived a JOIN reached s ON s.partition = a.partition
+FROM {{arrived}} a JOIN reached s ON s.partition = a.partition
 LEFT ANTI JOIN ({told}) t ON t.partition = a.partition AND t.side = a.side AND t.offset = a.offset
 WHERE a.side IN ({sides}) AND ((a.taken AND a.close <= s.reached) OR (a.is_new AND a.has_value AND a.key IS NULL))"""
 
 
 def _alone_out_of_time(node: Node, wrong: str) -> str:
-    left, right = _bounds(node)
+    left, right = bounds(stream_stream(node))
     return f"""WITH reached AS ({_reached()})
 SELECT partition, offset, key, timestamp, close, started, reached
 FROM (SELECT o.*, s.started, s.reached,
@@ -148,7 +117,7 @@ RULES = (
     ),
     Invariant(
         id="alone_in_time",
-        sentence="A one-sided row comes in the epoch that closes its window, delayed by window and grace and no longer.",
+        sentence="A one-sided row comes in the epoch that closes its window: by window and grace late, no longer.",
         document=SEMANTICS,
         section="improved left/outer stream-stream join, delay of results",
         requirements=(45,),

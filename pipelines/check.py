@@ -12,7 +12,7 @@ A query names relations in braces. What it names decides when it is judged:
 | ``{changelog}`` | the same as committed; where checks are run alone, the whole changelog | after the commit |
 | ``{table}`` | rows of the folded table that the epoch could change; run alone, all of them | after the commit |
 | ``{new_left}``, ``{new_right}`` | the input records that the epoch consumed | with any of these |
-| ``{left}``, ``{right}`` | of two streams the records in reach; else the live rows of an input table | with any of these |
+| ``{left}``, ``{right}`` | of two streams the records in reach; else a table's live rows | with any of these |
 
 Held by ``tests/pipelines/test_check.py``.
 """

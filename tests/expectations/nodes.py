@@ -85,7 +85,7 @@ def _key(node: Node) -> str:
 
 def _value(node: Node) -> str:
     made = node.operation
-    given = made is None or not made.select and node.name not in _VALUES
+    given = made is None or (not made.select and node.name not in _VALUES)
     return "n: STRING" if given else _VALUES.get(node.name, "a: STRING, b: STRING")
 
 
