@@ -18,8 +18,6 @@ from infra.plan import Decision
 from infra.settings import Settings
 from pipelines import Node
 
-UNIQUE_KEYS = "unique_keys"
-"""The invariant that looks at every row of a folded table, and so knows how many there are."""
 SEVERITY = {
     "critical": dg.AssetCheckSeverity.ERROR,
     "warning": dg.AssetCheckSeverity.WARN,
@@ -51,8 +49,7 @@ def changelog_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mappi
 
 def table_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mapping[str, Any]:
     """Metadata of the folded table after one epoch."""
-    judged = outcome.judgement.results
-    rows = next((r.checked for r in judged if r.invariant.id == UNIQUE_KEYS), None)
+    rows = outcome.judgement.table_rows
     counted = {"dagster/row_count": rows} if rows is not None else {}
     return {
         "epoch": outcome.result.plan.epoch,

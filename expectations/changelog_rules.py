@@ -1,28 +1,25 @@
-"""Invariants of every changelog: the shape of its records, and that none is lost or doubled."""
+"""Invariants of every changelog: the shape of its records, that none is lost or doubled, and their order."""
 
 from __future__ import annotations
 
-from expectations.invariant import ANY, Invariant
-from pipelines import Node
+from expectations.invariant import ANY, KIP_213, OURS, SEMANTICS, Invariant
+from pipelines import Node, StreamStreamJoin, StreamTableJoin
 
 _COUNTED = """min(offset) AS first_offset, max(offset) AS last_offset,
        count(*) AS records, count(DISTINCT offset) AS distinct_offsets"""
+_BY_RECORD = frozenset({"stream-table", "stream-globaltable", "windowed-aggregate", "table-aggregate"})
+_OF_ONE_INPUT = frozenset({"filter", "map-values", "select-key", "to-table", "to-stream", "merge"})
+_OF_TABLES = frozenset({"table-table", "fk-table-table", "one-to-many"})
+_COMPUTED = _BY_RECORD | _OF_ONE_INPUT | _OF_TABLES
 
 
-def _dense_offsets(node: Node) -> str:
+def _dense(relation: str) -> str:
     return f"""SELECT o.*, coalesce(b.first_offset, 0) AS must_start_at
 FROM (SELECT partition, {_COUNTED}
-      FROM {{rows}} GROUP BY partition) o
+      FROM {relation} GROUP BY partition) o
 LEFT JOIN {{bounds}} b ON b.partition = o.partition
 WHERE NOT (o.first_offset <=> coalesce(b.first_offset, 0))
    OR o.distinct_offsets <> o.records OR o.last_offset <> o.first_offset + o.records - 1"""
-
-
-def _dense_changelog(node: Node) -> str:
-    return f"""SELECT partition, {_COUNTED}
-FROM {{changelog}} GROUP BY partition
-HAVING NOT (first_offset <=> 0) OR distinct_offsets <> records
-    OR last_offset <> first_offset + records - 1"""
 
 
 def _record_shape(node: Node) -> str:
@@ -38,35 +35,69 @@ def _one_row_per_cause(node: Node) -> str:
 FROM {rows} GROUP BY key, trigger HAVING count(*) > 1"""
 
 
+def waits(node: Node) -> str | None:
+    """Why a row's trigger does not say which record it is of."""
+    join = node.join_spec
+    if isinstance(join, StreamTableJoin) and join.grace is not None:
+        return "records wait for the grace, and the row's trigger is the record that let them go"
+    return None
+
+
+def _in_processing_order(node: Node) -> str:
+    """Each row's trigger has its place: (running maximum of timestamp, side, partition, offset)."""
+    made = node.operation
+    assert made is not None
+    sides = [(place, side) for place, side in enumerate(("left", "right")) if side in made.triggers]
+    itself = isinstance(made, StreamStreamJoin) and made.left is made.right
+    place = "head, partition, offset, place" if itself else "head, place, partition, offset"
+    arrived = " UNION ALL ".join(
+        f"SELECT {at} AS place, '{side}' AS side, partition, offset, max(timestamp) OVER "
+        f"(PARTITION BY partition ORDER BY offset) AS head FROM {{new_{side}}}"
+        for at, side in sides
+    )
+    return f"""SELECT partition, offset, trigger, turn, turn_before
+FROM (SELECT o.partition, o.offset, o.trigger, a.turn,
+             lag(a.turn) OVER (PARTITION BY o.partition ORDER BY o.offset) AS turn_before
+      FROM {{rows}} o
+      LEFT JOIN (SELECT side, partition, offset, struct({place}) AS turn FROM ({arrived})) a
+        ON a.side = o.trigger.side AND a.partition = o.trigger.partition AND a.offset = o.trigger.offset)
+WHERE turn IS NULL OR turn < turn_before"""
+
+
 RULES = (
     Invariant(
         id="dense_offsets",
         sentence="An epoch's offsets go on where the changelog ends, without hole or double.",
-        source="Rivermeet design, section 3 (determinism: 194)",
+        document=OURS,
+        section="record (determinism)",
+        requirements=(194,),
         families=ANY,
         profiles=None,
         needs_table=False,
         severity="critical",
         blocking=True,
         stage="epoch",
-        violations=_dense_offsets,
+        violations=lambda node: _dense("{rows}"),
     ),
     Invariant(
         id="dense_changelog",
         sentence="A changelog's offsets run from 0 without hole or double, in each partition.",
-        source="Rivermeet design, section 3 (determinism: 194)",
+        document=OURS,
+        section="record (determinism)",
+        requirements=(194,),
         families=ANY,
         profiles=None,
         needs_table=False,
         severity="critical",
         blocking=False,
         stage="table",
-        violations=_dense_changelog,
+        violations=lambda node: _dense("{changelog}"),
     ),
     Invariant(
         id="record_shape",
         sentence="Every record has its place and time, and in a table its key.",
-        source="Rivermeet design, section 3",
+        document=OURS,
+        section="record",
         families=ANY,
         profiles=None,
         needs_table=False,
@@ -78,12 +109,28 @@ RULES = (
     Invariant(
         id="one_row_per_cause",
         sentence="One input record causes at most one row for a key.",
-        source="KIP-213, example of two quick updates (123); KStream-KTable, number of rows (63)",
-        families=frozenset({"stream-globaltable", "fk-table-table"}),
+        document=KIP_213,
+        section="original value hash, example of two quick updates",
+        requirements=(123, 194),
+        families=_COMPUTED,
         needs_table=False,
         severity="critical",
         blocking=True,
         stage="epoch",
         violations=_one_row_per_cause,
+        excluded=waits,
+    ),
+    Invariant(
+        id="processing_order",
+        sentence="Rows follow the order of their causes: by the running maximum of timestamp, the left side first.",
+        document=SEMANTICS,
+        section="timestamp synchronization",
+        requirements=(193, 194),
+        families=_COMPUTED | {"stream-stream"},
+        needs_table=False,
+        severity="critical",
+        blocking=False,
+        stage="epoch",
+        violations=_in_processing_order,
     ),
 )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from expectations.derived import DERIVED
 from expectations.invariant import Invariant, judged_relation, relations_of
 from expectations.results import InvariantResult, Judged, Relation
 from pipelines import Node
@@ -56,7 +57,7 @@ def evaluate(
     """
     start = time.monotonic()
     queries = [_Query(position, invariant) for position, invariant in enumerate(invariants)]
-    relations = _Relations(judged)
+    relations = _Relations(spark, node, judged)
     for query in queries:
         _prepare(spark, node, query, relations)
     _collect(queries, sample)
@@ -71,6 +72,7 @@ def evaluate(
             sql=query.sql,
             seconds=share,
             error=query.error,
+            scope=judged.scope,
         )
         for query in queries
     ]
@@ -79,8 +81,8 @@ def evaluate(
 class _Relations:
     """Relations made once each; one that cannot be made fails for every query that names it."""
 
-    def __init__(self, judged: Judged) -> None:
-        self._judged = judged
+    def __init__(self, spark: SparkSession, node: Node, judged: Judged) -> None:
+        self._spark, self._node, self._judged = spark, node, judged
         self._made: dict[str, Relation | Exception] = {}
 
     def __getitem__(self, name: str) -> Relation:
@@ -92,12 +94,20 @@ class _Relations:
         return made
 
     def _make(self, name: str) -> Relation | Exception:
-        if name not in self._judged.relations:
-            return LookupError(f"no relation '{name}' was given")
         try:
-            return self._judged.relations[name]()
+            if name in self._judged.relations:
+                return self._judged.relations[name]()
+            if name in DERIVED:
+                return self._derived(DERIVED[name](self._node))
+            return LookupError(f"no relation '{name}' was given")
         except Exception as error:  # whatever a reader of tables may raise
             return error
+
+    def _derived(self, query: str) -> Relation:
+        named = {name: self[name] for name in relations_of(query)}
+        frames: dict[str, Any] = {name: relation.frame for name, relation in named.items()}
+        sql = query.format(**{name: relation.sql for name, relation in named.items()})
+        return Relation(self._judged.keep(self._spark.sql(query, **frames)), f"({sql})")
 
 
 def _prepare(spark: SparkSession, node: Node, query: _Query, relations: _Relations) -> None:

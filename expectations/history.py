@@ -26,6 +26,7 @@ SCHEMA = {
     "sql": "string",
     "error": "string",
     "run": "string",
+    "scope": "string",
     "judged_at": "int64",
 }
 """Columns of the table with their Arrow types; ``sample`` is JSON, ``judged_at`` wall clock (ms)."""
@@ -59,6 +60,7 @@ def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]
             "sql": result.sql,
             "error": result.error,
             "run": run,
+            "scope": result.scope,
             "judged_at": now,
         }
         for result in results

@@ -1,19 +1,37 @@
 """What an invariant is: a sentence from a document, and a query that returns what breaks it.
 
-A query names relations in braces; whoever evaluates it says what they are:
+A query names relations in braces; whoever evaluates it says what they are. Before an epoch is committed (stage
+``epoch``):
 
 | relation | rows |
 |---|---|
 | ``{rows}`` | this epoch's result: key, value, timestamp, partition, offset, epoch, provenance |
 | ``{earlier}`` | the join's own earlier rows that can still matter, same columns |
-| ``{left}``, ``{right}`` | input records that the epoch could see: new and open ones |
-| ``{left}``, foreign key | the left table's live rows after the epoch |
-| ``{left}``, ``{right}``, table join | the tables' live rows after the epoch |
+| ``{new_left}``, ``{new_right}`` | the input records that the epoch consumed |
+| ``{left}``, ``{right}``, windows | records that the epoch could see: new (``is_new``) and open ones |
+| ``{right}``, versioned table looked up | all its records so far, ``is_new`` too |
+| ``{left}``, ``{right}``, other tables | the tables' live rows after the epoch |
+| ``{left_before}``, ``{right_before}`` | the tables' live rows before the epoch |
 | ``{before}`` | the folded result before the epoch |
 | ``{bounds}`` | partition, first_offset where this epoch's offsets must start; absent: 0 |
-| ``{changelog}`` | the whole committed changelog |
-| ``{table}`` | the folded table |
-| ``{late}`` | what the epoch dropped, in the columns of ``joins/late.py``; checked: records that it read |
+| ``{arrived}`` | records in reach with what their order tells: ``expectations/derived.py`` |
+| ``{times}`` | partition, stream_time before the epoch; absent: none yet |
+| ``{unread}`` | side, partition, records that an input had when the epoch was planned, and that wait |
+
+On what is committed (stage ``table``), in one of two scopes. ``epoch``: what an epoch touches, read right after it was
+committed. ``whole``: everything, when checks are run alone, and after a rebuild.
+
+| relation | epoch | whole |
+|---|---|---|
+| ``{changelog}`` | the epoch's rows, as committed | all rows |
+| ``{table}`` | rows of the folded table with a key that the epoch could change | all rows |
+| ``{touched}`` | keys of the result that the epoch could change | all keys |
+| ``{bounds}`` | where the epoch's offsets must start | nothing: at 0 |
+| ``{sizes}`` | rows of the folded table ``before`` and ``after``, by the statistics of its log | the same, before: 0 |
+| ``{was}`` | of the table's version before, rows with a key of ``{changelog}`` | nothing |
+| ``{now}`` | of the table, rows with a key of ``{changelog}`` | all rows |
+| ``{left}``, ``{right}`` | the input tables' live rows after the epoch | the same |
+| ``{late}`` | what the epoch dropped, in the columns of ``joins/late.py``; checked: records that it read | the same |
 """
 
 from __future__ import annotations
@@ -24,16 +42,28 @@ from string import Formatter
 from typing import Literal
 
 from pipelines import Node
+from pipelines.check import Severity
 
 ANY = frozenset({"*"})
 """Every family, sources too."""
 DOCUMENTED = ("3.1",)
 """The profile that keeps what the documents say; older and released ones are there to break some of it."""
-Severity = Literal["critical", "warning", "info"]
 Stage = Literal["epoch", "table"]
+Scope = Literal["epoch", "whole"]
 
 JUDGED = ("rows", "changelog", "table", "late")
 """Relations whose rows an invariant is about; the others are what they are compared with."""
+
+SEMANTICS = "Kafka Streams Join Semantics"
+EARLY = "Early joins"
+KIP_77 = "KIP-77"
+KIP_99 = "KIP-99"
+KIP_213 = "KIP-213"
+OURS = "Rivermeet design"
+
+
+def _nothing(node: Node) -> None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -44,10 +74,12 @@ class Invariant:
     ----------
     sentence
         What holds, as a reader of the checks page sees it.
-    source
-        Document and section that say so, with the number of the requirement.
+    document, section
+        Where it is said.
     families
         Families (or ``source``) that it applies to; `ANY`.
+    requirements
+        Numbers of the documents' requirements that it holds.
     profiles
         Profiles that keep it; None: all.
     needs_table
@@ -60,19 +92,29 @@ class Invariant:
         The query for a node: bad rows only. A brace that is no relation is doubled.
     tolerated
         Share of the checked rows that may be bad without breaking it.
+    excluded
+        Why a node of these families need not keep it; None where it must.
     """
 
     id: str
     sentence: str
-    source: str
+    document: str
+    section: str
     families: frozenset[str]
     needs_table: bool
     severity: Severity
     blocking: bool
     stage: Stage
     violations: Callable[[Node], str]
+    requirements: tuple[int, ...] = ()
     profiles: tuple[str, ...] | None = DOCUMENTED
     tolerated: float = 0.0
+    excluded: Callable[[Node], str | None] = _nothing
+
+    @property
+    def source(self) -> str:
+        """Document and section."""
+        return f"{self.document}, {self.section}"
 
     def applies_to(self, node: Node) -> bool:
         """Whether the node's results must keep this invariant."""
@@ -80,7 +122,8 @@ class Invariant:
             return False
         made = node.operation
         kept = self.profiles is None or made is None or made.semantics in self.profiles
-        return kept and (self.families == ANY or family_of(node) in self.families)
+        of_family = self.families == ANY or family_of(node) in self.families
+        return kept and of_family and self.excluded(node) is None
 
 
 def family_of(node: Node) -> str:

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from expectations import changelog_rules, late_rules, stream_rules, table_rules
+from expectations import (
+    aggregate_rules,
+    batch_rules,
+    changelog_rules,
+    late_rules,
+    lookup_rules,
+    stream_rules,
+    table_rules,
+    window_rules,
+)
+from expectations.declared_rules import declared_rules
 from expectations.invariant import Invariant
 from pipelines import Node
 
 __all__ = ["ALL", "Invariant", "invariants_of"]
 
-ALL: tuple[Invariant, ...] = (*stream_rules.RULES, *table_rules.RULES, *changelog_rules.RULES, *late_rules.RULES)
+ALL: tuple[Invariant, ...] = (
+    *stream_rules.RULES,
+    *window_rules.RULES,
+    *lookup_rules.RULES,
+    *table_rules.RULES,
+    *batch_rules.RULES,
+    *aggregate_rules.RULES,
+    *changelog_rules.RULES,
+    *late_rules.RULES,
+)
+_IDS = frozenset(invariant.id for invariant in ALL)
 
 
 def invariants_of(node: Node) -> tuple[Invariant, ...]:
-    """Invariants that the node's results must keep, in the order of `ALL`."""
-    return tuple(invariant for invariant in ALL if invariant.applies_to(node))
+    """Invariants that the node's results must keep: those of `ALL`, in its order, then the pipeline's own."""
+    return tuple(invariant for invariant in ALL if invariant.applies_to(node)) + declared_rules(node, _IDS)

@@ -27,7 +27,8 @@ RULES = (
     Invariant(
         id="late_share",
         sentence=f"At most {MAX_LATE_SHARE:.0%} of an epoch's records are dropped as late, or without a key.",
-        source="KIP-633, grace; KStream.toTable, dropped records; Rivermeet design, section 5",
+        document="KIP-633",
+        section="grace; KStream.toTable, dropped records",
         families=frozenset({"stream-stream", "windowed-aggregate", "to-table"}),
         needs_table=False,
         severity="warning",

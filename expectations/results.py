@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from expectations.invariant import Invariant
+from expectations.invariant import Invariant, Scope
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,10 +32,16 @@ class Judged:
         Name to a function that makes the relation; called once, and only if a query names it.
     checked
         Rows per relation, where the caller knows them.
+    scope
+        Whether the relations have what one epoch touches, or everything.
+    keep
+        The same rows, computed once: for what is derived of relations, and read by several queries.
     """
 
     relations: Mapping[str, Callable[[], Relation]]
     checked: Mapping[str, int | None] = field(default_factory=dict)
+    scope: Scope = "epoch"
+    keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,8 @@ class InvariantResult:
         The invariant's even share of the evaluation, which runs as one.
     error
         Why it could not be evaluated.
+    scope
+        Whether one epoch was judged, or everything that there is.
     """
 
     invariant: Invariant
@@ -65,6 +73,7 @@ class InvariantResult:
     sql: str
     seconds: float
     error: str | None = None
+    scope: Scope = "epoch"
 
     @property
     def state(self) -> State:

@@ -1,13 +1,11 @@
-"""Invariants of stream results: windowed joins of two streams, and look-ups in a global table."""
+"""Invariants of windowed joins of two streams: what a row may be. What must be there is in ``window_rules``."""
 
 from __future__ import annotations
 
-from expectations.invariant import Invariant
+from expectations.invariant import EARLY, KIP_77, SEMANTICS, Invariant
 from pipelines import Node, StreamStreamJoin
 
 _STREAM_STREAM = frozenset({"stream-stream"})
-_GLOBAL = frozenset({"stream-globaltable"})
-_LOOKED_UP = _GLOBAL | {"stream-table"}
 
 # One line per joined record: `record` took part with `partner`, or alone where that is null.
 _PARTS = """
@@ -38,7 +36,7 @@ HAVING count(*) > 1 AND bool_or(is_new)"""
 
 
 def _pair_in_window(node: Node) -> str:
-    join = _stream_stream(node)
+    join = stream_stream(node)
     before, after = join.window.before, join.window.after
     return f"""SELECT o.partition, o.offset, o.key, o.left_offset, o.right_offset,
        l.key AS left_key, r.key AS right_key, l.timestamp AS left_timestamp,
@@ -56,7 +54,7 @@ def _alone_where_allowed(node: Node) -> str:
         "inner": "left_offset IS NULL OR right_offset IS NULL",
         "left": "left_offset IS NULL",
         "outer": "left_offset IS NULL AND right_offset IS NULL",
-    }[_stream_stream(node).how]
+    }[stream_stream(node).how]
     return f"""SELECT partition, offset, key, left_offset, right_offset
 FROM {{rows}} WHERE {wrong}"""
 
@@ -65,12 +63,16 @@ def _has_value(node: Node) -> str:
     return "SELECT partition, offset, key, timestamp FROM {rows} WHERE value IS NULL"
 
 
-def _caused_by_facts(node: Node) -> str:
-    return """SELECT partition, offset, key, trigger FROM {rows}
-WHERE NOT (trigger.side <=> 'left') OR trigger.offset IS NULL"""
+def _made_of_values(node: Node) -> str:
+    return """SELECT o.partition, o.offset, o.key, o.left_offset, o.right_offset
+FROM {rows} o
+LEFT JOIN {left} l ON l.partition = o.partition AND l.offset = o.left_offset
+LEFT JOIN {right} r ON r.partition = o.partition AND r.offset = o.right_offset
+WHERE (l.offset IS NOT NULL AND l.value IS NULL) OR (r.offset IS NOT NULL AND r.value IS NULL)"""
 
 
-def _stream_stream(node: Node) -> StreamStreamJoin:
+def stream_stream(node: Node) -> StreamStreamJoin:
+    """The node's window join."""
     assert isinstance(node.join_spec, StreamStreamJoin), node.name
     return node.join_spec
 
@@ -79,7 +81,9 @@ RULES = (
     Invariant(
         id="no_spurious_one_sided_row",
         sentence="A record that is joined never also appears alone, and never twice alone.",
-        source="Kafka Streams Join Semantics, improved left/outer stream-stream join (37, 38)",
+        document=SEMANTICS,
+        section="improved left/outer stream-stream join",
+        requirements=(37, 38),
         families=_STREAM_STREAM,
         needs_table=False,
         severity="critical",
@@ -90,7 +94,9 @@ RULES = (
     Invariant(
         id="pair_in_window",
         sentence="Both records of a pair exist, have its key, and lie within the declared window.",
-        source="KStream-KStream join: window predicate, both ends inclusive (25)",
+        document=KIP_77,
+        section="KStream-KStream join, window predicate",
+        requirements=(25,),
         families=_STREAM_STREAM,
         needs_table=False,
         severity="critical",
@@ -101,7 +107,9 @@ RULES = (
     Invariant(
         id="no_duplicate_pair",
         sentence="Two records are joined with each other at most once.",
-        source="Early joins, output of a windowed join (55, 26)",
+        document=EARLY,
+        section="output of a windowed join",
+        requirements=(26, 55, 194),
         families=_STREAM_STREAM,
         needs_table=False,
         severity="critical",
@@ -112,7 +120,8 @@ RULES = (
     Invariant(
         id="alone_only_on_outer_sides",
         sentence="Only a record of an outer side appears without a partner.",
-        source="Kafka Streams Join Semantics, tables of inner, left and outer join (32, 33)",
+        document=SEMANTICS,
+        section="tables of inner, left and outer stream-stream join",
         families=_STREAM_STREAM,
         needs_table=False,
         severity="critical",
@@ -123,8 +132,10 @@ RULES = (
     Invariant(
         id="stream_row_has_value",
         sentence="A stream result is never a tombstone: what is missing is null inside its value.",
-        source="Kafka Streams Join Semantics, null results and null-valued input (14, 29)",
-        families=_STREAM_STREAM | _LOOKED_UP,
+        document=SEMANTICS,
+        section="null results, and results with a null inside",
+        requirements=(14,),
+        families=_STREAM_STREAM | {"stream-table", "stream-globaltable"},
         needs_table=False,
         severity="critical",
         blocking=True,
@@ -132,14 +143,16 @@ RULES = (
         violations=_has_value,
     ),
     Invariant(
-        id="rows_come_from_facts",
-        sentence="No row is caused by an update of the looked-up table.",
-        source="KIP-99, proposed changes (165); KStream-KTable (61)",
-        families=_LOOKED_UP,
+        id="made_of_values",
+        sentence="No row is made of a record without a value.",
+        document=KIP_77,
+        section="suggested semantics, null-valued records of a stream",
+        requirements=(29,),
+        families=_STREAM_STREAM,
         needs_table=False,
         severity="critical",
         blocking=True,
         stage="epoch",
-        violations=_caused_by_facts,
+        violations=_made_of_values,
     ),
 )

@@ -23,7 +23,7 @@ class Verdict:
         One line: the sentence, and what was found.
     details
         ``state``, ``checked``, ``violations``, ``seconds`` (numbers, None where unknown),
-        ``sample`` (rows of text), ``sql``, ``source``, ``error``.
+        ``sample`` (rows of text), ``sql``, ``source``, ``error``, ``scope`` ("epoch" or "whole").
     page
         Its page in Data Docs, where one was written.
     """
@@ -57,6 +57,7 @@ def verdict(result: InvariantResult) -> Verdict:
             "sql": result.sql,
             "source": invariant.source,
             "error": result.error,
+            "scope": result.scope,
         },
     )
 
@@ -66,6 +67,8 @@ def _found(result: InvariantResult) -> str:
         reason = (result.error or "no reason known").splitlines()[0]
         return f"Could not be evaluated: {reason[:200]}"
     of = "" if result.checked is None else f" in {result.checked:,} rows"
+    if result.scope == "whole":
+        of += ", of everything" if of else " in everything"
     if not result.violations:
         return f"No violations{of}."
     share = f" ({result.violations / result.checked:.1%})" if result.invariant.tolerated and result.checked else ""

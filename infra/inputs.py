@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from infra.delta_io import notes, read
 from infra.delta_lines import opened
-from infra.fold import WRITTEN_OUT, any_of, between, looked_up
+from infra.fold import WRITTEN_OUT, any_of_sql, between, looked_up
 from infra.layout import NodeTables
 from infra.plan import EpochPlan, Offsets, within
 from pipelines import Node
@@ -68,7 +68,7 @@ class PinnedInputs:
         # Both sides of a self-join are one input.
         skipped = [r for r in self.plan.skipped if self.nodes[r.side] is self.nodes[side]]
         places = [f"(partition = {r.partition} AND offset = {r.offset})" for r in skipped]
-        return any_of(places) if places else None
+        return F.expr(any_of_sql(places)) if places else None
 
     def new(self, side: str) -> DataFrame:
         """The epoch's records of one input."""
@@ -117,11 +117,15 @@ class PinnedInputs:
         # version.
         return read(self.spark, path, memory.version()).where(f"epoch = {self.plan.previous_epoch}").drop("epoch")
 
-    def _open(self, slack: int) -> Column:
+    def open_sql(self, slack: int) -> str:
+        """SQL that tells whether ``timestamp + slack > stream time`` of a record's partition (ms)."""
         times = self.plan.stream_time
         if len(times) > WRITTEN_OUT:
-            return F.expr(f"timestamp > {looked_up(times)} - {slack}L")
-        return any_of([f"(partition = {int(p)} AND timestamp > {int(time) - slack}L)" for p, time in times.items()])
+            return f"timestamp > {looked_up(times)} - {slack}L"
+        return any_of_sql([f"(partition = {int(p)} AND timestamp > {int(time) - slack}L)" for p, time in times.items()])
+
+    def _open(self, slack: int) -> Column:
+        return F.expr(self.open_sql(slack))
 
 
 def pinned_table(path: str, position: Offsets, incarnation: int) -> tuple[int | None, Offsets]:

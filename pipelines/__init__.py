@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+from pipelines.check import Check
 from pipelines.errors import DeclarationError
 from pipelines.joins import (
     ForeignKeyJoin,
@@ -43,6 +44,7 @@ from pipelines.window import JoinWindow, SlidingWindows, TimeWindows, duration_m
 
 __all__ = [
     "Aggregation",
+    "Check",
     "DeclarationError",
     "Expr",
     "Files",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Required, TypedDict, TypeVar, Unpack
 
+from pipelines.check import Check, Severity, checked
 from pipelines.declare import history_ms
 from pipelines.errors import DeclarationError, listed
 from pipelines.nodes import RESERVED, GlobalTable, Node, Stream, Table
@@ -102,6 +103,7 @@ class Pipeline:
         if self.freshness < SHORTEST_FRESHNESS:
             raise ValueError(f"pipeline '{name}': freshness is {self.freshness} ms; make it '1m' or more")
         self._nodes: dict[str, Node] = {}
+        self._checks: dict[str, tuple[Check, ...]] = {}
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -169,6 +171,47 @@ class Pipeline:
             raise DeclarationError(self.name, node.name, f"declared twice; taken names are {listed(self._nodes)}")
         self._nodes[node.name] = node
         return node
+
+    def check(
+        self,
+        node: Node,
+        id: str,
+        sentence: str,
+        violations: str,
+        *,
+        severity: Severity = "warning",
+        blocking: bool = False,
+    ) -> Check:
+        """Declare a rule about a node's rows; it is judged and shown like those that come along.
+
+        Parameters
+        ----------
+        id
+            Its name among the node's checks.
+        sentence
+            What holds, in words.
+        violations
+            SQL over ``{rows}``, ``{changelog}`` or ``{table}`` that returns what breaks the rule
+            (``pipelines/check.py``).
+        blocking
+            Whether a violation keeps an epoch from being committed; only of rules about ``{rows}``.
+        """
+        if self._nodes.get(node.name) is not node:
+            raise DeclarationError(
+                self.name,
+                node.name,
+                f"check {id!r}: '{node.name}' is no node of this pipeline; there are {listed(self._nodes)}",
+            )
+        rule = checked(node, Check(node.name, id, sentence, violations, severity, blocking))
+        others = self.checks_of(node)
+        if any(other.id == id for other in others):
+            raise node.refuse(node.name, f"check {id!r} is declared twice; there are {listed(c.id for c in others)}")
+        self._checks[node.name] = (*others, rule)
+        return rule
+
+    def checks_of(self, node: Node) -> tuple[Check, ...]:
+        """The rules that were declared about a node."""
+        return self._checks.get(node.name, ())
 
     def _declared(
         self, kind: type[_N], name: str, files: Files, partitions: int, options: SourceOptions, add: bool = True

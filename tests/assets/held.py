@@ -40,7 +40,8 @@ def rule(id: str, wrong: str) -> Invariant:
     return Invariant(
         id=id,
         sentence=f"No amount is {wrong}.",
-        source="the owner of the till",
+        document="the owner of the till",
+        section="amounts",
         families=ANY,
         profiles=None,
         needs_table=False,

@@ -7,59 +7,109 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from expectations.evaluate import Judged, Relation
-from pipelines import Files, JoinWindow, Node, Pipeline
+from pipelines import Files, JoinWindow, Node, Pipeline, SlidingWindows, TimeWindows, average, count, expr, total
 
 Row = dict[str, Any]
 Rows = Mapping[str, Sequence[Row]]
 
-_FILES = Files("none/*.csv", "csv", {"id": "INT", "n": "STRING", "at": "BIGINT"})
+_FILES = Files("none/*.csv", "csv", {"id": "INT", "who": "STRING", "n": "STRING", "at": "BIGINT"})
 _SHOP = Pipeline("shop")
-_HOW = {"key": ["id"], "value": ["n"], "timestamp": "at", "partitions": 2}
+_HOW: dict[str, Any] = {"key": ["id"], "value": ["n"], "timestamp": "at", "partitions": 2}
+_NAMED: dict[str, Any] = _HOW | {"key": ["who"]}
 
 clicks = _SHOP.stream("clicks", _FILES, **_HOW)
 views = _SHOP.stream("views", _FILES, **_HOW)
-names = _SHOP.global_table("names", _FILES, key=["id"], value=["n"], timestamp="at")
+names = _SHOP.global_table("names", _FILES, key=["who"], value=["n"], timestamp="at")
 orders = _SHOP.table("orders", _FILES, **_HOW)
 owners = _SHOP.table("owners", _FILES, **_HOW)
+prices = _SHOP.table("prices", _FILES, history="100ms", **_HOW)
+people = _SHOP.table("people", _FILES, **_NAMED)
 
 _BOTH = {"a": "left.n", "b": "right.n"}
 _WINDOW = JoinWindow(2, 3, grace=1)
 seen = clicks.left_join(views, "seen", window=_WINDOW, select=_BOTH)
 seen_inner = clicks.join(views, "seen_inner", window=_WINDOW, select=_BOTH)
 seen_outer = clicks.outer_join(views, "seen_outer", window=_WINDOW, select=_BOTH)
+seen_itself = clicks.left_join(clicks, "seen_itself", window=_WINDOW, select=_BOTH)
+seen_later = clicks.join(views, "seen_later", window=JoinWindow(-1, 3, grace=1), select=_BOTH)
 named = clicks.left_join(names, "named", key="n", select=_BOTH)
-owned = orders.left_join(owners, "owned", foreign_key="n", select=_BOTH)
+named_inner = clicks.join(names, "named_inner", key="n", select=_BOTH)
+named_then = clicks.left_join(names, "named_then", key="n", bootstrap="timestamp", select=_BOTH)
+looked = clicks.left_join(orders, "looked", select=_BOTH)
+looked_inner = clicks.join(orders, "looked_inner", select=_BOTH)
+priced = clicks.left_join(prices, "priced", select=_BOTH)
+awaited = clicks.left_join(prices, "awaited", grace="50ms", select=_BOTH)
+owned = orders.left_join(people, "owned", foreign_key="n", select=_BOTH)
+owned_inner = orders.join(people, "owned_inner", foreign_key="n", select=_BOTH)
+pets = people.one_to_many_join(orders, "pets", foreign_key="n", select=_BOTH)
 both = orders.left_join(owners, "both", select=_BOTH)
 both_inner = orders.join(owners, "both_inner", select=_BOTH)
-owned_inner = orders.join(owners, "owned_inner", foreign_key="n", select=_BOTH)
-
-_RECORD = "key STRUCT<id: INT>, value STRUCT<{}>, timestamp BIGINT, partition INT, offset BIGINT"
-_INPUT = _RECORD.format("n: STRING")
-_OUTPUT = _RECORD.format("a: STRING, b: STRING") + (
-    ", epoch BIGINT, trigger STRUCT<side: STRING, partition: INT, offset: BIGINT>"
+both_outer = orders.outer_join(owners, "both_outer", select=_BOTH)
+both_versioned = orders.left_join(prices, "both_versioned", select=_BOTH)
+both_functions = orders.left_join(owners, "both_functions", select={"a": lambda left, right: left["n"]})
+counted = (
+    clicks.group_by_key()
+    .windowed_by(TimeWindows(10, grace=2))
+    .aggregate({"c": count(), "t": total("CAST(length(n) AS DOUBLE)")}, "counted")
 )
-_PAIR = _OUTPUT + ", left_offset BIGINT, right_offset BIGINT"
-_ANSWER = _OUTPUT + ", made_for STRUCT<n: STRING>"
-_POSITION = "_timestamp BIGINT, _partition INT, _offset BIGINT"
+slid = clicks.group_by_key().windowed_by(SlidingWindows(10, grace=2)).aggregate({"c": count()}, "slid")
+weekly = counted.left_join(counted, "weekly", window_map=-10, select={"a": "left.c", "b": "right.c"})
+grouped = orders.group_by({"who": expr("n", "STRING")}).aggregate({"c": count(), "m": average("id")}, "grouped")
+kept = clicks.filter("n <> ''", "kept")
+
+_VALUES = {
+    "counted": "c: BIGINT, t: DOUBLE",
+    "slid": "c: BIGINT",
+    "weekly": "a: BIGINT, b: BIGINT",
+    "grouped": "c: BIGINT, m: DOUBLE",
+}
+_PLACE = "timestamp BIGINT, partition INT, offset BIGINT"
+_TRIGGER = "epoch BIGINT, trigger STRUCT<side: STRING, partition: INT, offset: BIGINT>"
+_FOLDED = "_timestamp BIGINT, _partition INT, _offset BIGINT"
 _LATE = (
     "side STRING, key STRUCT<id: INT>, value STRING, timestamp BIGINT, partition INT, offset BIGINT, "
     "stream_time BIGINT, close BIGINT, reason STRING, epoch BIGINT"
 )
+_SMALL = {
+    "bounds": "partition INT, first_offset BIGINT",
+    "times": "partition INT, stream_time BIGINT",
+    "sizes": "before BIGINT, after BIGINT",
+    "unread": "side STRING, partition INT, records BIGINT",
+    "late": _LATE,
+}
+
+
+def _key(node: Node) -> str:
+    return ", ".join(f"{column}: {kind}" for column, kind in node.key.items())
+
+
+def _value(node: Node) -> str:
+    made = node.operation
+    given = made is None or (not made.select and node.name not in _VALUES)
+    return "n: STRING" if given else _VALUES.get(node.name, "a: STRING, b: STRING")
 
 
 def _schema(node: Node, relation: str) -> str:
-    if relation == "bounds":
-        return "partition INT, first_offset BIGINT"
-    if relation in ("table", "before"):
-        value = "n STRING" if node.source else "a STRING, b STRING"
-        return f"id INT, {value}, {_POSITION}"
-    if relation == "late":
-        return _LATE
-    if relation in ("left", "right"):
-        return _INPUT
-    if node.join_spec is None:
-        return f"{_INPUT}, epoch BIGINT"
-    return {"stream-stream": _PAIR, "fk-table-table": _ANSWER}.get(node.join_spec.family, _OUTPUT)
+    if relation in _SMALL:
+        return _SMALL[relation]
+    if relation == "touched":
+        return f"key STRUCT<{_key(node)}>"
+    if relation in ("table", "before", "was", "now", "stored"):
+        return f"{_key(node)}, {_value(node)}, {_FOLDED}".replace(":", "")
+    made = node.operation
+    side = next((s for s in ("left", "right") if relation in (s, f"new_{s}", f"{s}_before")), None)
+    if side is not None and made is not None:
+        given = made.inputs[side]
+        new = ", is_new BOOLEAN" if relation == side else ""
+        return f"key STRUCT<{_key(given)}>, value STRUCT<{_value(given)}>, {_PLACE}{new}"
+    record = f"key STRUCT<{_key(node)}>, value STRUCT<{_value(node)}>, {_PLACE}"
+    if made is None:
+        return f"{record}, epoch BIGINT"
+    more = {
+        "stream-stream": ", left_offset BIGINT, right_offset BIGINT",
+        "fk-table-table": ", made_for STRUCT<n: STRING>",
+    }
+    return f"{record}, {_TRIGGER}{more.get(made.family, '')}"
 
 
 def sql_of(node: Node, relation: str, rows: Sequence[Row]) -> str:

@@ -1,0 +1,75 @@
+"""SQL over a node's declared expressions, so that an invariant can compute a result once more by itself.
+
+An expression of ``select`` sees the columns ``left`` and ``right``, structs of a record's key, value and
+``_timestamp``, NULL where there is none; a key mapper sees the fields of one record as columns. Here both become text:
+
+    select = {"who": "right.name"}       struct((right.name) AS `who`)
+    key = {"id": "customer"}             struct(CAST((customer) AS INT) AS `id`) over the record's fields
+
+Source: ``joins/values.py`` says what the expressions mean. Held by ``tests/expectations/test_invariants.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from expectations.invariant import quoted
+from pipelines import Node
+from pipelines.joins import Operation
+
+PLACE = ("key", "timestamp", "partition", "offset")
+
+
+def verbatim(sql: str) -> str:
+    """A declared expression inside a query: on lines of its own, with its braces kept."""
+    return "(" + sql.replace("{", "{{").replace("}", "}}") + "\n)"
+
+
+def record(node: Node) -> str:
+    """The STRUCT that expressions see of a record; NULL where the record has no value."""
+    fields = [f"key.{quoted(c)} AS {quoted(c)}" for c in node.key]
+    fields += [f"value.{quoted(c)} AS {quoted(c)}" for c in node.value]
+    return f"CASE WHEN value IS NOT NULL THEN struct({', '.join(fields)}, timestamp AS _timestamp) END"
+
+
+def records(node: Node, relation: str, name: str, extra: str = "") -> str:
+    """A subquery of a relation's records: their place, the STRUCT ``name``, and further columns."""
+    return f"(SELECT {', '.join(PLACE)}, {record(node)} AS {quoted(name)}{extra} FROM {relation})"
+
+
+def with_fields(records: str, name: str, added: str) -> str:
+    """A subquery of records with columns ``added``, SQL over the fields of their STRUCT column ``name``."""
+    # The row is packed first: a field of the record may be called like one of our own columns.
+    return f"""(SELECT __row.*, {added}
+    FROM (SELECT __row, __row.{quoted(name)}.* FROM (SELECT struct(*) AS __row FROM {records})))"""
+
+
+def with_mapped_key(records: str, name: str, mapper: Mapping[str, str], key: Mapping[str, str]) -> str:
+    """A subquery that adds ``mapped``: the key in another table that each record points to, NULL if any part is.
+
+    Parameters
+    ----------
+    records
+        Subquery with the STRUCT column ``name``.
+    mapper
+        Key column of the other table to an expression over the record's fields.
+    key
+        Key columns of the other table with their types.
+    """
+    parts = ", ".join(f"CAST({verbatim(mapper[c])} AS {kind}) AS {quoted(c)}" for c, kind in key.items())
+    whole = " AND ".join(f"__mapped.{quoted(c)} IS NOT NULL" for c in key)
+    found = with_fields(records, name, f"struct({parts}) AS __mapped")
+    return f"(SELECT *, CASE WHEN {whole} THEN __mapped END AS mapped FROM {found})"
+
+
+def joined_value(made: Operation) -> str:
+    """The value STRUCT of a result row, over columns ``left`` and ``right``."""
+    columns = (f"{verbatim(str(e))} AS {quoted(c)}" for c, e in made.select.items())
+    return f"struct({', '.join(columns)})"
+
+
+def without_sql(node: Node) -> str | None:
+    """Why a node's values cannot be computed once more: a function of the user's is no SQL."""
+    made = node.operation
+    columns = [c for c, e in (made.select if made else {}).items() if not isinstance(e, str)]
+    return f"select gives {', '.join(columns)} as a function, which no query can repeat" if columns else None

@@ -1,0 +1,75 @@
+"""Keys of a table's result that an epoch's input records could change, found without the result.
+
+    table ⋈ table      left k, right k         k
+    foreign key        left k                  k
+                       right f                 every k that points to f
+    one-to-many        one a                   every (a, b) that is stored, or refers to a
+                       many b                  every (a, b) that is stored, and the one that b refers to
+    aggregate          k                       the group that k is in
+
+Relations are those of ``expectations.invariant``, and ``{stored}``: the whole folded table. Keys of the epoch's own
+rows come to these. Held by ``tests/expectations/test_scopes.py``.
+"""
+
+from __future__ import annotations
+
+from expectations.invariant import packed, quoted
+from expectations.record_sql import records, with_mapped_key
+from pipelines import ForeignKeyJoin, Node, OneToManyJoin, TableAggregate, TableTableJoin
+
+
+def touched(node: Node) -> str | None:
+    """Query of the keys; None where only the epoch's own rows tell."""
+    made = node.operation
+    if isinstance(made, TableTableJoin):
+        return f"""SELECT key FROM {{new_left}} WHERE key IS NOT NULL
+UNION SELECT {right_as_left(made)} AS key FROM {{new_right}} WHERE key IS NOT NULL"""
+    if isinstance(made, ForeignKeyJoin):
+        return f"""SELECT key FROM {{new_left}} WHERE key IS NOT NULL
+UNION SELECT key FROM {pointing_left(made, "{left}")} WHERE mapped IN (SELECT key FROM {{new_right}})"""
+    if isinstance(made, OneToManyJoin):
+        ones, manies = "(SELECT key FROM {new_left})", "(SELECT key FROM {new_right})"
+        one, many = (packed(given.key) for given in (made.left, made.right))
+        stored = f"(SELECT {packed(node.key)} AS key, {one} AS one, {many} AS many FROM {{stored}})"
+        return f"""SELECT key FROM {stored} WHERE one IN {ones} OR many IN {manies}
+UNION SELECT {pair(made)} AS key FROM {pointing_right(made, "{right}")}
+      WHERE mapped IS NOT NULL AND (mapped IN {ones} OR key IN {manies})"""
+    if isinstance(made, TableAggregate):
+        return f"""SELECT mapped AS key FROM {grouped(node, "{left}")}
+WHERE mapped IS NOT NULL AND key IN (SELECT key FROM {{new_left}})"""
+    return None
+
+
+def right_as_left(join: TableTableJoin) -> str:
+    """A right record's key as the left side has it: in the window that many ms earlier."""
+
+    def column(name: str) -> str:
+        by = f" - ({join.window_map}L)" if join.window_map and name in ("window_start", "window_end") else ""
+        return f"key.{quoted(name)}{by} AS {quoted(name)}"
+
+    return f"struct({', '.join(map(column, join.left.key))})"
+
+
+def pointing_left(join: ForeignKeyJoin, relation: str, extra: str = "") -> str:
+    """Left records with ``left``, and ``mapped``, the right key that each points to."""
+    return with_mapped_key(records(join.left, relation, "left", extra), "left", join.foreign_key, join.right.key)
+
+
+def pointing_right(join: OneToManyJoin, relation: str, extra: str = "") -> str:
+    """Records of the many side with ``right``, and ``mapped``, the left key that each refers to."""
+    return with_mapped_key(records(join.right, relation, "right", extra), "right", join.foreign_key, join.left.key)
+
+
+def pair(join: OneToManyJoin, one: str = "mapped", many: str = "key") -> str:
+    """The result's key: the columns of both keys."""
+    ones = [f"{one}.{quoted(c)} AS {quoted(c)}" for c in join.left.key]
+    manies = [f"{many}.{quoted(c)} AS {quoted(c)}" for c in join.right.key]
+    return f"struct({', '.join((*ones, *manies))})"
+
+
+def grouped(node: Node, relation: str) -> str:
+    """Rows of an aggregated table with ``left``, and ``mapped``, the group that each is in."""
+    made = node.operation
+    assert isinstance(made, TableAggregate), node.name
+    mapper = {column: e.sql for column, e in made.key.items()}
+    return with_mapped_key(records(made.input, relation, "left"), "left", mapper, node.key)

@@ -1,0 +1,43 @@
+"""The page of all invariants, docs/invariants.md; ``python -m tests.invariant_page`` writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from expectations.invariant import ANY, Invariant
+from expectations.invariants import ALL
+
+PAGE = Path(__file__).parent.parent / "docs" / "invariants.md"
+_HEAD = """# Invariants
+
+What results are held to, on every epoch. Those of stage *epoch* are judged on its rows before they are committed, and a
+violation of a blocking one commits nothing. Those of stage *table* are judged on what is committed: right after an
+epoch, on the keys that it could change; where checks are run alone and after a rebuild, on everything. What could not
+be evaluated is shown as that, and is no pass.
+
+The numbers are those of the documents' requirements. Invariants with a profile in brackets are what that profile keeps;
+others are kept by all. An option that an invariant cannot hold for leaves it out, with its reason in the code.
+
+This page is written by `python -m tests.invariant_page`; a pipeline's own rules are not on it.
+
+| invariant | what holds | said by | of | judged | requirements |
+|---|---|---|---|---|---|
+"""
+
+
+def text() -> str:
+    """The page."""
+    return _HEAD + "".join(f"| {' | '.join(_cells(invariant))} |\n" for invariant in ALL)
+
+
+def _cells(invariant: Invariant) -> list[str]:
+    families = "all" if invariant.families == ANY else ", ".join(sorted(invariant.families))
+    kept = "" if invariant.profiles is None else f" ({', '.join(invariant.profiles)})"
+    tables = ", tables" if invariant.needs_table and invariant.families == ANY else ""
+    judged = f"{invariant.stage}, {invariant.severity}{', blocking' if invariant.blocking else ''}"
+    numbers = ", ".join(map(str, invariant.requirements))
+    return [f"`{invariant.id}`", invariant.sentence, invariant.source, families + tables + kept, judged, numbers]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text())
