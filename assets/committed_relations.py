@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from assets.relations import InputRelations, Relations, at_version, bounds, lines, version_before
 from expectations.invariant import Scope, packed, relations_of
 from expectations.results import Judged, Relation
-from expectations.touched import touched
-from infra.delta_io import last_note, quoted, read
+from expectations.touched import needed, touched
+from infra.delta_io import notes, quoted, read
 from infra.delta_lines import opened
 from infra.layout import NodeTables
 from infra.plan import CommitNote, EpochPlan
@@ -52,32 +54,25 @@ class Committed:
     scope: Scope = "whole"
 
     @property
-    def rows(self) -> int | None:
-        """How many rows the epoch has; None where later ones are committed."""
-        if self.note.epoch != self.plan.epoch:
-            return None
+    def rows(self) -> int:
+        """How many rows the epoch has."""
         return sum(end - self.plan.ends.get(p, -1) for p, end in self.note.ends.items())
 
 
 def committed(node: Node, paths: NodeTables, plan: EpochPlan, alone: bool) -> Committed:
     """What is there to judge; ``alone``: everything is."""
-    found = last_note(paths.changelog)
-    assert found is not None, paths.changelog
-    version, note = found
-    goes_on = not alone and note.epoch == plan.epoch and plan.previous_epoch > 0 and not plan.replaces
+    # Another run may have gone on since: what is judged is the tables as this epoch left them.
+    version, note = next((v, n) for v, n in notes(paths.changelog) if n.epoch <= plan.epoch)
+    goes_on = not alone and plan.previous_epoch > 0 and not plan.replaces
     table = opened(paths.table) if node.is_table else None
     if table is None:
         return Committed(node, paths, plan, version, note, scope="epoch" if goes_on and not node.is_table else "whole")
-    folded, before = last_note(paths.table), version_before(paths.table, plan)
-    older = _epoch_at(paths.table, before)
-    goes_on = goes_on and folded is not None and folded[1].epoch == plan.epoch and older == plan.previous_epoch
-    return Committed(node, paths, plan, version, note, table.version(), before, "epoch" if goes_on else "whole")
-
-
-def _epoch_at(path: str, version: int | None) -> int | None:
-    from infra.delta_io import notes
-
-    return next((note.epoch for v, note in notes(path) if v == version), None)
+    before = version_before(paths.table, plan)
+    folded = {v: n.epoch for v, n in islice(notes(paths.table), 8)}
+    goes_on = goes_on and plan.epoch in folded.values() and folded.get(before or 0) == plan.previous_epoch
+    later = [v for v, epoch in folded.items() if epoch > plan.epoch]
+    now = min(later) - 1 if later else table.version()
+    return Committed(node, paths, plan, version, note, now, before, "epoch" if goes_on else "whole")
 
 
 def judged(spark: SparkSession, of: Committed, inputs: InputRelations | None, shared: SharedFrames) -> Judged:
@@ -87,14 +82,14 @@ def judged(spark: SparkSession, of: Committed, inputs: InputRelations | None, sh
         "changelog": made.changelog,
         "late": lambda: _late(spark, of.paths.late, of.plan),
         "bounds": made.bounds,
-        **(inputs.all() if inputs is not None else {}),
+        **made.inputs_of_touched(),
     }
     checked: dict[str, int | None] = {
         "changelog": of.rows if of.scope == "epoch" else sum(end + 1 for end in of.note.ends.values()),
         "late": sum(part.records for part in of.plan.inputs.values()),
     }
     if of.table is not None:
-        relations |= {"table": made.table, "touched": made.touched, "sizes": made.sizes}
+        relations |= {"table": made.table, "sizes": made.sizes}
         relations |= {"was": made.was, "now": made.now}
         checked["table"] = of.rows if of.scope == "epoch" else rows_of_table(spark, of)
     return Judged(relations, checked, of.scope, shared.keep)
@@ -143,9 +138,24 @@ class _Made:
             if "stored" in relations_of(query):
                 named["stored"] = self._stored()
             frame = self.spark.sql(query, **_frames(named))
-            sql = f"({query.format(**{name: relation.sql for name, relation in named.items()})})"
+            sql = f"({query.format(**_texts(named))})"
             self._touched = Relation(self.shared.keep(frame.distinct()), sql)
         return self._touched
+
+    def inputs_of_touched(self) -> Relations:
+        """Relations of the inputs; in scope ``epoch`` a table's rows that touched keys are made of."""
+        given = self.inputs.all() if self.inputs is not None else {}
+        if self.of.scope == "whole":
+            return given
+        narrow: Relations = dict(given)
+        for side, query in needed(self.of.node).items():
+            if side in given:
+                narrow[side] = cache(lambda side=side, query=query, seen=dict(narrow): self._needed(side, query, seen))
+        return narrow
+
+    def _needed(self, side: str, query: str, seen: Relations) -> Relation:
+        named = {n: self.touched() if n == "touched" else seen[n]() for n in relations_of(query)}
+        return Relation(self.shared.keep(self.spark.sql(query, **_frames(named))), f"({query.format(**_texts(named))})")
 
     def _stored(self) -> Relation:
         assert self.of.table is not None
@@ -186,6 +196,10 @@ class _Made:
 
 def _frames(named: Mapping[str, Relation]) -> dict[str, Any]:
     return {name: relation.frame for name, relation in named.items()}
+
+
+def _texts(named: Mapping[str, Relation]) -> dict[str, str]:
+    return {name: relation.sql for name, relation in named.items()}
 
 
 def _late(spark: SparkSession, path: str, plan: EpochPlan) -> Relation:

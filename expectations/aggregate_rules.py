@@ -63,13 +63,12 @@ def _differs(aggregations: Mapping[str, Aggregation]) -> str:
 def _equals_grouped(node: Node) -> str:
     made = node.operation
     assert isinstance(made, TableAggregate), node.name
-    of_groups = f"(SELECT * FROM {grouped(node, '{left}')} WHERE mapped IN (SELECT key FROM {{touched}}))"
-    arguments = with_fields(of_groups, "left", _arguments(made.aggregations))
+    in_groups = f"(SELECT * FROM {grouped(node, '{left}')} WHERE mapped IS NOT NULL)"
+    arguments = with_fields(in_groups, "left", _arguments(made.aggregations))
     stored = ", ".join(f"t.{quoted(c)} AS {quoted('stored ' + c)}" for c in node.value)
     return f"""SELECT coalesce(e.mapped, t.key) AS key, e.*, {stored}
 FROM (SELECT mapped, {_aggregated(made.aggregations)} FROM {arguments} GROUP BY mapped) e
-FULL OUTER JOIN (SELECT * FROM (SELECT *, {packed(node.key)} AS key FROM {{table}})
-                 WHERE key IN (SELECT key FROM {{touched}})) t ON e.mapped = t.key
+FULL OUTER JOIN (SELECT *, {packed(node.key)} AS key FROM {{table}}) t ON e.mapped = t.key
 WHERE e.mapped IS NULL OR t.key IS NULL OR {_differs(made.aggregations)}"""
 
 

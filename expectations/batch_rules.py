@@ -17,7 +17,6 @@ from expectations.touched import pair, pointing_left, pointing_right, right_as_l
 from pipelines import ForeignKeyJoin, Node, OneToManyJoin, TableTableJoin
 
 _TABLES = frozenset({"table-table", "fk-table-table", "one-to-many"})
-_TOUCHED = "(SELECT key FROM {touched})"
 
 
 def versioned(node: Node) -> str | None:
@@ -30,27 +29,19 @@ def versioned(node: Node) -> str | None:
 
 
 def _matched(node: Node) -> str:
-    """Rows of the batch join with a touched key: ``key``, ``left``, ``right``."""
+    """Rows of the batch join: ``key``, ``left``, ``right``."""
     join = node.join_spec
+    assert isinstance(join, TableTableJoin | ForeignKeyJoin | OneToManyJoin), node.name
+    lefts, rights = records(join.left, "{left}", "left"), records(join.right, "{right}", "right")
     if isinstance(join, TableTableJoin):
         how = {"inner": "JOIN", "left": "LEFT JOIN", "outer": "FULL OUTER JOIN"}[join.how]
-        shifted = f"(SELECT {right_as_left(join)} AS key, `right` FROM {records(join.right, '{right}', 'right')})"
-        return f"""SELECT coalesce(l.key, r.key) AS key, l.`left`, r.`right`
-  FROM (SELECT key, `left` FROM {records(join.left, "{left}", "left")} WHERE key IN {_TOUCHED}) l
-  {how} (SELECT * FROM {shifted} WHERE key IN {_TOUCHED}) r ON l.key = r.key"""
+        return f"""SELECT coalesce(l.key, r.key) AS key, l.`left`, r.`right` FROM {lefts} l
+  {how} (SELECT {right_as_left(join)} AS key, `right` FROM {rights}) r ON l.key = r.key"""
     if isinstance(join, ForeignKeyJoin):
-        lefts = pointing_left(join, f"(SELECT * FROM {{left}} WHERE key IN {_TOUCHED})")
-        return f"""SELECT l.key, l.`left`, r.`right` FROM {lefts} l
-  {"JOIN" if join.how == "inner" else "LEFT JOIN"}
-  (SELECT key, `right` FROM {records(join.right, "{right}", "right")} WHERE key IN (SELECT mapped FROM {lefts})) r
-  ON r.key = l.mapped"""
-    assert isinstance(join, OneToManyJoin), node.name
-    many = f"struct({', '.join(f'key.{quoted(c)} AS {quoted(c)}' for c in join.right.key)})"
-    manies = pointing_right(join, f"(SELECT * FROM {{right}} WHERE key IN (SELECT {many} FROM {{touched}}))")
+        return f"""SELECT l.key, l.`left`, r.`right` FROM {pointing_left(join, "{left}")} l
+  {"JOIN" if join.how == "inner" else "LEFT JOIN"} {rights} r ON r.key = l.mapped"""
     return f"""SELECT {pair(join, "l.key", "m.key")} AS key, l.`left`, m.`right`
-  FROM {manies} m
-  JOIN (SELECT key, `left` FROM {records(join.left, "{left}", "left")} WHERE key IN (SELECT mapped FROM {manies})) l
-  ON l.key = m.mapped"""
+  FROM {pointing_right(join, "{right}")} m JOIN {lefts} l ON l.key = m.mapped"""
 
 
 def _equals_batch_join(node: Node) -> str:
@@ -59,9 +50,8 @@ def _equals_batch_join(node: Node) -> str:
     return f"""SELECT CASE WHEN t.key IS NULL THEN 'not in the table' WHEN e.key IS NULL THEN 'only in the table'
             ELSE 'differs' END AS problem,
        coalesce(e.key, t.key) AS key, e.value AS expected, t.value AS stored
-FROM (SELECT * FROM (SELECT key, {joined_value(join)} AS value FROM ({_matched(node)})) WHERE key IN {_TOUCHED}) e
-FULL OUTER JOIN (SELECT * FROM (SELECT {packed(node.key)} AS key, {packed(node.value)} AS value FROM {{table}})
-                 WHERE key IN {_TOUCHED}) t ON e.key = t.key
+FROM (SELECT key, {joined_value(join)} AS value FROM ({_matched(node)})) e
+FULL OUTER JOIN (SELECT {packed(node.key)} AS key, {packed(node.value)} AS value FROM {{table}}) t ON e.key = t.key
 WHERE NOT (e.value <=> t.value)"""
 
 

@@ -4,7 +4,7 @@
 1 right): ``turn`` in the processing order, ``close`` of the window, stream time ``before`` the record, and whether it
 was ``taken``: it has key and value, and came in time. A record of an earlier epoch has no turn; it was in time if it is
 still open. Of a windowed aggregate, records with key and value: ``left``, and of new ones the stream time ``reached``
-with them.
+with them. ``{reached}`` has stream time per partition before the epoch (``started``) and after it (``reached``).
 
     window 2/3, grace 1, stream time 11       left @20: turn (20, 0, …), before 11, close 24, taken
                                               left @7, after it: before 20, close 11, not taken
@@ -59,5 +59,12 @@ def _of_two_streams(join: StreamStreamJoin) -> str:
               LEFT JOIN {{times}} t ON t.partition = a.partition))"""
 
 
-DERIVED: Mapping[str, Callable[[Node], str]] = {"arrived": _arrived}
+def _reached(node: Node) -> str:
+    return """SELECT partition, max(started) AS started, max(timestamp) AS reached
+FROM (SELECT partition, timestamp, CAST(NULL AS BIGINT) AS started FROM {new_left}
+      UNION ALL SELECT partition, timestamp, NULL FROM {new_right}
+      UNION ALL SELECT partition, stream_time, stream_time FROM {times}) GROUP BY partition"""
+
+
+DERIVED: Mapping[str, Callable[[Node], str]] = {"arrived": _arrived, "reached": _reached}
 """Name to the query over other relations, for a node."""

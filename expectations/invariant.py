@@ -14,7 +14,7 @@ A query names relations in braces; whoever evaluates it says what they are. Befo
 | ``{left_before}``, ``{right_before}`` | the tables' live rows before the epoch |
 | ``{before}`` | the folded result before the epoch |
 | ``{bounds}`` | partition, first_offset where this epoch's offsets must start; absent: 0 |
-| ``{arrived}`` | records in reach with what their order tells: ``expectations/derived.py`` |
+| ``{arrived}``, ``{reached}`` | what the order of the records tells: ``expectations/derived.py`` |
 | ``{times}`` | partition, stream_time before the epoch; absent: none yet |
 | ``{unread}`` | side, partition, records that an input had when the epoch was planned, and that wait |
 
@@ -25,12 +25,11 @@ committed. ``whole``: everything, when checks are run alone, and after a rebuild
 |---|---|---|
 | ``{changelog}`` | the epoch's rows, as committed | all rows |
 | ``{table}`` | rows of the folded table with a key that the epoch could change | all rows |
-| ``{touched}`` | keys of the result that the epoch could change | all keys |
 | ``{bounds}`` | where the epoch's offsets must start | nothing: at 0 |
 | ``{sizes}`` | rows of the folded table ``before`` and ``after``, by the statistics of its log | the same, before: 0 |
 | ``{was}`` | of the table's version before, rows with a key of ``{changelog}`` | nothing |
 | ``{now}`` | of the table, rows with a key of ``{changelog}`` | all rows |
-| ``{left}``, ``{right}`` | the input tables' live rows after the epoch | the same |
+| ``{left}``, ``{right}`` | the input tables' live rows that rows of ``{table}`` are made of | all live rows |
 | ``{late}`` | what the epoch dropped, in the columns of ``joins/late.py``; checked: records that it read | the same |
 """
 

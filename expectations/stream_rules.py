@@ -64,11 +64,10 @@ def _has_value(node: Node) -> str:
 
 
 def _made_of_values(node: Node) -> str:
-    return """SELECT o.partition, o.offset, o.key, o.left_offset, o.right_offset
-FROM {rows} o
-LEFT JOIN {left} l ON l.partition = o.partition AND l.offset = o.left_offset
-LEFT JOIN {right} r ON r.partition = o.partition AND r.offset = o.right_offset
-WHERE (l.offset IS NOT NULL AND l.value IS NULL) OR (r.offset IS NOT NULL AND r.value IS NULL)"""
+    return """SELECT o.partition, o.offset, o.key, CASE o.side WHEN 0 THEN 'left' ELSE 'right' END AS side, o.record
+FROM (SELECT partition, offset, key, stack(2, 0, left_offset, 1, right_offset) AS (side, record) FROM {rows}) o
+JOIN {arrived} a ON a.partition = o.partition AND a.side = o.side AND a.offset = o.record
+WHERE NOT a.has_value"""
 
 
 def stream_stream(node: Node) -> StreamStreamJoin:

@@ -40,6 +40,28 @@ WHERE mapped IS NOT NULL AND key IN (SELECT key FROM {{new_left}})"""
     return None
 
 
+def needed(node: Node) -> dict[str, str]:
+    """Side to the query of the input rows that touched keys are made of; the second one sees the first one's rows."""
+    made = node.operation
+    keys = "(SELECT key FROM {touched})"
+    if isinstance(made, TableTableJoin):
+        shifted = f"(SELECT *, {right_as_left(made)} AS __key FROM {{right}})"
+        right = f"SELECT * EXCEPT (__key) FROM {shifted} WHERE __key IN {keys}"
+        return {"left": f"SELECT * FROM {{left}} WHERE key IN {keys}", "right": right}
+    if isinstance(made, ForeignKeyJoin):
+        right = f"SELECT * FROM {{right}} WHERE key IN (SELECT mapped FROM {pointing_left(made, '{left}')})"
+        return {"left": f"SELECT * FROM {{left}} WHERE key IN {keys}", "right": right}
+    if isinstance(made, OneToManyJoin):
+        many = f"struct({', '.join(f'key.{quoted(c)} AS {quoted(c)}' for c in made.right.key)})"
+        left = f"SELECT * FROM {{left}} WHERE key IN (SELECT mapped FROM {pointing_right(made, '{right}')})"
+        right = f"SELECT * FROM {{right}} WHERE key IN (SELECT {many} FROM {{touched}})"
+        return {"right": right, "left": left}
+    if isinstance(made, TableAggregate):
+        inside = f"(SELECT key FROM {grouped(node, '{left}')} WHERE mapped IN {keys})"
+        return {"left": f"SELECT * FROM {{left}} WHERE key IN {inside}"}
+    return {}
+
+
 def right_as_left(join: TableTableJoin) -> str:
     """A right record's key as the left side has it: in the window that many ms earlier."""
 

@@ -21,14 +21,6 @@ _STREAM_STREAM = frozenset({"stream-stream"})
 _OUTER_SIDES = {"inner": (), "left": (0,), "outer": (0, 1)}
 
 
-def _reached() -> str:
-    """Stream time per partition before the epoch (``started``) and after it (``reached``)."""
-    return """SELECT partition, max(started) AS started, max(timestamp) AS reached
-    FROM (SELECT partition, timestamp, CAST(NULL AS BIGINT) AS started FROM {new_left}
-          UNION ALL SELECT partition, timestamp, NULL FROM {new_right}
-          UNION ALL SELECT partition, stream_time, stream_time FROM {times}) GROUP BY partition"""
-
-
 def _every_pair(node: Node) -> str:
     window = stream_stream(node).window
     return f"""SELECT p.* FROM (
@@ -50,21 +42,20 @@ def _every_lonely_record(node: Node) -> str:
         for relation in ("{rows}", "{earlier}")
         for side, name in enumerate(("left", "right"))
     )
-    return f"""WITH reached AS ({_reached()})
-SELECT CASE a.side WHEN 0 THEN 'left' ELSE 'right' END AS side, a.partition, a.offset, a.key, a.timestamp,
-       a.close, s.reached AS stream_time
-FROM {{arrived}} a JOIN reached s ON s.partition = a.partition
+    return f"""SELECT CASE a.side WHEN 0 THEN 'left' ELSE 'right' END AS side, a.partition, a.offset, a.key,
+       a.timestamp, a.close, s.reached AS stream_time
+FROM {{arrived}} a JOIN {{reached}} s ON s.partition = a.partition
 LEFT ANTI JOIN ({told}) t ON t.partition = a.partition AND t.side = a.side AND t.offset = a.offset
-WHERE a.side IN ({sides}) AND ((a.taken AND a.close <= s.reached) OR (a.is_new AND a.has_value AND a.key IS NULL))"""
+WHERE a.side IN ({sides})
+  AND ((a.taken AND a.close <= s.reached) OR (a.is_new AND a.has_value AND a.key IS NULL))"""
 
 
 def _alone_out_of_time(node: Node, wrong: str) -> str:
     left, right = bounds(stream_stream(node))
-    return f"""WITH reached AS ({_reached()})
-SELECT partition, offset, key, timestamp, close, started, reached
+    return f"""SELECT partition, offset, key, timestamp, close, started, reached
 FROM (SELECT o.*, s.started, s.reached,
              o.timestamp + CASE WHEN o.right_offset IS NULL THEN ({left}L) ELSE ({right}L) END AS close
-      FROM {{rows}} o LEFT JOIN reached s ON s.partition = o.partition
+      FROM {{rows}} o LEFT JOIN {{reached}} s ON s.partition = o.partition
       WHERE (o.left_offset IS NULL) <> (o.right_offset IS NULL) AND o.key IS NOT NULL)
 WHERE {wrong}"""
 

@@ -1,4 +1,4 @@
-"""The page of all invariants, docs/invariants.md; ``python -m tests.invariant_page`` writes it."""
+"""The page of all invariants, docs/invariants.md, from their declarations: ``python -m tests.invariant_page``."""
 
 from __future__ import annotations
 

@@ -92,8 +92,6 @@ def _value(node: Node) -> str:
 def _schema(node: Node, relation: str) -> str:
     if relation in _SMALL:
         return _SMALL[relation]
-    if relation == "touched":
-        return f"key STRUCT<{_key(node)}>"
     if relation in ("table", "before", "was", "now", "stored"):
         return f"{_key(node)}, {_value(node)}, {_FOLDED}".replace(":", "")
     made = node.operation

@@ -24,7 +24,7 @@ DOCUMENTED = _STREAMS | _TABLES | {165, 167, 184, 193, 194}
 """Requirements of the documents that results can be held to."""
 _EPOCH = {"rows", "earlier", "left", "right", "new_left", "new_right", "left_before", "right_before"}
 _EPOCH |= {"bounds", "times", "before", "unread"}
-_COMMITTED = {"changelog", "table", "touched", "bounds", "sizes", "was", "now", "left", "right", "late"}
+_COMMITTED = {"changelog", "table", "bounds", "sizes", "was", "now", "left", "right", "late"}
 
 
 def epoch_of(name: str) -> Epoch:
