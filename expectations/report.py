@@ -152,6 +152,10 @@ def page(pipelines: Sequence[PipelineHistory], written_at: datetime) -> str:
     )
 
 
+JUDGED = {"epoch": "before the commit", "table": "on what is committed"}
+SCOPES = {"epoch": ", as far as the epoch touches it", "whole": ", all of it"}
+
+
 def _detail(one: NodeHistory, row: CheckRow, cell: Cell) -> dict[str, Any]:
     """What the drawer shows of a cell."""
     found = cell.found
@@ -166,7 +170,7 @@ def _detail(one: NodeHistory, row: CheckRow, cell: Cell) -> dict[str, Any]:
         "look": cell.look,
         "severity": found["severity"],
         "blocking": found["blocking"],
-        "judged": "before the commit" if found["stage"] == "epoch" else "on what is committed",
+        "judged": JUDGED[found["stage"]] + SCOPES.get(found.get("scope") or "", ""),
         "checked": found["checked"],
         "violations": found["violations"],
         "seconds": round(found["seconds"], 3),
