@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assets.bench import bench
 from assets.cli_dead_letters import retry_dead_letters
 from assets.cli_engine import engine
 from assets.cli_heal import rebuild, verify
@@ -41,6 +42,7 @@ main.add_command(retry_dead_letters)
 main.add_command(maintain)
 main.add_command(quarantine)
 main.add_command(report)
+main.add_command(bench)
 
 
 @main.command()

@@ -1,0 +1,173 @@
+"""``rivermeet bench``: a workload run as a pipeline, epoch by epoch, and one line of JSON about it.
+
+Each epoch's files are delivered before its clock starts. Then its sources are read, and its join is planned, computed,
+audited, committed, folded and checked, by the same code and on the same engine as any other run's. The answer is
+counted from what is committed, in the end. Held by ``tests/assets/test_bench.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import psutil
+
+from assets.bench_workloads import PARTITIONS, WORKLOADS, Workload
+from assets.errors import one_line_errors
+from assets.platform import Platform
+from infra.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+PHASES = ("plan", "compute", "audit", "commit", "fold")
+
+
+@dataclass
+class OnEngine(Platform):
+    """A platform with a home of its own on the engine of another."""
+
+    engine: Settings | None = None
+
+    def session(self) -> SparkSession:
+        """The process's session, on that engine."""
+        from infra.session import session
+
+        assert self.engine is not None
+        return session(self.engine)
+
+
+@click.command()
+@click.argument("workload", type=click.Choice(sorted(WORKLOADS)))
+@click.option(
+    "--data", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder of its files."
+)
+@click.option("--epochs", type=click.IntRange(1), help="Cut all records into so many epochs; default: one per file.")
+@click.option("--cache", is_flag=True, help='Net changes only (cache="epoch"), where the join is one of tables.')
+@one_line_errors
+def bench(workload: str, data: Path, epochs: int | None, cache: bool) -> None:
+    """Run WORKLOAD (fk, ss, st) as a pipeline and print its times and its answer as one JSON line."""
+    click.echo(json.dumps(measured(WORKLOADS[workload](cache), data, Settings.from_env(), epochs)))
+
+
+def measured(workload: Workload, data: Path, settings: Settings, epochs: int | None = None) -> dict[str, Any]:
+    """Run a workload in a fresh folder of the home.
+
+    Parameters
+    ----------
+    data
+        Folder of ``epoch_*.parquet``.
+    epochs
+        Cut of all records by arrival; None: as the files cut them.
+
+    Returns
+    -------
+    dict
+        ``rows_in``, ``rows_out``, ``final_rows``, ``checksum``; ``seconds_initial`` and ``seconds_per_epoch`` of the
+        join, from plan to fold; per epoch its phases, what reading the sources took (``ingest``), and the checks on
+        what is committed (``checks``), in seconds; ``bytes_written`` by the join; ``peak_rss_mb`` of this process and
+        the engine, as seen after each epoch.
+    """
+    home = settings.home / "bench" / workload.pipeline.name
+    shutil.rmtree(home, ignore_errors=True)
+    private = replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
+    platform = OnEngine(private, engine=settings)
+    platform.session()
+    lines: list[dict[str, Any]] = []
+    rows_in = rows_out = peak = 0
+    for number, records in enumerate(_epochs(data, epochs)):
+        rows_in += records.num_rows
+        _deliver(workload, records, home / "data", number)
+        line, rows = _epoch(platform, workload)
+        lines.append(line)
+        rows_out += rows
+        peak = max(peak, _resident(settings))
+    final_rows, checksum = _answer(platform, workload)
+    times = [sum(line.get(phase, 0.0) for phase in PHASES) for line in lines]
+    later = times[1:] or times
+    return {
+        "workload": workload.pipeline.name.removeprefix("bench_"),
+        "rows_in": rows_in,
+        "rows_out": rows_out,
+        "final_rows": final_rows,
+        "checksum": checksum,
+        "seconds_initial": round(times[0], 3),
+        "seconds_per_epoch": round(sum(later) / len(later), 3),
+        "epochs": lines,
+        "bytes_written": _bytes(Path(private.tables) / workload.pipeline.name / workload.result.name),
+        "peak_rss_mb": peak,
+        "partitions": PARTITIONS,
+    }
+
+
+def _epochs(data: Path, epochs: int | None) -> Iterator[pa.Table]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    files = sorted(data.glob("epoch_*.parquet"))
+    if not files:
+        raise SettingsError(f"{data} has no files epoch_*.parquet")
+    if epochs is None:
+        yield from (pq.read_table(file) for file in files)
+        return
+    whole = pa.concat_tables(pq.read_table(file) for file in files)
+    bounds = [round(i * whole.num_rows / epochs) for i in range(epochs + 1)]
+    yield from (whole.slice(a, b - a) for a, b in pairwise(bounds))
+
+
+def _deliver(workload: Workload, records: pa.Table, folder: Path, number: int) -> None:
+    """Write each side's records to its source's folder, numbers as the sources declare them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow.compute import field
+
+    for side, (source, columns) in enumerate(workload.sides.items()):
+        rows = records.filter(field("side") == side).select(list(columns))
+        kinds = [(name, pa.string() if name == "text" else pa.int64()) for name in columns]
+        path = folder / source / f"{number:05d}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows.cast(pa.schema(kinds)), path)
+
+
+def _epoch(platform: Platform, workload: Workload) -> tuple[dict[str, Any], int]:
+    """One epoch of all nodes: seconds by phase, and the join's rows."""
+    line: dict[str, Any] = {"rows": 0}
+    start = time.monotonic()
+    for node in workload.pipeline.stored:
+        if node is workload.result:
+            line["ingest"] = round(time.monotonic() - start, 3)
+        outcome = platform.materialise(node, "bench")
+        if outcome is not None and node is workload.result:
+            line |= {phase: round(seconds, 3) for phase, seconds in outcome.result.seconds.items()}
+            line |= {"checks": round(outcome.judgement.seconds, 3), "rows": outcome.result.rows}
+    return line, line["rows"]
+
+
+def _answer(platform: Platform, workload: Workload) -> Sequence[int]:
+    from infra.delta_io import read
+
+    node, spark = workload.result, platform.session()
+    paths = platform.runner(node.pipeline).paths(node)
+    rows = read(spark, paths.table) if node.is_table else read(spark, paths.changelog).select("value.*")
+    found, checksum = spark.sql(workload.answer, rows=rows).collect()[0]
+    return found, (checksum or 0) % 2**63
+
+
+def _resident(settings: Settings) -> int:
+    """Megabytes that this process and the engine hold."""
+    from infra.engine import status
+
+    engine = status(settings).memory_mb if settings.engine == "auto" else 0
+    return psutil.Process().memory_info().rss // 2**20 + engine
+
+
+def _bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*.parquet"))
