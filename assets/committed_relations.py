@@ -128,10 +128,11 @@ class _Made:
     def touched(self) -> Relation:
         """Keys that the epoch's input records could change, and those of its rows."""
         if self._touched is None:
-            changelog = self.changelog()
-            query = "SELECT key FROM {changelog} WHERE key IS NOT NULL"
-            given = touched(self.of.node)
-            query = query if given is None else f"{query} UNION {given}"
+            changelog, given = self.changelog(), touched(self.of.node)
+            if given is None:
+                # Its own rows tell all that it could change: asking for their keys costs less than a list of them.
+                return changelog
+            query = f"SELECT key FROM {{changelog}} WHERE key IS NOT NULL UNION {given}"
             named = {"changelog": changelog}
             if self.inputs is not None:
                 named |= {name: make() for name, make in self.inputs.all().items() if name in relations_of(query)}
@@ -169,7 +170,9 @@ class _Made:
 
     def now(self) -> Relation:
         """The table's rows with a key of the changelog's."""
-        return self._stored() if self.of.scope == "whole" else self._with_keys(self.table(), self.changelog())
+        if self.of.scope == "whole" or touched(self.of.node) is None:
+            return self.table()
+        return self._with_keys(self.table(), self.changelog())
 
     def was(self) -> Relation:
         """The same of the table before."""

@@ -113,7 +113,7 @@ PLANTED: tuple[Planted, ...] = (
     plant("rows_come_from_facts", "named", "update", _set("rows", 2, trigger=_cause("right", 6)), 165, also=_ORDER),
     plant("rows_come_from_facts", "looked", "update", _set("rows", 2, trigger=_cause("right", 2)), 165, also=_ORDER),
     plant("rows_come_from_facts", "named", "nothing", _set("rows", 1, trigger=None), also=f"{_ROW} {_ORDER}"),
-    plant(_ROW, "named", "record left out", _arrives("left", record(1, 14, 8, "k")), 63),
+    plant(_ROW, "named", "record left out", _add("new_left", record(1, 14, 8, "k")), 63),
     plant(_ROW, "looked", "record without value", _set("new_left", 2, value=None), 29, 63),
     plant(_ROW, "looked_inner", "two rows", _add("rows", row(2, 20, 2, ("left", 1), b="new")), 63),
     plant(_ROW, "priced", "no such record", _without("new_left", 2), also=_ORDER),
@@ -155,7 +155,7 @@ PLANTED: tuple[Planted, ...] = (
     plant(_SIZE, "orders", "a row too many", _set("sizes", 0, after=2)),
     plant(_SIZE, "owned", "another key's row is gone", _set("sizes", 0, after=9)),
     plant(_SIZE, "both_inner", "nothing ended", _without("was", 0)),
-    plant(_BATCH, "both", "stale", _told(5, 0, "x", "older"), 85, 91),
+    plant(_BATCH, "both", "stale", _told(3, 0, "x", "older"), 85, 91),
     plant(_BATCH, "both_inner", "change not told", _set("right", 1, value={"n": "z"}), 42, 85),
     plant(_BATCH, "both_outer", "side not told", _told(0, 0, None, None), 42, 85),
     plant(
@@ -177,6 +177,7 @@ PLANTED: tuple[Planted, ...] = (
         "ab found under a",
         _add("rows", row(4, 13, 8, ("right", 7), "ab", "new", made_for={"n": "ab"})),
         118,
+        also=_HASH,
     ),
     plant(
         "found_by_foreign_key",
