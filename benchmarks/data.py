@@ -1,0 +1,190 @@
+"""The workloads' records, seeded: the same numbers on every machine, a Parquet file an epoch.
+
+    python -m benchmarks.data fk FOLDER --left 1000000 --right 100000 --epochs 5
+
+- fk: epoch 0 has all customers, then all orders; each later epoch has changes. 80 % are orders (a quarter of them new;
+  of the others a third gets another customer), 15 % customers, 5 % deletes. 2 % of the customers that are named do not
+  exist, and 5 % of the times lie up to a minute back.
+- ss: impressions and clicks, in as many epochs as asked. Half of the clicks follow an impression by up to 12 s; 10 % of
+  all come up to 5 s late, 1 % come 40 to 60 s late.
+- st: epoch 0 has the table; later ones have facts and a fifth as many changes of the table, 2 % of them deletes.
+
+Columns: ``seq`` (order of arrival over both sides), ``ts`` (event time, ms), ``side``, ``key``, ``num``, and as the
+workload has them ``fk``, ``text``, ``del``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+START = 1_700_000_000_000
+"""Event time of the first record, ms."""
+Columns = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of it: orders or records a side (``left``), customers or keys (``right``), epochs, changes an epoch."""
+
+    left: int = 1_000_000
+    right: int = 100_000
+    epochs: int = 5
+    changes: int = 10_000
+    seed: int = 42
+
+
+def fk(size: Size) -> Iterator[Columns]:
+    """Orders of customers."""
+    rng = np.random.default_rng(size.seed)
+    orders, customers, changes = size.left, size.right, size.changes
+    ids = int(customers * 1.02) + 1
+    owner = rng.integers(0, ids, orders)
+    both = orders + customers
+    yield {
+        "seq": np.arange(both),
+        "ts": START + np.arange(both) // 100,
+        "side": np.r_[np.ones(customers, np.int8), np.zeros(orders, np.int8)],
+        "key": np.r_[np.arange(customers), np.arange(orders)],
+        "fk": np.r_[np.full(customers, -1), owner],
+        "num": np.r_[rng.integers(0, 10, customers), rng.integers(1, 10_000, orders)],
+        "text": np.r_[_texts(rng, customers), _texts(rng, orders)],
+        "del": np.zeros(both, np.int8),
+    }
+    arrived, clock, unused = both, START + both // 100, orders
+    known = np.r_[owner, np.full(changes * size.epochs, -1)]
+    for _ in range(size.epochs):
+        kind = rng.random(changes)
+        of_customer = (kind >= 0.80) & (kind < 0.95) | (kind >= 0.995)
+        gone, new = kind >= 0.95, kind < 0.20
+        key, named = np.empty(changes, np.int64), np.full(changes, -1, np.int64)
+        key[new] = unused + np.arange(new.sum())
+        unused += int(new.sum())
+        updated = ~new & ~of_customer
+        key[updated] = rng.integers(0, orders, updated.sum())
+        key[of_customer] = rng.integers(0, ids, of_customer.sum())
+        drawn, moves = rng.integers(0, ids, changes), rng.random(changes) < 1 / 3
+        put = ~of_customer & ~gone
+        stays = put & ~new & ~moves
+        named[put] = drawn[put]
+        before = known[key[stays]]
+        named[stays] = np.where(before >= 0, before, drawn[stays])
+        known[key[put]] = named[put]
+        number = np.where(of_customer, rng.integers(0, 10, changes), rng.integers(1, 10_000, changes))
+        back = np.where(rng.random(changes) < 0.05, rng.integers(1, 60_000, changes), 0)
+        yield {
+            "seq": arrived + np.arange(changes),
+            "ts": clock + np.arange(changes) - back,
+            "side": of_customer.astype(np.int8),
+            "key": key,
+            "fk": named,
+            "num": number,
+            "text": _texts(rng, changes),
+            "del": gone.astype(np.int8),
+        }
+        arrived, clock = arrived + changes, clock + changes
+
+
+def ss(size: Size) -> Iterator[Columns]:
+    """Impressions, and clicks on some of them."""
+    rng = np.random.default_rng(size.seed + 1)
+    count = size.left
+    shown = np.sort(rng.integers(0, count, count))
+    shown_key = rng.integers(0, size.right, count)
+    followed = rng.integers(0, count, count // 2)
+    clicked = np.r_[shown[followed] + rng.integers(0, 12_001, count // 2), rng.integers(0, count, count - count // 2)]
+    clicked_key = np.r_[shown_key[followed], rng.integers(0, size.right, count - count // 2)]
+    time = np.r_[shown, clicked]
+    chance = rng.random(2 * count)
+    much, little = rng.integers(40_000, 60_001, 2 * count), rng.integers(1, 5_001, 2 * count)
+    arrival = time + np.where(chance < 0.01, much, np.where(chance < 0.11, little, 0))
+    order = np.argsort(arrival, kind="stable")
+    # Without a tail of late records alone, stream time follows arrival to the end.
+    order = order[arrival[order] <= count]
+    records: Columns = {
+        "seq": np.arange(len(order)),
+        "ts": START + time[order],
+        "side": np.r_[np.zeros(count, np.int8), np.ones(count, np.int8)][order],
+        "key": np.r_[shown_key, clicked_key][order],
+        "num": rng.integers(0, 1 << 30, len(order)),
+    }
+    yield from _pieces(records, size.epochs)
+
+
+def st(size: Size) -> Iterator[Columns]:
+    """Facts, and a table that changes meanwhile."""
+    rng = np.random.default_rng(size.seed + 2)
+    keys, facts, changes = size.right, size.left, size.left // 5
+    yield {
+        "seq": np.arange(keys),
+        "ts": START + np.arange(keys) // 100,
+        "side": np.ones(keys, np.int8),
+        "key": np.arange(keys),
+        "num": rng.integers(0, 1000, keys),
+        "text": _texts(rng, keys),
+        "del": np.zeros(keys, np.int8),
+    }
+    side = np.r_[np.zeros(facts, np.int8), np.ones(changes, np.int8)]
+    rng.shuffle(side)
+    both = facts + changes
+    key = rng.integers(0, int(keys * 1.02), both)
+    time = START + keys // 100 + np.arange(both) // 10
+    time = time - np.where(rng.random(both) < 0.05, rng.integers(1, 5_000, both), 0)
+    records: Columns = {
+        "seq": keys + np.arange(both),
+        "ts": time,
+        "side": side,
+        "key": key,
+        "num": rng.integers(0, 1000, both),
+        "text": _texts(rng, both),
+        "del": ((side == 1) & (rng.random(both) < 0.02)).astype(np.int8),
+    }
+    yield from _pieces(records, size.epochs)
+
+
+WORKLOADS = {"fk": fk, "ss": ss, "st": st}
+
+
+def write(workload: str, folder: Path, size: Size) -> int:
+    """Write a workload's files; how many records they have."""
+    folder.mkdir(parents=True, exist_ok=True)
+    records = 0
+    for epoch, columns in enumerate(WORKLOADS[workload](size)):
+        table = pa.table(columns)
+        pq.write_table(table, folder / f"epoch_{epoch:03d}.parquet")
+        records += table.num_rows
+    return records
+
+
+def _texts(rng: np.random.Generator, count: int) -> Any:
+    return rng.integers(97, 123, size=(count, 32), dtype=np.uint8).view("S32").ravel().astype("U32")
+
+
+def _pieces(records: Columns, epochs: int) -> Iterator[Columns]:
+    bounds = np.linspace(0, len(records["seq"]), epochs + 1).astype(int)
+    for start, end in pairwise(bounds):
+        yield {name: values[start:end] for name, values in records.items()}
+
+
+def main() -> None:
+    """Write a workload's files as the command line says."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("workload", choices=WORKLOADS)
+    parser.add_argument("folder", type=Path)
+    for name in ("left", "right", "epochs", "changes", "seed"):
+        parser.add_argument(f"--{name}", type=int, default=getattr(Size, name))
+    given = vars(parser.parse_args())
+    workload, folder = given.pop("workload"), given.pop("folder")
+    print(f"{write(workload, folder, Size(**given)):,} records in {folder}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""The workloads are the same numbers everywhere, or no two results could be compared."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+
+from benchmarks.data import WORKLOADS, Size
+
+SMALL = Size(left=2_000, right=200, epochs=2, changes=100)
+KNOWN: dict[str, tuple[list[int], int]] = {
+    "fk": ([2200, 100, 100], 3402870681),
+    "ss": ([1401, 1402], 761178348),
+    "st": ([200, 1200, 1200], 114993216),
+}
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_the_records_are_known(workload: str) -> None:
+    epochs = list(WORKLOADS[workload](SMALL))
+    numbers = [np.concatenate([epoch[name] for epoch in epochs]).astype("int64") for name in ("ts", "key", "num")]
+    found = ([len(epoch["seq"]) for epoch in epochs], zlib.crc32(b"".join(column.tobytes() for column in numbers)))
+    assert found == KNOWN[workload]
+
+
+def test_arrival_goes_on_from_epoch_to_epoch() -> None:
+    for workload in WORKLOADS.values():
+        arrived = np.concatenate([epoch["seq"] for epoch in workload(SMALL)])
+        assert (arrived == np.arange(len(arrived))).all()
