@@ -41,7 +41,7 @@ def test_it_comes_after_the_built_in_ones_and_says_where_it_is_from() -> None:
     assert (few.stage, few.blocking, few.severity, few.needs_table) == ("table", False, "warning", True)
     assert (cheap.sentence, cheap.source) == ("No order is dear.", "pipeline priced, declared there")
     checks = {key.name: key.asset_key.path for key in node_assets(orders).check_keys}
-    assert checks["cheap"] == ["priced", "orders_changelog"] and checks["few"] == ["priced", "orders"]
+    assert checks["cheap"] == ["priced", "orders_changelog"] and checks["few"] == ["priced", "orders_table"]
 
 
 def test_it_is_not_called_like_a_built_in_one() -> None:
