@@ -10,12 +10,13 @@ from assets.lineage import described, duration
 from pipelines import load_all
 
 SOURCE = {"dense_changelog", "dense_offsets", "record_shape"}
-TABLE = {"fold_equals_table", "unique_keys"}
-JOINED = SOURCE | {"one_row_per_cause"}
-LOOKED_UP = JOINED | {"rows_come_from_facts", "stream_row_has_value"}
+TABLE = {"fold_equals_table", "table_size", "unique_keys"}
+JOINED = SOURCE | {"one_row_per_cause", "processing_order"}
+LOOKED_UP = JOINED | {"loaded_first", "row_of_every_record", "rows_come_from_facts", "stream_row_has_value"}
 WINDOWED = SOURCE | {
     *("alone_only_on_outer_sides", "no_duplicate_pair", "no_spurious_one_sided_row"),
-    *("pair_in_window", "stream_row_has_value", "late_share"),
+    *("pair_in_window", "stream_row_has_value", "late_share", "made_of_values", "processing_order"),
+    *("every_pair_in_window", "every_lonely_record", "alone_after_close", "alone_in_time"),
 }
 
 # Asset: (what it is made of, its checks).
@@ -41,7 +42,7 @@ GRAPH: dict[str, dict[str, tuple[set[str], set[str]]]] = {
             LOOKED_UP,
         ),
         "fleet_changelog": ({"flights_changelog", "flights_table", "planes_changelog", "planes_table"}, JOINED),
-        "fleet_table": ({"fleet_changelog"}, TABLE | {"foreign_key_hash"}),
+        "fleet_table": ({"fleet_changelog"}, TABLE | {"equals_batch_join", "foreign_key_hash", "found_by_foreign_key"}),
     },
     "invoice": {
         "purchases_changelog": (set(), SOURCE),
