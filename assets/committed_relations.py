@@ -25,9 +25,13 @@ from infra.plan import CommitNote, EpochPlan
 from pipelines import Node
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from infra.shared_frames import SharedFrames
+
+
+SENT = 100_000
+"""Records of an epoch up to which its keys are sent to the tables' rows."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,7 @@ class _Made:
                 named |= {name: make() for name, make in self.inputs.all().items() if name in relations_of(query)}
             if "stored" in relations_of(query):
                 named["stored"] = self._stored()
-            frame = self.spark.sql(query, **_frames(named))
+            frame = self.spark.sql(query, **self._frames(named))
             sql = f"({query.format(**_texts(named))})"
             self._touched = Relation(self.shared.keep(frame.distinct()), sql)
         return self._touched
@@ -156,7 +160,9 @@ class _Made:
 
     def _needed(self, side: str, query: str, seen: Relations) -> Relation:
         named = {n: self.touched() if n == "touched" else seen[n]() for n in relations_of(query)}
-        return Relation(self.shared.keep(self.spark.sql(query, **_frames(named))), f"({query.format(**_texts(named))})")
+        return Relation(
+            self.shared.keep(self.spark.sql(query, **self._frames(named))), f"({query.format(**_texts(named))})"
+        )
 
     def _stored(self) -> Relation:
         assert self.of.table is not None
@@ -186,8 +192,20 @@ class _Made:
         # As a column: of a struct that is written out, IN would compare the fields with so many columns.
         keyed = f"(SELECT *, {packed(self.of.node.key)} AS __key FROM {{rows}})"
         wanted = f"SELECT * EXCEPT (__key) FROM {keyed} WHERE __key IN (SELECT key FROM {{keys}})"
-        frame = self.spark.sql(wanted, rows=rows.frame, keys=keys.frame)
+        frame = self.spark.sql(wanted, rows=rows.frame, keys=self._few(keys.frame))
         return Relation(self.shared.keep(frame), f"({wanted.format(rows=rows.sql, keys=keys.sql)})")
+
+    def _frames(self, named: Mapping[str, Relation]) -> dict[str, Any]:
+        """Frames by name; those of the epoch are few rows beside a table's."""
+        few = ("touched", "new_left", "new_right")
+        return {name: self._few(one.frame) if name in few else one.frame for name, one in named.items()}
+
+    def _few(self, keys: DataFrame) -> DataFrame:
+        """Keys of an epoch, sent to where the table's rows are: nothing says how few they are until they are counted,
+        and a million rows would be sorted to meet ten thousand."""
+        from pyspark.sql import functions as F
+
+        return F.broadcast(keys) if self.of.plan.records <= SENT else keys
 
     def sizes(self) -> Relation:
         of = self.of
@@ -195,10 +213,6 @@ class _Made:
         before = f"{counted}{of.before})" if of.scope == "epoch" else "0L"
         sql = f"(SELECT {before} AS before, {counted}{of.table}) AS after)"
         return Relation(self.spark.sql(f"SELECT * FROM {sql}"), sql)
-
-
-def _frames(named: Mapping[str, Relation]) -> dict[str, Any]:
-    return {name: relation.frame for name, relation in named.items()}
 
 
 def _texts(named: Mapping[str, Relation]) -> dict[str, str]:
