@@ -201,8 +201,10 @@ class _Made:
         return {name: self._few(one.frame) if name in few else one.frame for name, one in named.items()}
 
     def _few(self, keys: DataFrame) -> DataFrame:
-        """Keys of an epoch, sent to where the table's rows are: nothing says how few they are until they are counted,
-        and a million rows would be sorted to meet ten thousand."""
+        """Keys of an epoch, to be sent to where the table's rows are.
+
+        Nothing says how few they are until they are counted, and a million rows would be sorted to meet ten thousand.
+        """
         from pyspark.sql import functions as F
 
         return F.broadcast(keys) if self.of.plan.records <= SENT else keys
