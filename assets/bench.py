@@ -11,7 +11,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,28 +21,13 @@ import psutil
 
 from assets.bench_workloads import PARTITIONS, WORKLOADS, Workload
 from assets.errors import one_line_errors
-from assets.platform import Platform
+from assets.platform import OnEngine, Platform
 from infra.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 PHASES = ("plan", "compute", "audit", "commit", "fold")
-
-
-@dataclass
-class OnEngine(Platform):
-    """A platform with a home of its own on the engine of another."""
-
-    engine: Settings | None = None
-
-    def session(self) -> SparkSession:
-        """The process's session, on that engine."""
-        from infra.session import session
-
-        assert self.engine is not None
-        return session(self.engine)
 
 
 @click.command()

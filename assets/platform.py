@@ -204,6 +204,20 @@ class Platform:
         return self.step(node).plan(note, found[0] if found else None, epoch) is not None
 
 
+@dataclass
+class OnEngine(Platform):
+    """A platform with a home of its own on the engine of another."""
+
+    engine: Settings | None = None
+
+    def session(self) -> SparkSession:
+        """The process's session, on that engine."""
+        from infra.session import session
+
+        assert self.engine is not None
+        return session(self.engine)
+
+
 _current: Platform | None = None
 
 

@@ -15,18 +15,16 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from pyspark.sql import SparkSession
 
 from assets.automation import WHOLE
 from assets.keys import changelog_key
 from assets.links import report_url
 from assets.node_assets import node_assets
-from assets.platform import Platform
+from assets.platform import OnEngine, Platform
 from assets.resource import PlatformResource
 from assets.runs import QUIET, prepare_instance, run_pipeline
 from expectations import invariants
 from expectations.invariant import Invariant, Severity
-from infra.session import session
 from infra.settings import Settings
 from pipelines import Files, Pipeline
 from tests.browser import browser, local, needs_chromium, page
@@ -65,17 +63,6 @@ RULES = (
     _rule("planted_lost", "no_such_column", "info"),
     _rule("planted_blocking", "value.amount < 0", "critical", blocking=True),
 )
-
-
-@dataclass
-class Borrowed(Platform):
-    """A platform with a home of its own on the engine of all tests."""
-
-    engine: Settings | None = None
-
-    def session(self) -> SparkSession:
-        assert self.engine is not None
-        return session(self.engine)
 
 
 @dataclass
@@ -128,7 +115,7 @@ def planted(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Ite
         patched.setenv("DAGSTER_HOME", str(private.dagster_home))
         patched.setattr("assets.platform._current", None)
         patched.setattr(invariants, "ALL", (*invariants.ALL, *RULES))
-        platform = Borrowed(private, engine=settings)
+        platform = OnEngine(private, engine=settings)
         prepare_instance(private)
         with dg.DagsterInstance.get() as instance:
             planted = Planted(platform, instance)

@@ -14,13 +14,12 @@ import pytest
 
 from assets.keys import changelog_key, table_key
 from assets.node_assets import node_assets
-from assets.platform import Platform
+from assets.platform import OnEngine, Platform
 from assets.resource import PlatformResource
 from assets.runs import QUIET, prepare_instance, run_pipeline
 from assets.show import status_table
 from infra.delta_io import last_note, read
 from infra.feeds import feed
-from infra.session import session
 from infra.settings import Settings
 from pipelines.invoice import PIPELINE
 
@@ -50,17 +49,6 @@ CHECKED = [
     (3, "P-1007", "Wall clock", 120.0, 1, *MOVED),
     (3, "P-1008", *UNKNOWN, 3, *TOMAS),
 ]
-
-
-@dataclass
-class Borrowed(Platform):
-    """A platform with a home of its own on the engine of all tests."""
-
-    engine: Settings | None = None
-
-    def session(self):
-        assert self.engine is not None
-        return session(self.engine)
 
 
 @dataclass
@@ -106,7 +94,7 @@ def shop(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DAGSTER_HOME", str(private.dagster_home))
         patched.setattr("assets.platform._current", None)
-        shop = Shop(Borrowed(private, engine=settings))
+        shop = Shop(OnEngine(private, engine=settings))
         shop.platform.say = shop.said.append
         yield shop
 

@@ -7,11 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
-from assets.platform import Platform
+from assets.platform import OnEngine, Platform
 from assets.runs import run_pipeline
-from infra.session import session
 from infra.settings import Settings
 from pipelines import Files, Node, Pipeline
 
@@ -48,17 +45,6 @@ def shop() -> Pipeline:
 
 
 @dataclass
-class Borrowed(Platform):
-    """A platform with a home of its own on the engine of all tests."""
-
-    engine: Settings | None = None
-
-    def session(self) -> SparkSession:
-        assert self.engine is not None
-        return session(self.engine)
-
-
-@dataclass
 class Shop:
     """The pipeline in a home of its own, and what its runs said."""
 
@@ -72,7 +58,7 @@ class Shop:
         private = replace(
             engine, home=home, tables=str(home / f"tables (b) {ODD_HOME}"), data=str(home / f"data {ODD}")
         )
-        made = cls(Borrowed(private, engine=engine))
+        made = cls(OnEngine(private, engine=engine))
         made.platform.say = made.said.append
         return made
 

@@ -18,11 +18,11 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from assets.cli_dead_letters import retried, retry_dead_letters
+from assets.platform import OnEngine
 from infra import crash
 from infra.row_to_record import KEPT
 from infra.settings import PROJECT, Settings
 from pipelines import expr
-from tests.assets.test_materialise import Borrowed
 from tests.infra.sources import Fed, fed
 
 BAD = "id,n,at\na,1,10\nb,x,20\nc,y,30\n"
@@ -180,7 +180,7 @@ def test_killed_anywhere_a_retry_takes_effect_once(spark: SparkSession, settings
 @pytest.mark.slow
 def test_the_command_says_what_became_of_them(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     home = replace(settings, home=tmp_path, tables=str(tmp_path / "tables"), data=str(tmp_path))
-    platform = Borrowed(home, engine=settings)
+    platform = OnEngine(home, engine=settings)
     source = fed(spark, tmp_path, max_bad_share=1)
     source.deliver(a=f"{BAD},x,40\n")
     first = source.run()
