@@ -67,8 +67,6 @@ def _found(result: InvariantResult) -> str:
         reason = (result.error or "no reason known").splitlines()[0]
         return f"Could not be evaluated: {reason[:200]}"
     of = "" if result.checked is None else f" in {result.checked:,} rows"
-    if result.scope == "whole":
-        of += ", of everything" if of else " in everything"
     if not result.violations:
         return f"No violations{of}."
     share = f" ({result.violations / result.checked:.1%})" if result.invariant.tolerated and result.checked else ""
