@@ -85,7 +85,7 @@ def test_tables(spark: SparkSession) -> None:
     check(spark, sampled(every, set_of_options), lambda case: as_rows(tables.in_pieces(case)))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_foreign_keys(spark: SparkSession) -> None:
     every = [*foreign_key.recorded(), *in_3_1(foreign_key.recorded())]
