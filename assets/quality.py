@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from filelock import FileLock
@@ -17,11 +17,12 @@ from expectations.evaluate import InvariantResult, Judged, Relation, evaluate
 from expectations.invariants import Invariant, invariants_of
 from expectations.verdict import Verdict
 from infra.delta_io import last_note, read
-from infra.delta_lines import append_lines, opened
+from infra.delta_lines import append_lines, lines_of, opened
 from infra.plan import EpochPlan
 from pipelines import Node
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
     from pyspark.sql import DataFrame, SparkSession
 
     from assets.platform import Platform
@@ -73,6 +74,8 @@ def check_epoch(platform: Platform, node: Node, result: EpochResult, run: str) -
 
 def check_again(platform: Platform, node: Node, run: str) -> Judgement | None:
     """Judge the last committed epoch once more, and all of the tables; None where there is none yet."""
+    from infra.shared_frames import anew
+
     runner, spark = platform.runner(node.pipeline), platform.session()
     paths = runner.paths(node)
     found = last_note(paths.changelog)
@@ -81,7 +84,7 @@ def check_again(platform: Platform, node: Node, run: str) -> Judgement | None:
     version, note = found
     body = runner.log.lines(node.name, "plan", note.epoch - 1)[note.epoch]
     plan = EpochPlan.model_validate_json(body)
-    rows = read(spark, paths.changelog, version).where(f"epoch = {note.epoch}").persist()
+    rows = anew(read(spark, paths.changelog, version).where(f"epoch = {note.epoch}"))
     results, _ = _judged_rows(platform, node, spark, plan, rows, rows.count())
     rows.unpersist()
     return _recorded(platform, node, plan, results, run, alone=True)
@@ -159,19 +162,41 @@ def _shared(node: Node, plan: EpochPlan, what: str) -> Iterator[SharedFrames]:
         shared.release()
 
 
+def quality_lines(
+    platform: Platform, wanted: pc.Expression, columns: list[str] | None = None, oldest: int = 0
+) -> Sequence[Mapping[str, Any]]:
+    """Rows of the quality table, in the columns of `expectations.history.SCHEMA`; read without Spark.
+
+    Parameters
+    ----------
+    columns
+        Only these.
+    oldest
+        Files of older epochs alone are not looked at.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from expectations.history import SCHEMA
+
+    def not_older(files: pa.Table) -> pa.Table:
+        return files.filter(pc.field("max.epoch") >= oldest) if "max.epoch" in files.column_names else files
+
+    table = opened(platform.quality)
+    if table is None:
+        return ()
+    schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
+    return lines_of(table, platform.quality, schema, not_older).to_table(columns, filter=wanted).to_pylist()
+
+
 def last_states(platform: Platform, node: Node) -> Mapping[str, tuple[str, int | None, int | None]]:
     """Invariant to (state, rows checked, violations) of the node's newest judgement; read without Spark."""
     import pyarrow.compute as pc
 
-    table = opened(platform.quality)
-    if table is None:
-        return {}
     wanted = (pc.field("pipeline") == node.pipeline.name) & (pc.field("node") == node.name)
     columns = ["epoch", "invariant", "state", "checked", "violations", "judged_at"]
-    there = [column for column in columns if column in table.schema().to_arrow().names]
-    found = table.to_pyarrow_dataset().to_table(there, filter=wanted).to_pylist()
     # An epoch that was refused and then released has been judged twice.
-    lines = sorted(found, key=lambda line: line.get("judged_at") or 0)
+    lines = sorted(quality_lines(platform, wanted, columns), key=lambda line: line["judged_at"] or 0)
     last = max((line["epoch"] for line in lines), default=0)
     return {
         line["invariant"]: (line["state"], line["checked"], line["violations"])

@@ -10,12 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from assets.lineage import described
-from infra.delta_lines import lines_of, opened
 from pipelines import Node, Pipeline
 
 if TYPE_CHECKING:
-    import pyarrow.compute as pc
-
     from assets.platform import Platform
     from expectations.report import NodeHistory, PipelineHistory
 
@@ -71,9 +68,11 @@ def _judged_epochs(platform: Platform, pipelines: Sequence[Pipeline]) -> Mapping
     """(pipeline, node) to the epochs that were judged."""
     import pyarrow.compute as pc
 
+    from assets.quality import quality_lines
+
     wanted = pc.field("pipeline").isin([pipeline.name for pipeline in pipelines])
     found: dict[tuple[str, str], set[int]] = {}
-    for line in _quality(platform, 0, ["pipeline", "node", "epoch"], wanted):
+    for line in quality_lines(platform, wanted, ["pipeline", "node", "epoch"]):
         found.setdefault((line["pipeline"], line["node"]), set()).add(line["epoch"])
     return found
 
@@ -84,28 +83,12 @@ def _judged(
     """Node to its rows of the quality table at the epochs that are shown."""
     import pyarrow.compute as pc
 
+    from assets.quality import quality_lines
+
     oldest = min((epochs[0] for epochs in newest.values() if epochs), default=0)
     wanted = (pc.field("pipeline") == pipeline.name) & (pc.field("epoch") >= oldest)
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for row in _quality(platform, oldest, None, wanted):
+    for row in quality_lines(platform, wanted, oldest=oldest):
         if row["epoch"] in newest.get(row["node"], ()):
             found.setdefault(row["node"], []).append(row)
     return found
-
-
-def _quality(
-    platform: Platform, oldest: int, columns: list[str] | None, wanted: pc.Expression
-) -> Sequence[Mapping[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from expectations.history import SCHEMA
-
-    def not_older(files: pa.Table) -> pa.Table:
-        return files.filter(pc.field("max.epoch") >= oldest) if "max.epoch" in files.column_names else files
-
-    table = opened(platform.quality)
-    if table is None:
-        return ()
-    schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
-    return lines_of(table, platform.quality, schema, not_older).to_table(columns, filter=wanted).to_pylist()

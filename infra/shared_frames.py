@@ -25,7 +25,7 @@ class SharedFrames:
     def keep(self, frame: DataFrame) -> DataFrame:
         """The same rows, computed once and named."""
         view = f"{self._name}_{len(self._views)}"
-        kept = frame.persist()
+        kept = anew(frame)
         kept.createOrReplaceTempView(view)
         self._views.append((kept, view))
         return frame.sparkSession.table(view)
@@ -36,3 +36,13 @@ class SharedFrames:
             frame.sparkSession.catalog.dropTempView(view)
             frame.unpersist()
         self._views.clear()
+
+
+def anew(frame: DataFrame) -> DataFrame:
+    """Persist a frame without anything that a killed run has left of it.
+
+    An engine caches by plan and for all sessions, and the next run of a planned epoch has the plan of the killed one.
+    Had a broadcast of that one been cancelled, then its failure would be cached as well
+    (``tests/infra/test_shared_frames.py``).
+    """
+    return frame.unpersist().persist()
