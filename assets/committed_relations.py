@@ -14,10 +14,11 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from assets.relations import InputRelations, Relations, at_version, bounds, lines, version_before
+from assets.relations import InputRelations, Relations, at_version, bounds, lines, version_before, version_sql
 from expectations.invariant import Scope, packed, relations_of
 from expectations.results import Judged, Relation
 from expectations.touched import needed, touched
+from infra.changelog_files import epoch_rows
 from infra.delta_io import notes, quoted, read
 from infra.delta_lines import opened
 from infra.layout import NodeTables
@@ -119,8 +120,10 @@ class _Made:
         if self._changelog is None and of.scope == "whole":
             self._changelog = at_version(self.spark, of.paths.changelog, of.version)
         elif self._changelog is None:
-            found = at_version(self.spark, of.paths.changelog, of.version, f"epoch = {of.plan.epoch}")
-            self._changelog = Relation(self.shared.keep(found.frame), found.sql)
+            epoch = of.plan.epoch
+            sql = version_sql(of.paths.changelog, of.version, f"epoch = {epoch}")
+            rows = epoch_rows(self.spark, of.paths.changelog, epoch, of.version)
+            self._changelog = Relation(self.shared.keep(rows), sql)
         assert self._changelog is not None
         return self._changelog
 

@@ -16,7 +16,7 @@ from assets.relations import InputRelations, effective, epoch_relations
 from expectations.evaluate import InvariantResult, Judged, Relation, evaluate
 from expectations.invariants import Invariant, invariants_of
 from expectations.verdict import Verdict
-from infra.delta_io import last_note, read
+from infra.delta_io import last_note
 from infra.delta_lines import append_lines, lines_of, opened
 from infra.plan import EpochPlan
 from pipelines import Node
@@ -74,6 +74,7 @@ def check_epoch(platform: Platform, node: Node, result: EpochResult, run: str) -
 
 def check_again(platform: Platform, node: Node, run: str) -> Judgement | None:
     """Judge the last committed epoch once more, and all of the tables; None where there is none yet."""
+    from infra.changelog_files import epoch_rows
     from infra.shared_frames import anew
 
     runner, spark = platform.runner(node.pipeline), platform.session()
@@ -84,7 +85,7 @@ def check_again(platform: Platform, node: Node, run: str) -> Judgement | None:
     version, note = found
     body = runner.log.lines(node.name, "plan", note.epoch - 1)[note.epoch]
     plan = EpochPlan.model_validate_json(body)
-    rows = anew(read(spark, paths.changelog, version).where(f"epoch = {note.epoch}"))
+    rows = anew(epoch_rows(spark, paths.changelog, note.epoch, version))
     results, _ = _judged_rows(platform, node, spark, plan, rows, rows.count())
     rows.unpersist()
     return _recorded(platform, node, plan, results, run, alone=True)

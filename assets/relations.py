@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from expectations.results import Relation
 from infra.delta_io import notes, quoted, read
-from infra.fold import between, between_sql
+from infra.inputs import pinned_table
+from infra.offsets import between_sql
 from infra.plan import EpochPlan
 from pipelines import Node, SlidingWindows, StreamStreamJoin, StreamTableJoin, WindowedAggregate
 
@@ -101,7 +102,7 @@ class InputRelations:
         after = {} if self.everything else part.after
         sql = f"(SELECT {_RECORD} FROM {self._at(side)} WHERE {between_sql(after, part.upto)})"
         if self.everything:
-            return Relation(self.pinned.changelog(side).where(between({}, part.upto)), sql)
+            return Relation(self.pinned.changelog(side, {}, part.upto), sql)
         if isinstance(self.node.operation, StreamStreamJoin | WindowedAggregate):
             return Relation(self.all()[side]().frame.where("is_new").drop("is_new"), sql)
         return Relation(self.shared.keep(self.pinned.new(side)), sql)
@@ -121,7 +122,7 @@ class InputRelations:
         part = self.plan.inputs[side]
         new, known = between_sql(part.after, part.upto), between_sql({}, part.upto)
         sql = f"(SELECT {_RECORD}, ({new}) AS is_new FROM {self._at(side)} WHERE {known})"
-        return Relation(self.pinned.changelog(side).where(known).selectExpr("*", f"({new}) AS is_new"), sql)
+        return Relation(self.pinned.changelog(side, {}, part.upto).selectExpr("*", f"({new}) AS is_new"), sql)
 
     def _table(self, side: str, moment: str) -> Relation:
         part = self.plan.inputs[side]
@@ -131,21 +132,16 @@ class InputRelations:
         sql = (
             f"(SELECT key, last.* FROM (SELECT key, {last} FROM ({records}) GROUP BY key) WHERE last.value IS NOT NULL)"
         )
-        if part.table_version is None or part.table_ends == position:
-            return Relation(self.pinned.table(side, moment), sql)
+        # What the plan pinned is the table before the epoch; what its source has folded since may be that after it.
+        version, ends = pinned_table(self.pinned.paths(side).table, position, part.incarnation)
+        at = part.model_copy(update={"table_version": version, "table_ends": ends, "after": ends, "upto": position})
+        pinned = replace(self.pinned, plan=self.plan.model_copy(update={"inputs": {**self.plan.inputs, side: at}}))
+        if version is None or ends == position:
+            return Relation(pinned.table(side, "after"), sql)
         # Not the fold of table and tail, for which all of a large table would be sorted: its rows but for what changed.
-        folded = replace(self.pinned, plan=self._as_folded(side)).table(side, "before")
-        tail = self.shared.keep(
-            self.pinned.changelog(side).where(between(part.table_ends, position)).where("key IS NOT NULL")
-        )
-        untouched = folded.join(tail.select("key").distinct(), "key", "left_anti")
-        return Relation(untouched.unionByName(self.pinned.as_of(None, tail)), sql)
-
-    def _as_folded(self, side: str) -> EpochPlan:
-        """The plan, had it begun where the pinned table ends."""
-        part = self.plan.inputs[side]
-        inputs = {**self.plan.inputs, side: part.model_copy(update={"after": part.table_ends})}
-        return self.plan.model_copy(update={"inputs": inputs})
+        tail = self.shared.keep(pinned.new(side).where("key IS NOT NULL"))
+        untouched = pinned.table(side, "before").join(tail.select("key").distinct(), "key", "left_anti")
+        return Relation(untouched.unionByName(pinned.as_of(None, tail)), sql)
 
     def _unread(self) -> Relation:
         """Records that an input had when the epoch was planned, and that it left for later."""
@@ -203,8 +199,12 @@ def lines(spark: SparkSession, columns: Mapping[str, str], rows: Iterable[tuple[
 
 def at_version(spark: SparkSession, path: str, version: int, where: str = "true") -> Relation:
     """Rows of a Delta table at one version."""
-    sql = f"(SELECT * FROM delta.{quoted(path)} VERSION AS OF {version} WHERE {where})"
-    return Relation(read(spark, path, version).where(where), sql)
+    return Relation(read(spark, path, version).where(where), version_sql(path, version, where))
+
+
+def version_sql(path: str, version: int, where: str = "true") -> str:
+    """SQL of these rows."""
+    return f"(SELECT * FROM delta.{quoted(path)} VERSION AS OF {version} WHERE {where})"
 
 
 def version_before(table: str, plan: EpochPlan) -> int | None:

@@ -169,7 +169,7 @@ def _differences(committed: DataFrame, recomputed: DataFrame) -> DataFrame:
 def _table_differs(spark: SparkSession, runner: EpochRunner, node: Node, note: CommitNote) -> int | None:
     from pyspark.sql import functions as F
 
-    from infra.fold import between
+    from infra.changelog_files import records
 
     paths = runner.paths(node)
     folded = last_note(paths.table)
@@ -179,7 +179,7 @@ def _table_differs(spark: SparkSession, runner: EpochRunner, node: Node, note: C
     if upto.incarnation != note.incarnation:
         # Behind by a rebuild that was killed: the next run folds it.
         return None
-    changelog = read(spark, paths.changelog).where(between({}, upto.ends))
+    changelog = records(spark, paths.changelog, {}, upto.ends)
     wanted = to_table(changelog).where(~F.col("_deleted")).drop("_deleted")
     columns = [*node.key, *node.value, "_timestamp", "_partition", "_offset"]
     held = read(spark, paths.table, version).select(*(F.col(f"`{c}`") for c in columns))

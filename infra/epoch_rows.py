@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from infra.fold import looked_up
+from infra.offsets import looked_up
 from infra.plan import EpochPlan, Offsets
 
 

@@ -10,10 +10,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from infra.changelog_files import earlier_epochs, records
 from infra.delta_io import notes, read
 from infra.delta_lines import opened
-from infra.fold import WRITTEN_OUT, any_of_sql, between, looked_up
 from infra.layout import NodeTables
+from infra.offsets import WRITTEN_OUT, any_of_sql, looked_up
 from infra.plan import EpochPlan, Offsets, within
 from pipelines import Node
 
@@ -43,26 +44,26 @@ class PinnedInputs:
         """Where the input's tables lie."""
         return NodeTables(self.tables, self.nodes[side].pipeline.name, self.nodes[side].name)
 
-    def changelog(self, side: str) -> DataFrame:
-        """The input's changelog; every use cuts it by the plan's offsets.
+    def changelog(self, side: str, after: Mapping[int, int], upto: Offsets) -> DataFrame:
+        """Records of the input's changelog with offsets in ``(after, upto]``.
 
-        It is read in its newest shape: records of before a column came have NULL there. A record that is skipped is
+        They are read in its newest shape: those of before a column came have NULL there. A record that is skipped is
         gone from a stream; in a table it is a tombstone, as no row can be made of what it puts there.
         """
-        records = read(self.spark, self.paths(side).changelog).select(*RECORD)
+        found = records(self.spark, self.paths(side).changelog, after, upto).select(*RECORD)
         skipped = self._skipped(side)
         if skipped is None:
-            return records
+            return found
         if not self.nodes[side].is_table:
-            return records.where(~skipped)
-        return records.withColumn("value", F.when(~skipped, F.col("value")))
+            return found.where(~skipped)
+        return found.withColumn("value", F.when(~skipped, F.col("value")))
 
     def skipped(self, side: str) -> DataFrame | None:
         """The epoch's records that are skipped, as they are; None where all are taken."""
         part, skipped = self.plan.inputs[side], self._skipped(side)
         if skipped is None:
             return None
-        return read(self.spark, self.paths(side).changelog).where(between(part.after, part.upto)).where(skipped)
+        return records(self.spark, self.paths(side).changelog, part.after, part.upto).where(skipped)
 
     def _skipped(self, side: str) -> Column | None:
         # Both sides of a self-join are one input.
@@ -73,7 +74,7 @@ class PinnedInputs:
     def new(self, side: str) -> DataFrame:
         """The epoch's records of one input."""
         part = self.plan.inputs[side]
-        return self.changelog(side).where(between(part.after, part.upto))
+        return self.changelog(side, part.after, part.upto)
 
     def open_records(self, side: str, slack: int) -> DataFrame:
         """Records of earlier epochs with ``timestamp + slack > stream time`` of their partition (ms)."""
@@ -81,30 +82,30 @@ class PinnedInputs:
 
     def earlier(self, side: str) -> DataFrame:
         """All records of earlier epochs."""
-        return self.changelog(side).where(between({}, self.plan.inputs[side].after))
+        return self.changelog(side, {}, self.plan.inputs[side].after)
 
     def table(self, side: str, moment: str) -> DataFrame:
         """Live rows of an input table ``before`` or ``after`` the epoch's records."""
         part = self.plan.inputs[side]
         position = part.after if moment == "before" else part.upto
-        changelog, folded = self.changelog(side), None
+        tail, folded = self.changelog(side, part.table_ends, position), None
         if part.table_version is not None:
             rows = read(self.spark, self.paths(side).table, part.table_version)
             # The pinned version may be older than a column or a wider type: the changelog's shape is that of all rows.
-            key, value = (changelog.schema[column].dataType for column in ("key", "value"))
+            key, value = (tail.schema[column].dataType for column in ("key", "value"))
             folded = self.unflatten(rows, cast(StructType, key), cast(StructType, value))
             if (skipped := self._skipped(side)) is not None:
                 folded = folded.where(~skipped)
             if part.table_ends == position:
                 return folded
-        return self.as_of(folded, changelog.where(between(part.table_ends, position)))
+        return self.as_of(folded, tail)
 
     def emitted(self, node: Node, slack: int | None) -> DataFrame | None:
         """The node's own earlier rows, with ``timestamp + slack > stream time`` (ms) where a slack is given."""
         if self.plan.output_version is None:
             return None
         path = NodeTables(self.tables, self.plan.pipeline, node.name).changelog
-        earlier = read(self.spark, path).where(f"epoch < {self.plan.epoch}")
+        earlier = earlier_epochs(self.spark, path, self.plan.epoch)
         return earlier if slack is None else earlier.where(self._open(slack))
 
     def memory(self, node: Node) -> DataFrame | None:

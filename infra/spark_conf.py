@@ -74,6 +74,10 @@ def _local(settings: Settings) -> dict[str, str]:
         # partitions that made an epoch of 25,000 records a fifth to a quarter slower; a cluster keeps its own setting.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(cores),
+        # An epoch's plans have hundreds of generated classes, and Spark keeps 100: each task compiled its own again.
+        "spark.sql.codegen.cache.maxEntries": "1000",
+        # Up to so many files are looked for one by one, and not by a job.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "500",
         # Delta's default of 50 tasks to read a table's log is made for logs of gigabytes.
         "spark.databricks.delta.snapshotPartitions": "1",
     }

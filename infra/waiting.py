@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from infra.delta_io import arrivals, read
-from infra.fold import any_of
+from infra.offsets import any_of
 from infra.plan import Offsets
 
 Queue = tuple[str, int]
