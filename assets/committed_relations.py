@@ -21,18 +21,15 @@ from expectations.touched import needed, touched
 from infra.changelog_files import epoch_rows
 from infra.delta_io import notes, quoted, read
 from infra.delta_lines import opened
+from infra.inputs import sent
 from infra.layout import NodeTables
 from infra.plan import CommitNote, EpochPlan
 from pipelines import Node
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from infra.shared_frames import SharedFrames
-
-
-SENT = 100_000
-"""Records of an epoch up to which its keys are sent to the tables' rows."""
 
 
 @dataclass(frozen=True)
@@ -195,22 +192,13 @@ class _Made:
         # As a column: of a struct that is written out, IN would compare the fields with so many columns.
         keyed = f"(SELECT *, {packed(self.of.node.key)} AS __key FROM {{rows}})"
         wanted = f"SELECT * EXCEPT (__key) FROM {keyed} WHERE __key IN (SELECT key FROM {{keys}})"
-        frame = self.spark.sql(wanted, rows=rows.frame, keys=self._few(keys.frame))
+        frame = self.spark.sql(wanted, rows=rows.frame, keys=sent(keys.frame, self.of.plan))
         return Relation(self.shared.keep(frame), f"({wanted.format(rows=rows.sql, keys=keys.sql)})")
 
     def _frames(self, named: Mapping[str, Relation]) -> dict[str, Any]:
         """Frames by name; those of the epoch are few rows beside a table's."""
         few = ("touched", "new_left", "new_right")
-        return {name: self._few(one.frame) if name in few else one.frame for name, one in named.items()}
-
-    def _few(self, keys: DataFrame) -> DataFrame:
-        """Keys of an epoch, to be sent to where the table's rows are.
-
-        Nothing says how few they are until they are counted, and a million rows would be sorted to meet ten thousand.
-        """
-        from pyspark.sql import functions as F
-
-        return F.broadcast(keys) if self.of.plan.records <= SENT else keys
+        return {name: sent(one.frame, self.of.plan) if name in few else one.frame for name, one in named.items()}
 
     def sizes(self) -> Relation:
         of = self.of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from infra.declaration import new_columns, refuse_lacking
 from infra.delta_io import last_note
 from infra.guard import refuse_foreign_node, refuse_unreadable
-from infra.inputs import PinnedInputs, pinned_table
+from infra.inputs import PinnedInputs, pinned_table, sent
 from infra.layout import NodeTables
 from infra.plan import CommitNote, EpochPlan, InputSlice
 from infra.waiting import Queues, held_back
@@ -201,6 +201,7 @@ class OperatorStep:
                 memory=lambda: pinned.memory(self.node),
                 stream_time=plan.stream_time,
                 keep=shared.keep,
+                sent=lambda keys: sent(keys, plan),
                 numbers=self.numbers or declared_numbers,
             ),
         )

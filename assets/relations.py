@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from expectations.results import Relation
 from infra.delta_io import notes, quoted, read
-from infra.inputs import pinned_table
+from infra.inputs import pinned_table, sent
 from infra.offsets import between_sql
 from infra.plan import EpochPlan
 from pipelines import Node, SlidingWindows, StreamStreamJoin, StreamTableJoin, WindowedAggregate
@@ -140,7 +140,8 @@ class InputRelations:
             return Relation(pinned.table(side, "after"), sql)
         # Not the fold of table and tail, for which all of a large table would be sorted: its rows but for what changed.
         tail = self.shared.keep(pinned.new(side).where("key IS NOT NULL"))
-        untouched = pinned.table(side, "before").join(tail.select("key").distinct(), "key", "left_anti")
+        changed = sent(tail.select("key").distinct(), pinned.plan)
+        untouched = pinned.table(side, "before").join(changed, "key", "left_anti")
         return Relation(untouched.unionByName(pinned.as_of(None, tail)), sql)
 
     def _unread(self) -> Relation:

@@ -19,6 +19,16 @@ from infra.plan import EpochPlan, Offsets, within
 from pipelines import Node
 
 RECORD = ("key", "value", "timestamp", "partition", "offset")
+SENT = 100_000
+"""Records of an epoch up to which its keys are sent to a table's rows."""
+
+
+def sent(keys: DataFrame, plan: EpochPlan) -> DataFrame:
+    """Keys of an epoch, marked to be sent to where a table's rows are, if they are few.
+
+    Nothing tells Spark how few they are before they are counted, and it would sort a million rows to meet ten thousand.
+    """
+    return F.broadcast(keys) if plan.records <= SENT else keys
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def compute(join: ForeignKeyJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`, and ``left_hash``."""
     waiting = join.cache is not None and join.semantics == "kafka-4"
     found = foreign_key_cached.sides(join, inputs) if waiting else sides(join, inputs)
-    rows = _answer_left(join, asked(found)).unionByName(fan_out(join, found.telling, found.standing))
+    rows = _answer_left(join, asked(found, inputs)).unionByName(fan_out(join, found.telling, found.standing))
     if waiting:
         rows = foreign_key_cached.committed(join, inputs, rows)
     elif join.cache is not None:

@@ -45,12 +45,12 @@ def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     lefts_before = inputs.keep(subscribing(join, lefts_before, inputs))
     rights_before = with_record(rights_before, "right")
     waits = join.left.history is None
-    lefts = timeline(lefts_before, inputs.keep(_waiting(changes, LEFT)) if waits else changes, "left", inputs.keep)
+    lefts = timeline(lefts_before, inputs.keep(_waiting(changes, LEFT)) if waits else changes, "left", inputs)
     if not waits:
         standing = lefts.standing
     elif join.semantics == "0.10.2":
         # Its subscriptions tell what is stale: they are met by the rows as they are now.
-        standing = timeline(lefts_before, changes, "left", inputs.keep).standing
+        standing = timeline(lefts_before, changes, "left", inputs).standing
     else:
         fresh = _fresh(lefts.versions, changes)
         standing = lefts.untouched.select(*fresh.columns).unionByName(fresh)

@@ -23,6 +23,7 @@ from joins.table_versions import (
     holds_at,
     looked_up,
     pointing,
+    reached,
     timeline,
     trigger_of,
 )
@@ -62,7 +63,11 @@ def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     rights_before, updates = handed_on(inputs, "right", join.right.history)
     changes = inputs.keep(subscribing(join, changes, inputs))
     updates = inputs.keep(with_record(updates, "right"))
-    lefts = timeline(subscribing(join, lefts_before, inputs), changes, "left", inputs.keep)
+    lefts_before = subscribing(join, lefts_before, inputs)
+    if join.semantics != "0.10.2":
+        # There, subscriptions and not the rows tell what a right change meets.
+        lefts_before = reached(lefts_before, changes, updates, inputs)
+    lefts = timeline(lefts_before, changes, "left", inputs)
     return Sides(lefts.versions, lefts.standing, with_record(rights_before, "right"), updates, updates)
 
 
@@ -72,13 +77,13 @@ def subscribing(join: ForeignKeyJoin, records: DataFrame, inputs: EpochInputs) -
     return pointing(hashed, "left", join.foreign_key, key_type(inputs.right))
 
 
-def asked(found: Sides) -> DataFrame:
+def asked(found: Sides, inputs: EpochInputs) -> DataFrame:
     """The left changes with the right row, as of their place in the order, of the key that they ask for.
 
     A change without a foreign key of its own asks for the one it replaced: its tombstone takes that row's timestamp.
     """
     changes = found.versions.where(F.col("order").isNotNull()).withColumn("asked", F.coalesce("fk", "old_fk"))
-    return looked_up(changes, found.rights, found.updates, "right")
+    return looked_up(changes, found.rights, found.updates, "right", inputs)
 
 
 def answer(changes: DataFrame, answered: Column, live: Column, partner: Column) -> DataFrame:

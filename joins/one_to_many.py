@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 from joins.changelog import field_names
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.table_cache import net_changes, told_before
-from joins.table_versions import holds_at, looked_up, pointing, read_state, timeline, trigger_of
+from joins.table_versions import holds_at, looked_up, pointing, reached, read_state, timeline, trigger_of
 from joins.values import joined_value, key_type, nothing_like, with_record
 from joins.versioned import handed_on
 from pipelines import OneToManyJoin
@@ -47,12 +47,11 @@ def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
     manies_before, many_changes = handed_on(inputs, "right", join.right.history)
     ones = inputs.keep(with_record(one_changes, "left").drop("value"))
     changes = inputs.keep(pointing(many_changes, "right", join.foreign_key, key_type(inputs.left)))
-    manies = timeline(
-        pointing(manies_before, "right", join.foreign_key, key_type(inputs.left)), changes, "right", inputs.keep
-    )
-    ones_before = inputs.keep(with_record(ones_before, "left").drop("value"))
-    told = timeline(ones_before, ones, "left", inputs.keep).versions.where("order IS NOT NULL")
-    rows = _answer_many(manies.versions, ones_before, ones).unionByName(
+    manies_before = pointing(manies_before, "right", join.foreign_key, key_type(inputs.left))
+    manies = timeline(reached(manies_before, changes, ones, inputs), changes, "right", inputs)
+    ones_before = with_record(ones_before, "left").drop("value")
+    told = timeline(ones_before, ones, "left", inputs).versions.where("order IS NOT NULL")
+    rows = _answer_many(manies.versions, ones_before, ones, inputs).unionByName(
         _answer_one(told.where(F.col("left").isNotNull() | F.col("was_there")), manies.standing)
     )
     if join.cache is not None:
@@ -62,14 +61,14 @@ def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
     return EpochFrames(rows.withColumn("value", value).drop("left", "right", "live", "commit"))
 
 
-def _answer_many(versions: DataFrame, before: DataFrame, updates: DataFrame) -> DataFrame:
+def _answer_many(versions: DataFrame, before: DataFrame, updates: DataFrame, inputs: EpochInputs) -> DataFrame:
     """Rows of right changes: the end of the row under the old reference, and the row under the new one."""
     changes = versions.where("order IS NOT NULL")
     moved = changes.where(F.col("old_fk").isNotNull() & ~F.col("old_fk").eqNullSafe(F.col("fk")))
     asking = moved.withColumns({"asked": F.col("old_fk"), "step": F.lit(ENDS)}).unionByName(
         changes.where(F.col("fk").isNotNull()).withColumns({"asked": F.col("fk"), "step": F.lit(BEGINS)})
     )
-    found = looked_up(asking, before, updates, "left").where("exists")
+    found = looked_up(asking, before, updates, "left", inputs).where("exists")
     live = F.col("step") == BEGINS
     return found.select(
         _pair(found, "asked", found, "key"),

@@ -94,7 +94,7 @@ def _whole(records: DataFrame) -> Column:
 def _now(lookups: DataFrame, inputs: EpochInputs) -> DataFrame:
     """Look-ups with ``right``: the table's record as of their place in the order."""
     touched = lookups.select(F.col("mapped").alias("key")).distinct()
-    table = before_the_epoch(inputs.table("right", "before").join(touched, "key", "left_semi"), inputs)
+    table = before_the_epoch(inputs.table("right", "before").join(inputs.sent(touched), "key", "left_semi"), inputs)
     updates = inputs.right.where(F.col("key").isNotNull()).select(*table.columns)
     rights = with_record(table.unionByName(updates), "right").select(
         F.col("key").alias("mapped"), F.col("order").alias("at"), F.struct("right").alias("found")

@@ -44,10 +44,10 @@ def state(join: TableAggregate) -> StateRead:
 def compute(join: TableAggregate, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
     before, updates = handed_on(inputs, "left", join.input.history)
-    changed = updates.select("key").distinct()
+    changed = inputs.sent(updates.select("key").distinct())
     touched = _grouped(join, before.join(changed, "key", "left_semi").unionByName(updates))
     changes = inputs.keep(_numbered(_changes(touched)))
-    affected = changes.where(F.col("order").isNotNull()).select("group").distinct()
+    affected = inputs.sent(changes.where(F.col("order").isNotNull()).select("group").distinct())
     untouched = _grouped(join, before.join(changed, "key", "left_anti")).join(affected, "group", "left_semi")
     aggregated = _per_block(join, changes, untouched)
     value = merged(join.aggregations, aggregated.schema)

@@ -14,14 +14,14 @@ and ``tests/joins/test_one_to_many.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from joins.operator import StateRead
+from joins.operator import EpochInputs, StateRead
 from joins.values import nothing_like, with_mapped_key, with_record
 from pipelines import ForeignKeyJoin, OneToManyJoin, TableTableJoin
 
@@ -62,9 +62,23 @@ class Timeline:
         return self.untouched.unionByName(self.versions.select(*self.untouched.columns))
 
 
-def timeline(before: DataFrame, changes: DataFrame, name: str, keep: Callable[[DataFrame], DataFrame]) -> Timeline:
+def reached(before: DataFrame, changes: DataFrame, told: DataFrame, inputs: EpochInputs) -> DataFrame:
+    """Rows of before the epoch that it reaches, found in one pass: their own key changes, or the one they point to.
+
+    Parameters
+    ----------
+    changes, told
+        Changes of the rows' own table, and of the other one.
+    """
+    changed = inputs.sent(changes.select("key", F.lit(True).alias("changes")).distinct())
+    asked = inputs.sent(told.select(F.col("key").alias("fk"), F.lit(True).alias("is_told")).distinct())
+    marked = before.join(changed, "key", "left").join(asked, "fk", "left")
+    return inputs.keep(marked.where("changes OR is_told").select(*before.columns))
+
+
+def timeline(before: DataFrame, changes: DataFrame, name: str, inputs: EpochInputs) -> Timeline:
     """The rows in time; ``name`` is the STRUCT that is NULL in a tombstone."""
-    changed = changes.select("key").distinct()
+    changed = inputs.sent(changes.select("key").distinct())
     per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
     old = {
         "until": F.lead("order").over(per_key),
@@ -73,17 +87,17 @@ def timeline(before: DataFrame, changes: DataFrame, name: str, keep: Callable[[D
     if "fk" in changes.columns:
         old["old_fk"] = F.lag("fk").over(per_key)
     touched = before.join(changed, "key", "left_semi").unionByName(changes)
-    versions = keep(touched.withColumns(old))
+    versions = inputs.keep(touched.withColumns(old))
     untouched = before.join(changed, "key", "left_anti").withColumn("until", nothing_like(changes, "order"))
     return Timeline(versions, untouched)
 
 
-def looked_up(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str) -> DataFrame:
+def looked_up(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, inputs: EpochInputs) -> DataFrame:
     """Rows that ask, with the row of key ``asked`` at their ``order``: ``found`` STRUCT<name, timestamp, partition>.
 
     ``exists`` tells whether there is one; ``found`` may be a tombstone, or NULL.
     """
-    asked = asking.select(F.col("asked").alias("key")).where("key IS NOT NULL").distinct()
+    asked = inputs.sent(asking.select(F.col("asked").alias("key")).where("key IS NOT NULL").distinct())
     rows = before.join(asked, "key", "left_semi").unionByName(updates.select(*before.columns))
     found = F.struct(name, "timestamp", "partition").alias("found")
     marked = asking.withColumn("asks", F.lit(True))

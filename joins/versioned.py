@@ -61,7 +61,7 @@ def handed_on(
     if history is None:
         table = before_the_epoch(inputs.table(side, "before"), inputs)
         changes = records.select(*table.columns)
-        return (table if keys is None else table.join(keys, "key", "left_semi")), changes
+        return (table if keys is None else table.join(inputs.sent(keys), "key", "left_semi")), changes
     earlier = before_the_epoch(inputs.earlier(side).where(F.col("key").isNotNull()), inputs)
     both = _kept(_numbered(inputs, earlier.unionByName(records.select(*earlier.columns)), side, history))
     versions = with_slips(both if keys is None else both.join(keys, "key", "left_semi"), inputs)
