@@ -9,25 +9,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from assets.relations import InputRelations, Relations, at_version, bounds, lines, version_before, version_sql
 from expectations.invariant import Scope, packed, relations_of
-from expectations.results import Judged, Relation
-from expectations.touched import needed, touched
+from expectations.results import Judged, Relation, asked
+from expectations.touched import needed, reached, touched
 from infra.changelog_files import epoch_rows
 from infra.delta_io import notes, quoted, read
-from infra.delta_lines import opened
+from infra.delta_lines import opened, rows_in
 from infra.inputs import sent
 from infra.layout import NodeTables
 from infra.plan import CommitNote, EpochPlan
 from pipelines import Node
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from infra.shared_frames import SharedFrames
 
@@ -99,7 +99,15 @@ def judged(spark: SparkSession, of: Committed, inputs: InputRelations | None, sh
 
 def rows_of_table(spark: SparkSession, of: Committed) -> int | None:
     """Rows of the folded table; Delta answers from the statistics of its log."""
-    return None if of.table is None else read(spark, of.paths.table, of.table).count()
+    if of.table is None:
+        return None
+    told = _rows_of(of, of.table)
+    return told if told is not None else read(spark, of.paths.table, of.table).count()
+
+
+def _rows_of(of: Committed, version: int | None) -> int | None:
+    table = opened(of.paths.table, version)
+    return None if table is None else rows_in(table)
 
 
 @dataclass
@@ -120,7 +128,7 @@ class _Made:
             epoch = of.plan.epoch
             sql = version_sql(of.paths.changelog, of.version, f"epoch = {epoch}")
             rows = epoch_rows(self.spark, of.paths.changelog, epoch, of.version)
-            self._changelog = Relation(self.shared.keep(rows), sql)
+            self._changelog = Relation(self._few(rows), sql)
         assert self._changelog is not None
         return self._changelog
 
@@ -137,32 +145,41 @@ class _Made:
                 # Its own rows tell all that it could change: asking for their keys costs less than a list of them.
                 return changelog
             query = f"SELECT key FROM {{changelog}} WHERE key IS NOT NULL UNION {given}"
-            named = {"changelog": changelog}
-            if self.inputs is not None:
-                named |= {name: make() for name, make in self.inputs.all().items() if name in relations_of(query)}
+            named = {"changelog": changelog, **self._named(query, self._reached)}
             if "stored" in relations_of(query):
                 named["stored"] = self._stored()
-            frame = self.spark.sql(query, **self._frames(named))
+            frame = asked(self.spark, query, named)
             sql = f"({query.format(**_texts(named))})"
-            self._touched = Relation(self.shared.keep(frame.distinct()), sql)
+            self._touched = Relation(self._few(frame.distinct()), sql)
         return self._touched
+
+    @cached_property
+    def _reached(self) -> Relations:
+        """Relations of the inputs, but of some sides only the rows that the epoch reaches."""
+        found: Relations = dict(self.inputs.all()) if self.inputs is not None else {}
+        for side, query in reached(self.of.node).items():
+            if side in found:
+                found[side] = cache(lambda query=query, seen=dict(found): self._kept(query, seen))
+        return found
 
     def inputs_of_touched(self) -> Relations:
         """Relations of the inputs; in scope ``epoch`` a table's rows that touched keys are made of."""
-        given = self.inputs.all() if self.inputs is not None else {}
         if self.of.scope == "whole":
-            return given
-        narrow: Relations = dict(given)
+            return self.inputs.all() if self.inputs is not None else {}
+        narrow = dict(self._reached)
         for side, query in needed(self.of.node).items():
-            if side in given:
-                narrow[side] = cache(lambda side=side, query=query, seen=dict(narrow): self._needed(side, query, seen))
+            if side in narrow:
+                narrow[side] = cache(lambda query=query, seen=dict(narrow): self._kept(query, seen))
         return narrow
 
-    def _needed(self, side: str, query: str, seen: Relations) -> Relation:
-        named = {n: self.touched() if n == "touched" else seen[n]() for n in relations_of(query)}
-        return Relation(
-            self.shared.keep(self.spark.sql(query, **self._frames(named))), f"({query.format(**_texts(named))})"
-        )
+    def _named(self, query: str, relations: Relations) -> dict[str, Relation]:
+        own = {"touched": self.touched, "changelog": self.changelog}
+        return {n: (own.get(n) or relations[n])() for n in relations_of(query) if n in own or n in relations}
+
+    def _kept(self, query: str, seen: Relations) -> Relation:
+        named = self._named(query, seen)
+        frame = asked(self.spark, query, named)
+        return Relation(self._few(frame), f"({query.format(**_texts(named))})")
 
     def _stored(self) -> Relation:
         assert self.of.table is not None
@@ -170,8 +187,10 @@ class _Made:
 
     def table(self) -> Relation:
         if self._table is None:
-            stored = self._stored()
-            self._table = stored if self.of.scope == "whole" else self._with_keys(stored, self.touched())
+            self._table = self._stored()
+            if self.of.scope == "epoch":
+                narrow = self._with_keys(self._table, self.touched())
+                self._table = replace(narrow, frame=self._few(narrow.frame))
         return self._table
 
     def now(self) -> Relation:
@@ -192,20 +211,22 @@ class _Made:
         # As a column: of a struct that is written out, IN would compare the fields with so many columns.
         keyed = f"(SELECT *, {packed(self.of.node.key)} AS __key FROM {{rows}})"
         wanted = f"SELECT * EXCEPT (__key) FROM {keyed} WHERE __key IN (SELECT key FROM {{keys}})"
-        frame = self.spark.sql(wanted, rows=rows.frame, keys=sent(keys.frame, self.of.plan))
-        return Relation(self.shared.keep(frame), f"({wanted.format(rows=rows.sql, keys=keys.sql)})")
+        frame = asked(self.spark, wanted, {"rows": rows, "keys": keys})
+        return Relation(frame, f"({wanted.format(rows=rows.sql, keys=keys.sql)})")
 
-    def _frames(self, named: Mapping[str, Relation]) -> dict[str, Any]:
-        """Frames by name; those of the epoch are few rows beside a table's."""
-        few = ("touched", "new_left", "new_right")
-        return {name: sent(one.frame, self.of.plan) if name in few else one.frame for name, one in named.items()}
+    def _few(self, frame: DataFrame) -> DataFrame:
+        """What the epoch has or reaches: few rows beside a table's."""
+        return sent(self.shared.keep(frame), max(self.of.rows, self.of.plan.records))
 
     def sizes(self) -> Relation:
         of = self.of
         counted = f"(SELECT count(*) FROM delta.{quoted(of.paths.table)} VERSION AS OF "
         before = f"{counted}{of.before})" if of.scope == "epoch" else "0L"
         sql = f"(SELECT {before} AS before, {counted}{of.table}) AS after)"
-        return Relation(self.spark.sql(f"SELECT * FROM {sql}"), sql)
+        sizes = [0 if of.scope == "whole" else _rows_of(of, of.before), _rows_of(of, of.table)]
+        if None in sizes:
+            return Relation(self.spark.sql(f"SELECT * FROM {sql}"), sql)
+        return Relation(lines(self.spark, {"before": "BIGINT", "after": "BIGINT"}, [tuple(sizes)]).frame, sql)
 
 
 def _texts(named: Mapping[str, Relation]) -> dict[str, str]:

@@ -201,7 +201,7 @@ class OperatorStep:
                 memory=lambda: pinned.memory(self.node),
                 stream_time=plan.stream_time,
                 keep=shared.keep,
-                sent=lambda keys: sent(keys, plan),
+                sent=lambda keys: sent(keys, plan.records),
                 numbers=self.numbers or declared_numbers,
             ),
         )

@@ -106,7 +106,7 @@ def _judged_rows(
     with _shared(node, plan, "audit") as shared:
         inputs = _inputs(platform, node, spark, plan, shared)
         tables = platform.runner(node.pipeline).paths(node)
-        relations = epoch_relations(spark, node, lambda name: getattr(tables, name), plan, rows, inputs)
+        relations = epoch_relations(spark, node, lambda name: getattr(tables, name), plan, rows, count, inputs)
         found = evaluate(spark, node, of_stage(node, "epoch"), Judged(relations, {"rows": count}, keep=shared.keep))
         return found, relations["rows"]()
 

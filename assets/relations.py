@@ -105,7 +105,7 @@ class InputRelations:
             return Relation(self.pinned.changelog(side, {}, part.upto), sql)
         if isinstance(self.node.operation, StreamStreamJoin | WindowedAggregate):
             return Relation(self.all()[side]().frame.where("is_new").drop("is_new"), sql)
-        return Relation(self.shared.keep(self.pinned.new(side)), sql)
+        return Relation(sent(self.shared.keep(self.pinned.new(side)), part.records), sql)
 
     def _in_reach(self, side: str) -> Relation:
         from pyspark.sql import functions as F
@@ -140,7 +140,7 @@ class InputRelations:
             return Relation(pinned.table(side, "after"), sql)
         # Not the fold of table and tail, for which all of a large table would be sorted: its rows but for what changed.
         tail = self.shared.keep(pinned.new(side).where("key IS NOT NULL"))
-        changed = sent(tail.select("key").distinct(), pinned.plan)
+        changed = sent(tail.select("key").distinct(), at.records)
         untouched = pinned.table(side, "before").join(changed, "key", "left_anti")
         return Relation(untouched.unionByName(pinned.as_of(None, tail)), sql)
 
@@ -160,6 +160,7 @@ def epoch_relations(
     path: Callable[[str], str],
     plan: EpochPlan,
     rows: DataFrame,
+    count: int,
     inputs: InputRelations | None,
 ) -> Relations:
     """Relations of an epoch that is not committed, or judged as if it were not.
@@ -168,10 +169,14 @@ def epoch_relations(
     ----------
     path
         Location of one of the node's own tables.
+    count
+        How many ``rows`` there are.
     """
     changelog = path("changelog")
     relations: Relations = {
-        "rows": lambda: Relation(rows, f"(SELECT * FROM delta.{quoted(changelog)} WHERE epoch = {plan.epoch})"),
+        "rows": lambda: Relation(
+            sent(rows, count), f"(SELECT * FROM delta.{quoted(changelog)} WHERE epoch = {plan.epoch})"
+        ),
         "bounds": lambda: bounds(spark, plan),
         "times": lambda: lines(spark, {"partition": "INT", "stream_time": "BIGINT"}, plan.stream_time.items()),
         "before": lambda: _before(spark, path("table"), plan, rows),

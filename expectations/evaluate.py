@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from expectations.derived import DERIVED
 from expectations.invariant import Invariant, judged_relation, relations_of
-from expectations.results import InvariantResult, Judged, Relation
+from expectations.results import InvariantResult, Judged, Relation, asked
 from pipelines import Node
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ class _Relations:
 
     def _derived(self, query: str) -> Relation:
         named = {name: self[name] for name in relations_of(query)}
-        frames: dict[str, Any] = {name: relation.frame for name, relation in named.items()}
+        frame = asked(self._spark, query, named)
         sql = query.format(**{name: relation.sql for name, relation in named.items()})
-        return Relation(self._judged.keep(self._spark.sql(query, **frames)), f"({sql})")
+        return Relation(self._judged.keep(frame), f"({sql})")
 
 
 def _prepare(spark: SparkSession, node: Node, query: _Query, relations: _Relations) -> None:
@@ -118,10 +118,7 @@ def _prepare(spark: SparkSession, node: Node, query: _Query, relations: _Relatio
         query.about = judged_relation(query.text) or ""
         named = {name: relations[name] for name in relations_of(query.text)}
         query.sql = query.text.format(**{name: relation.sql for name, relation in named.items()})
-        # Spark names each frame by a temporary view, and dropping a view uncaches its plan. Behind
-        # a filter of its own the view's plan is not the cached one: an epoch's rows stay cached.
-        frames: dict[str, Any] = {n: r.frame.where(F.lit(True)) for n, r in named.items()}
-        bad = spark.sql(query.text, **frames)
+        bad = asked(spark, query.text, named)
         row = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
         query.bad = bad.select(F.lit(query.position).alias("position"), row.alias("row"))
     except Exception as error:  # all that can fail here has no narrower class in common

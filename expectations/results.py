@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from expectations.invariant import Invariant, Scope
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 State = Literal["passed", "violated", "not evaluated"]
 
@@ -20,6 +20,18 @@ class Relation:
 
     frame: DataFrame
     sql: str
+
+
+def asked(spark: SparkSession, query: str, relations: Mapping[str, Relation]) -> DataFrame:
+    """Rows of a query over relations in braces; what is cached of them stays cached.
+
+    Spark names each frame by a temporary view, and dropping a view uncaches its plan. Behind a filter of its own the
+    view's plan is not the cached one (``tests/expectations/test_evaluate.py``).
+    """
+    from pyspark.sql import functions as F
+
+    frames: dict[str, Any] = {name: relation.frame.where(F.lit(True)) for name, relation in relations.items()}
+    return spark.sql(query, **frames)
 
 
 @dataclass(frozen=True)

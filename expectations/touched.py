@@ -7,7 +7,8 @@
                        many b                  every (a, b) that is stored, and the one that b refers to
     aggregate          k                       the group that k is in
 
-Relations are those of ``expectations.invariant``, and ``{stored}``: the whole folded table. Keys of the epoch's own
+Relations are those of ``expectations.invariant``, and ``{stored}``: the whole folded table. A large input is read once
+for its rows that an epoch reaches, and these stand for it from then on. Keys of the epoch's own
 rows come to these. Held by ``tests/expectations/test_scopes.py``.
 """
 
@@ -18,6 +19,20 @@ from expectations.record_sql import records, with_mapped_key
 from pipelines import ForeignKeyJoin, Node, OneToManyJoin, TableAggregate, TableTableJoin
 
 
+def reached(node: Node) -> dict[str, str]:
+    """Side to the query of its rows that the epoch reaches, asked first: touched keys are found in these."""
+    made = node.operation
+    if isinstance(made, ForeignKeyJoin):
+        rows = pointing_left(made, "{left}", ", value")
+        return {
+            "left": f"""SELECT key, value, timestamp, partition, offset FROM {rows}
+WHERE mapped IN (SELECT key FROM {{new_right}})
+   OR key IN (SELECT key FROM {{new_left}})
+   OR key IN (SELECT key FROM {{changelog}})"""
+        }
+    return {}
+
+
 def touched(node: Node) -> str | None:
     """Query of the keys; None where only the epoch's own rows tell."""
     made = node.operation
@@ -25,8 +40,7 @@ def touched(node: Node) -> str | None:
         return f"""SELECT key FROM {{new_left}} WHERE key IS NOT NULL
 UNION SELECT {right_as_left(made)} AS key FROM {{new_right}} WHERE key IS NOT NULL"""
     if isinstance(made, ForeignKeyJoin):
-        return f"""SELECT key FROM {{new_left}} WHERE key IS NOT NULL
-UNION SELECT key FROM {pointing_left(made, "{left}")} WHERE mapped IN (SELECT key FROM {{new_right}})"""
+        return "SELECT key FROM {new_left} WHERE key IS NOT NULL UNION SELECT key FROM {left}"
     if isinstance(made, OneToManyJoin):
         ones, manies = "(SELECT key FROM {new_left})", "(SELECT key FROM {new_right})"
         one, many = (packed(given.key) for given in (made.left, made.right))
@@ -49,8 +63,7 @@ def needed(node: Node) -> dict[str, str]:
         right = f"SELECT * EXCEPT (__key) FROM {shifted} WHERE __key IN {keys}"
         return {"left": f"SELECT * FROM {{left}} WHERE key IN {keys}", "right": right}
     if isinstance(made, ForeignKeyJoin):
-        right = f"SELECT * FROM {{right}} WHERE key IN (SELECT mapped FROM {pointing_left(made, '{left}')})"
-        return {"left": f"SELECT * FROM {{left}} WHERE key IN {keys}", "right": right}
+        return {"right": f"SELECT * FROM {{right}} WHERE key IN (SELECT mapped FROM {pointing_left(made, '{left}')})"}
     if isinstance(made, OneToManyJoin):
         many = f"struct({', '.join(f'key.{quoted(c)} AS {quoted(c)}' for c in made.right.key)})"
         left = f"SELECT * FROM {{left}} WHERE key IN (SELECT mapped FROM {pointing_right(made, '{right}')})"

@@ -21,6 +21,15 @@ def opened(path: str, version: int | None = None) -> DeltaTable | None:
         return None
 
 
+def rows_in(table: DeltaTable) -> int | None:
+    """How many rows a table has, by the statistics of its log; None where a file has none."""
+    written = pa.table(table.get_add_actions(flatten=True))["num_records"]
+    if written.null_count:
+        return None
+    masks = (mask for batch in table.deletion_vectors() for mask in pa.record_batch(batch)["selection_vector"])
+    return sum(written.to_pylist()) - sum(mask.values.false_count for mask in masks)
+
+
 def commits(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
     """Commits of a table, newest first, each with its ``version``; read only as far back as they are asked for."""
     known, limit = 0, 8

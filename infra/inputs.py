@@ -20,15 +20,15 @@ from pipelines import Node
 
 RECORD = ("key", "value", "timestamp", "partition", "offset")
 SENT = 100_000
-"""Records of an epoch up to which its keys are sent to a table's rows."""
+"""Rows of an epoch, or keys of them, up to which they are sent to a table's rows."""
 
 
-def sent(keys: DataFrame, plan: EpochPlan) -> DataFrame:
-    """Keys of an epoch, marked to be sent to where a table's rows are, if they are few.
+def sent(rows: DataFrame, count: int) -> DataFrame:
+    """About so many rows of an epoch, marked to be sent to where a table's rows are if they are few.
 
     Nothing tells Spark how few they are before they are counted, and it would sort a million rows to meet ten thousand.
     """
-    return F.broadcast(keys) if plan.records <= SENT else keys
+    return F.broadcast(rows) if count <= SENT else rows
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import pytest
 from expectations.evaluate import Judged, Relation, evaluate
 from expectations.history import SCHEMA, history
 from expectations.invariants import invariants_of
+from expectations.results import asked
 from tests.expectations.nodes import judged_on, orders, owned, seen, sql_of
 from tests.expectations.test_invariants import epoch_of
 
@@ -89,6 +90,15 @@ def test_rows_that_were_cached_stay_cached(spark: Any):
     try:
         judged = Judged({"rows": lambda: Relation(rows, sql)})
         assert evaluate(spark, seen, [_BROKEN], judged)[0].passed
+        assert rows.storageLevel.useMemory
+    finally:
+        rows.unpersist()
+
+
+def test_relations_of_other_relations_stay_cached(spark: Any):
+    rows = spark.range(3).selectExpr("id", "2 * id AS twice").persist()
+    try:
+        assert asked(spark, "SELECT twice FROM {rows} WHERE id = 1", {"rows": Relation(rows, "")}).collect() == [(2,)]
         assert rows.storageLevel.useMemory
     finally:
         rows.unpersist()
