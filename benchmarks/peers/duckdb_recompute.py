@@ -1,0 +1,63 @@
+"""DuckDB without a state: every epoch reads all records so far and writes the whole result anew, as a cron job would.
+
+    python -m benchmarks.peers.duckdb_recompute {fk|ss|st} DATA SCRATCH
+
+The result is one Parquet file, on the disk when an epoch ends. What a record meets is told by its arrival (``seq``).
+A record of ``ss`` is late 15 s behind the highest time that arrived before it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+
+from benchmarks.peers.line import epoch_files, finished, to_disk
+
+LAST = """SELECT key, last.* FROM (
+  SELECT key, arg_max(struct_pack(fk := fk, num := num, text := text, del := del), seq) AS last
+  FROM records WHERE side = {side} GROUP BY key) WHERE last.del = 0"""
+QUERIES = {
+    "fk": f"""SELECT o.key AS order_id, o.fk AS customer_id, o.num AS amount, o.text AS payload,
+               c.num AS tier, c.text AS name
+        FROM ({LAST.format(side=0)}) o JOIN ({LAST.format(side=1)}) c ON c.key = o.fk""",
+    "ss": """WITH timely AS (SELECT * FROM (
+          SELECT *, max(ts) OVER (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM records)
+          WHERE before IS NULL OR before < ts + 15000)
+        SELECT l.key, l.num AS impression, r.num AS click FROM timely l JOIN timely r
+        ON l.side = 0 AND r.side = 1 AND l.key = r.key AND r.ts BETWEEN l.ts - 10000 AND l.ts + 10000""",
+    "st": """SELECT f.key, f.num AS fact, CASE WHEN t.del = 0 THEN t.num END AS row,
+               CASE WHEN t.del = 0 THEN t.text END AS text
+        FROM (SELECT * FROM records WHERE side = 0) f
+        ASOF LEFT JOIN (SELECT * FROM records WHERE side = 1) t ON t.key = f.key AND t.seq <= f.seq""",
+}
+ANSWERS = {
+    "fk": "count(*), sum(amount * (tier + 1))",
+    "ss": "count(*), sum(impression * 31 + click)",
+    "st": "count(row), sum(fact * (row + 1))",
+}
+
+
+def main(workload: str, data: Path, scratch: Path) -> None:
+    """All epochs, one after the other."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    database, result = duckdb.connect(), scratch / "result.parquet"
+    database.execute("SET threads = 2")
+    seconds: list[float] = []
+    files = epoch_files(data)
+    for epoch in range(1, len(files) + 1):
+        start = time.monotonic()
+        names = [str(file) for file in files[:epoch]]
+        database.execute(f"CREATE OR REPLACE VIEW records AS SELECT * FROM read_parquet({names})")
+        database.execute(f"COPY ({QUERIES[workload]}) TO '{result}' (FORMAT parquet, COMPRESSION zstd)")
+        to_disk(result)
+        seconds.append(time.monotonic() - start)
+    found = database.execute(f"SELECT {ANSWERS[workload]} FROM read_parquet('{result}')").fetchone()
+    assert found is not None
+    finished("DuckDB, recomputing", workload, data, seconds, found, "the whole result, fsync")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
