@@ -12,10 +12,10 @@ DEVELOPED := .venv/.developed
 CHECKED := .venv/.java-checked
 JARS := .jars/.fetched
 
-.PHONY: help demo ui test lint types bench clean
+.PHONY: help demo ui test lint types bench cluster cluster-stop clean
 
 help:  ## Show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(JARS)  ## Join, audit and print the flights of New York 2013
 	@$(BIN)/rivermeet demo flights
@@ -39,9 +39,15 @@ types: $(DEVELOPED)  ## Check types
 bench: $(DEVELOPED) $(JARS)  ## Measure epochs of 10,000 changes on a million rows, and their checks
 	@$(BIN)/python -m benchmarks
 
-clean:  ## Stop the engine; remove the environment, caches and all that runs wrote here (.rivermeet)
-	@if [ -x $(BIN)/rivermeet ]; then $(BIN)/rivermeet engine stop || true; fi
-	@rm -rf .venv .rivermeet .pytest_cache .ruff_cache .hypothesis *.egg-info spark-warehouse
+cluster: $(JARS)  ## Start a Spark cluster on this machine, for RIVERMEET_ENGINE=spark://127.0.0.1:7077
+	@$(BIN)/python -m infra.cluster start
+
+cluster-stop: $(INSTALLED)  ## Stop that cluster
+	@$(BIN)/python -m infra.cluster stop
+
+clean:  ## Stop engine and cluster; remove the environment, caches and all that runs wrote here (.rivermeet)
+	@if [ -x $(BIN)/rivermeet ]; then $(BIN)/rivermeet engine stop || true; $(BIN)/python -m infra.cluster stop || true; fi
+	@rm -rf .venv .rivermeet .cluster .pytest_cache .ruff_cache .hypothesis *.egg-info spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Fetched jars stay in .jars: like pip's cache they are the same for every version of the code.

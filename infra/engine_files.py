@@ -14,6 +14,8 @@ from pathlib import Path
 
 import psutil
 
+from infra.processes import Apart
+
 
 @dataclass(frozen=True)
 class EngineState:
@@ -30,21 +32,16 @@ class EngineState:
     @property
     def alive(self) -> bool:
         """Whether both the supervisor and its JVM still run."""
-        return _runs(self.pid, self.pid_created) and _runs(self.jvm_pid, self.jvm_created)
+        return len(self.processes()) == 2
+
+    @property
+    def both(self) -> tuple[Apart, Apart]:
+        """Its two processes, supervisor first."""
+        return Apart(self.pid, self.pid_created), Apart(self.jvm_pid, self.jvm_created)
 
     def processes(self) -> list[psutil.Process]:
         """Return those of its two processes that still run, supervisor first."""
-        both = ((self.pid, self.pid_created), (self.jvm_pid, self.jvm_created))
-        return [psutil.Process(pid) for pid, created in both if _runs(pid, created)]
-
-
-def _runs(pid: int, created: float) -> bool:
-    try:
-        process = psutil.Process(pid)
-        # A second of tolerance: the kernel's clock ticks are not exact across reads.
-        return abs(process.create_time() - created) < 1 and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+        return [process for process in (one.found() for one in self.both) if process is not None]
 
 
 @dataclass(frozen=True)

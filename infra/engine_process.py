@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import shutil
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from importlib.metadata import version
+from pathlib import Path
 
-import psutil
-
+from infra import processes
 from infra.engine_files import EngineFiles, EngineState
 from infra.jars import jars
 from infra.java import find_java
+from infra.processes import is_free, spawn
 from infra.settings import Settings
 
 START_TIMEOUT_SECONDS = 120.0
@@ -66,23 +64,17 @@ def launch(settings: Settings, files: EngineFiles) -> EngineState:
     """
     find_java()
     jars(settings)
-    _require_free(settings.engine_port)
+    if settings.engine_port and not is_free(settings.engine_port):
+        raise EngineError(
+            f"port {settings.engine_port} on 127.0.0.1 is taken: free it, or set RIVERMEET_ENGINE_PORT to "
+            f"another (unset: any free port)"
+        )
     end(files)
     shutil.rmtree(files.folder / "scratch", ignore_errors=True)
     print("rivermeet: starting the Spark engine (it stays warm)", file=sys.stderr)
     env = {k: v for k, v in os.environ.items() if k not in FOREIGN} | settings.environ()
     env["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = files.new_token()
-    with files.log.open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "infra.engine_server"],
-            env=env,
-            cwd=files.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            # A session of its own: Ctrl-C in the terminal of a client must not reach it.
-            start_new_session=True,
-        )
+    process = spawn([sys.executable, "-m", "infra.engine_server"], env, files.folder, files.log)
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         state = files.read()
@@ -90,30 +82,16 @@ def launch(settings: Settings, files: EngineFiles) -> EngineState:
             return state
         time.sleep(0.05)
     process.kill()
-    why = _why(files.log.read_text(errors="replace"))
-    raise EngineError(f"the engine did not start: {why} (log: {files.log})")
+    raise EngineError(f"the engine did not start: {last_said(files.log)} (log: {files.log})")
 
 
-def _why(log: str) -> str:
+def last_said(file: Path) -> str:
+    """The last line of a process's log: why it ended."""
+    log = file.read_text(errors="replace")
     # If the JVM never came up, what it said stands before PySpark's traceback, which only says so.
     said = log.partition("Traceback")[0] if "JAVA_GATEWAY_EXITED" in log else log
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return lines[-1] if lines else "it said nothing"
-
-
-def _require_free(port: int) -> None:
-    if not port:
-        return
-    with socket.socket() as probe:
-        # As the server binds, so that a connection just closed does not count as taken.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            raise EngineError(
-                f"port {port} on 127.0.0.1 is taken: free it, or set RIVERMEET_ENGINE_PORT to "
-                f"another (unset: any free port)"
-            ) from None
 
 
 def end(files: EngineFiles) -> bool:
@@ -130,12 +108,6 @@ def end(files: EngineFiles) -> bool:
         Whether anything ran.
     """
     recorded = files.recorded()
-    processes = recorded.processes() if recorded else []
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.terminate()
-    for process in psutil.wait_procs(processes, timeout=15)[1]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+    ran = recorded is not None and processes.end(recorded.both)
     files.forget()
-    return bool(processes)
+    return ran

@@ -43,6 +43,7 @@ from infra.node_lock import NodeLock, lock_folder
 from infra.plan import CommitNote, EpochPlan
 from infra.refusal import EpochRefusedError
 from infra.shared_frames import SharedFrames
+from infra.shuffles import fit_shuffles
 from infra.side_tables import write_side
 from infra.step import EpochResult, Step
 from pipelines import Node
@@ -213,7 +214,8 @@ class EpochRunner:
         paths, spark = self.paths(step.node), self.session()
         lock.uses(self.engine, [spark, self.fold_session()])
         decision = decision_on(self.log, plan)
-        shared = SharedFrames(f"{paths.pipeline}_{paths.node}_{plan.epoch}")
+        fit_shuffles(spark, plan.records)
+        shared = SharedFrames(f"{paths.pipeline}_{paths.node}_{plan.epoch}", plan.records)
         try:
             with clock.phase("compute"):
                 frames = step.compute(spark, plan, shared)

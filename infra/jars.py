@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from filelock import FileLock
@@ -77,7 +78,10 @@ def jars(settings: Settings, cache: Path = CACHE) -> list[Path]:
         cache.mkdir(parents=True, exist_ok=True)
         with FileLock(cache / "fetch.lock"):
             if _look(cache / "jars")[1]:
-                _fetch(cache)
+                try:
+                    fetch(PACKAGE, cache, without=_SPARK_HAS)
+                except JarsError as error:
+                    raise JarsError(f"{error}, or put its jars in a folder and set RIVERMEET_JARS to it") from None
         found, missing = _look(cache / "jars")
         if missing:
             raise JarsError(f"fetched {PACKAGE} into {cache}, but {missing[0]}.jar is not there")
@@ -104,12 +108,29 @@ def _look(folder: Path) -> tuple[list[Path], list[str]]:
     )
 
 
-def _fetch(cache: Path) -> None:
+def fetch(packages: str, cache: Path, without: Sequence[str] = ()) -> None:
+    """Put packages and what they need into ``jars`` in a folder, through Spark's Ivy.
+
+    Parameters
+    ----------
+    packages : str
+        Maven coordinates, with commas between. Ivy leaves out Scala's library: Spark has it.
+    cache : Path
+        Where Ivy keeps what it finds.
+    without : sequence of str
+        ``group:name`` of packages that are not followed.
+
+    Raises
+    ------
+    JarsError
+        If they do not resolve.
+    """
     import pyspark
 
     find_java()
     spark_home = Path(pyspark.__file__).parent
-    print(f"rivermeet: fetching {PACKAGE} (once)", file=sys.stderr)
+    excluded = ("--exclude-packages", ",".join(without)) if without else ()
+    print(f"rivermeet: fetching {packages} (once)", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         # spark-submit resolves packages only on the way to an application.
         nothing = Path(folder, "nothing.py")
@@ -117,7 +138,7 @@ def _fetch(cache: Path) -> None:
         done = subprocess.run(
             [
                 str(spark_home / "bin" / "spark-submit"),
-                *("--packages", PACKAGE, "--exclude-packages", ",".join(_SPARK_HAS)),
+                *("--packages", packages, *excluded),
                 *("--conf", f"spark.jars.ivy={cache}"),
                 str(nothing),
             ],
@@ -129,10 +150,7 @@ def _fetch(cache: Path) -> None:
     log = cache / "fetch.log"
     log.write_text(done.stdout + done.stderr)
     if done.returncode:
-        raise JarsError(
-            f"could not fetch {PACKAGE} (log: {log}): check the network, or put its jars in a "
-            f"folder and set RIVERMEET_JARS to it"
-        )
+        raise JarsError(f"could not fetch {packages} (log: {log}): check the network")
 
 
 def main() -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from infra import engine, spark_conf
+from infra.cluster import conf_of
 from infra.engine_process import FOREIGN
 from infra.jars import jars
 from infra.java import find_java
@@ -155,4 +159,20 @@ def _classic(settings: Settings) -> _Open:
     builder = SparkSession.builder.master(settings.engine).appName("rivermeet")
     for name, value in conf.items():
         builder = builder.config(name, value)
-    return _Open(settings, builder.config("spark.log.level", "ERROR").getOrCreate())
+    with _spark_conf_dir(conf_of(settings.engine)):
+        return _Open(settings, builder.config("spark.log.level", "ERROR").getOrCreate())
+
+
+@contextmanager
+def _spark_conf_dir(folder: Path | None) -> Iterator[None]:
+    """Let what starts inside read Spark's settings in a folder, and nothing after it; None leaves the user's own."""
+    name, before = "SPARK_CONF_DIR", os.environ.get("SPARK_CONF_DIR")
+    if folder is not None:
+        os.environ[name] = str(folder)
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[name] = before
+        elif folder is not None:
+            del os.environ[name]

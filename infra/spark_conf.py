@@ -28,12 +28,57 @@ DELTA = {
     "spark.databricks.delta.autoCompact.enabled": "false",
 }
 
+# What a driver needs that others start, too: docs/scale.md has it for them.
+DRIVER = {
+    **DELTA,
+    # Each table that a join broadcasts takes a whole page while it is built. By default that is a 64th of the heap or
+    # so, 64 MB of 4 GB for a handful of rows, and a plan with dozens of joins runs out of memory.
+    "spark.buffer.pageSize": "1m",
+    # An epoch's plans have hundreds of generated classes, and Spark keeps 100: each task compiled its own again.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    # Spark frees a small epoch's frames once a garbage collection finds that nobody refers to them, and asks for one
+    # every half hour: by then they would have been written to disk, gigabytes of them (infra/shared_frames.py).
+    "spark.cleaner.periodicGC.interval": "2min",
+}
+
 
 def classic(settings: Settings, master: str, jars: list[Path]) -> dict[str, str]:
-    """Return the settings of a session that starts its own driver on `master`."""
-    common = SESSION | DELTA | _files(settings, jars) | {"spark.ui.enabled": "false"}
+    """Return the settings of a session that starts its own driver on `master`.
+
+    What they leave open on a cluster is its own to say, in ``spark-defaults.conf``.
+    """
+    common = SESSION | DRIVER | _here(settings, jars)
+    if not master.startswith("local"):
+        return common
     # A cluster's executors must reach the driver; nothing else may reach a local one.
-    return common | _local(settings) if master.startswith("local") else common
+    return common | _LOOPBACK | _few_cores(os.cpu_count() or 1) | _NOT_ADAPTIVE
+
+
+def cluster(secret: str, cores: int, memory: str) -> dict[str, str]:
+    """Return what a cluster of this machine tells its masters, workers and drivers.
+
+    Parameters
+    ----------
+    secret
+        What a process must know to take part.
+    cores
+        Of all workers.
+    memory
+        Heap of an executor.
+    """
+    return {
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": secret,
+        # Doors of the master that ask for no secret: jobs by HTTP, and buttons that end an application or a worker.
+        "spark.master.rest.enabled": "false",
+        "spark.master.ui.decommission.allow.mode": "DENY",
+        "spark.ui.killEnabled": "false",
+        # A master on the next port would not be the one that the engine setting names.
+        "spark.port.maxRetries": "0",
+        "spark.executor.memory": memory,
+        **_LOOPBACK,
+        **_few_cores(cores),
+    }
 
 
 def server(settings: Settings, jars: list[Path]) -> dict[str, str]:
@@ -51,31 +96,28 @@ def server(settings: Settings, jars: list[Path]) -> dict[str, str]:
     }
 
 
-def _files(settings: Settings, jars: list[Path]) -> dict[str, str]:
+def _here(settings: Settings, jars: list[Path]) -> dict[str, str]:
     return {
         "spark.jars": ",".join(map(str, jars)),
         "spark.sql.warehouse.dir": str(settings.home / "warehouse"),
+        "spark.driver.memory": settings.engine_memory,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
     }
 
 
-def _local(settings: Settings) -> dict[str, str]:
-    cores = os.cpu_count() or 1
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+# Adaptive execution runs every shuffle as a job of its own and plans again after each. On one machine's few partitions
+# that made an epoch of 25,000 records a fifth to a quarter slower; a cluster keeps its own setting.
+_NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
+
+
+def _few_cores(cores: int) -> dict[str, str]:
     return {
-        "spark.driver.memory": settings.engine_memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.showConsoleProgress": "false",
-        # Each table that a join broadcasts takes a whole page while it is built. By default that is a 64th of the heap
-        # or so, 64 MB of 4 GB for a handful of rows, and a plan with dozens of joins runs out of memory.
-        "spark.buffer.pageSize": "1m",
         # Spark's default of 200 is 50 times slower on an epoch of a few thousand records.
         "spark.sql.shuffle.partitions": str(max(4, 2 * cores)),
-        # Adaptive execution runs every shuffle as a job of its own and plans again after each. On one machine's few
-        # partitions that made an epoch of 25,000 records a fifth to a quarter slower; a cluster keeps its own setting.
-        "spark.sql.adaptive.enabled": "false",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(cores),
-        # An epoch's plans have hundreds of generated classes, and Spark keeps 100: each task compiled its own again.
-        "spark.sql.codegen.cache.maxEntries": "1000",
         # Up to so many files are looked for one by one, and not by a job.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "500",
         # Delta's default of 50 tasks to read a table's log is made for logs of gigabytes.

@@ -1,0 +1,79 @@
+"""Processes that outlive whoever started them: started apart, told from later ones of their number, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A process on its own. The time of its creation tells it from a later one with its number."""
+
+    pid: int
+    created: float
+
+    @classmethod
+    def of(cls, pid: int) -> Apart:
+        """The process that has this number now."""
+        return cls(pid, psutil.Process(pid).create_time())
+
+    def found(self) -> psutil.Process | None:
+        """The process, if it still runs."""
+        try:
+            process = psutil.Process(self.pid)
+            # A second of tolerance: the kernel's clock ticks are not exact across reads.
+            same = abs(process.create_time() - self.created) < 1
+            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        except psutil.NoSuchProcess:
+            return None
+
+
+def spawn(command: Sequence[str], env: Mapping[str, str], folder: Path, log: Path) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own, so that Ctrl-C in the terminal of whoever starts it does not reach it.
+
+    Parameters
+    ----------
+    log
+        Takes all that it says.
+    """
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            command,
+            env=env,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+
+
+def end(processes: Iterable[Apart]) -> bool:
+    """End those that still run, and tell whether any did."""
+    running = [process for process in (one.found() for one in processes) if process is not None]
+    for process in running:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    for process in psutil.wait_procs(running, timeout=15)[1]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    return bool(running)
+
+
+def is_free(port: int) -> bool:
+    """Whether a server may take the port on 127.0.0.1."""
+    with socket.socket() as probe:
+        # As servers bind, so that a connection just closed does not count as taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
