@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 
 import click
@@ -42,6 +43,7 @@ def rebuild(pipeline: str, selected: Sequence[str], grace: str | None, table_onl
 def verify(pipeline: str, selected: Sequence[str]) -> None:
     """Compare PIPELINE's changelogs and tables with what they give when they are computed once more."""
     from assets.decisions import lost
+    from assets.verify import record
     from assets.verify import verify as compare
     from pipelines import load
 
@@ -49,10 +51,12 @@ def verify(pipeline: str, selected: Sequence[str]) -> None:
     nodes = [declared.node(name) for name in selected] or list(declared.stored)
     good = True
     for node in nodes:
+        start = time.monotonic()
         found = compare(at.runner(declared), node)
         if found is None:
             click.echo(f"  {node.name:<24} not materialised yet")
             continue
+        record(at, found, time.monotonic() - start)
         good = good and found.holds
         parts = [] if found.rows is None else [f"{found.rows:,} rows computed again, {found.differing:,} differ"]
         if found.table_differs is not None:

@@ -18,7 +18,6 @@ from assets.relations import InputRelations, Relations, at_version, bounds, line
 from expectations.invariant import Scope, packed, relations_of
 from expectations.results import Judged, Relation, asked
 from expectations.touched import needed, reached, touched
-from infra.changelog_files import epoch_rows
 from infra.delta_io import notes, quoted, read
 from infra.delta_lines import opened, rows_in
 from infra.inputs import sent
@@ -77,9 +76,11 @@ def committed(node: Node, paths: NodeTables, plan: EpochPlan, alone: bool) -> Co
     return Committed(node, paths, plan, version, note, now, before, "epoch" if goes_on else "whole")
 
 
-def judged(spark: SparkSession, of: Committed, inputs: InputRelations | None, shared: SharedFrames) -> Judged:
-    """The relations of stage ``table``, and how many rows each judges."""
-    made = _Made(spark, of, inputs, shared)
+def judged(
+    spark: SparkSession, of: Committed, rows: DataFrame, inputs: InputRelations | None, shared: SharedFrames
+) -> Judged:
+    """The relations of stage ``table``, and how many rows each judges; ``rows`` are the epoch's, as committed."""
+    made = _Made(spark, of, rows, inputs, shared)
     relations: Relations = {
         "changelog": made.changelog,
         "late": lambda: _late(spark, of.paths.late, of.plan),
@@ -114,6 +115,7 @@ def _rows_of(of: Committed, version: int | None) -> int | None:
 class _Made:
     spark: SparkSession
     of: Committed
+    rows: DataFrame
     inputs: InputRelations | None
     shared: SharedFrames
     _changelog: Relation | None = None
@@ -127,8 +129,7 @@ class _Made:
         elif self._changelog is None:
             epoch = of.plan.epoch
             sql = version_sql(of.paths.changelog, of.version, f"epoch = {epoch}")
-            rows = epoch_rows(self.spark, of.paths.changelog, epoch, of.version)
-            self._changelog = Relation(self._few(rows), sql)
+            self._changelog = Relation(self._sent(self.rows), sql)
         assert self._changelog is not None
         return self._changelog
 
@@ -216,7 +217,10 @@ class _Made:
 
     def _few(self, frame: DataFrame) -> DataFrame:
         """What the epoch has or reaches: few rows beside a table's."""
-        return sent(self.shared.keep(frame), max(self.of.rows, self.of.plan.records))
+        return self._sent(self.shared.keep(frame))
+
+    def _sent(self, frame: DataFrame) -> DataFrame:
+        return sent(frame, max(self.of.rows, self.of.plan.records))
 
     def sizes(self) -> Relation:
         of = self.of

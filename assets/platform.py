@@ -150,6 +150,7 @@ class Platform:
             result = runner.rebuild(step, self.rebuilding.pop(node.name))
         else:
             result = runner.run(step)
+        self._check_missed(node, result, run)
         if result is None:
             self.say(f"  {node.name:<24} nothing new")
             return None
@@ -157,6 +158,20 @@ class Platform:
         self._unlisted = True
         self.say(_line(node, outcome))
         return outcome
+
+    def _check_missed(self, node: Node, result: EpochResult | None, run: str) -> None:
+        from assets.quality import check_missed
+        from infra.delta_io import last_note
+
+        if result is not None:
+            before = result.plan.previous_epoch
+        else:
+            found = last_note(self.runner(node.pipeline).paths(node).changelog)
+            before = found[1].epoch if found else 0
+        missed = check_missed(self, node, before, run)
+        if missed is not None:
+            self._unlisted = True
+            self.say(f"  {node.name:<24} epoch {before}: its run ended before its checks; {_holds(missed)}")
 
     def must_run(self, node: Node) -> bool:
         """Whether the node has news, or was changed by others, which its own step then refuses."""
@@ -234,18 +249,21 @@ def use(platform: Platform) -> Platform:
 
 
 def _line(node: Node, outcome: Outcome) -> str:
-    result, verdicts = outcome.result, outcome.judgement.verdicts
+    result = outcome.result
     parts = {"tombstones": result.tombstones, **{k.replace("_", " "): n for k, n in result.sides.items()}}
     extra = "".join(f", {n:,} {what}" for what, n in parts.items() if n)
     again = ", computed anew" if result.plan.replaces else ""
     if result.note.decided is not None:
         again += f", {result.note.decided.told}"
-    passed = sum(v.success for v in verdicts)
     seconds = sum(result.seconds.values()) + outcome.judgement.seconds
     return (
         f"  {node.name:<24} epoch {result.plan.epoch}: {result.rows:,} rows{extra}{again}; "
-        f"{passed} of {len(verdicts)} checks hold; {seconds:.1f} s"
+        f"{_holds(outcome.judgement)}; {seconds:.1f} s"
     )
+
+
+def _holds(judgement: Judgement) -> str:
+    return f"{sum(v.success for v in judgement.verdicts)} of {len(judgement.verdicts)} checks hold"
 
 
 def data_root(settings: Settings) -> Path:

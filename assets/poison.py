@@ -136,7 +136,7 @@ def _failure(step: OperatorStep, spark: SparkSession, plan: EpochPlan) -> str | 
     """Why the plan cannot be computed; None where it can."""
     from infra.shared_frames import SharedFrames
 
-    shared = SharedFrames(f"poison_{plan.pipeline}_{plan.node}_{plan.epoch}")
+    shared = SharedFrames(f"poison_{plan.pipeline}_{plan.node}_{plan.epoch}", plan.records)
     try:
         frames = step.compute(spark, plan, shared)
         for frame in (frames.rows, *frames.sides.values()):

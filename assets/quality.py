@@ -12,8 +12,9 @@ from uuid import uuid4
 from filelock import FileLock
 
 from assets.committed_relations import committed, judged, rows_of_table
+from assets.held_verdicts import as_held
 from assets.relations import InputRelations, effective, epoch_relations
-from expectations.evaluate import InvariantResult, Judged, Relation, evaluate
+from expectations.evaluate import InvariantResult, Judged, Relation, evaluate, evaluate_parts
 from expectations.invariants import Invariant, invariants_of
 from expectations.verdict import Verdict
 from infra.delta_io import last_note
@@ -48,21 +49,24 @@ def of_stage(node: Node, stage: str) -> list[Invariant]:
 
 
 def auditor(platform: Platform, node: Node, run: str) -> Audit:
-    """The audit of a node's epochs: a blocking violation quarantines the rows and refuses the epoch."""
+    """The audit of a node's epochs: a blocking violation quarantines the rows and refuses the epoch.
+
+    What does not block is judged once the epoch is committed, with the rest; of a refused one, at once.
+    """
     from assets.quarantine import settle
-    from infra.refusal import EpochRefusedError
 
     def audit(
         spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]
     ) -> Sequence[InvariantResult]:
-        results, judged_rows = _judged_rows(platform, node, spark, plan, rows, counts["rows"])
-        broken = [r for r in results if r.invariant.blocking and not r.passed]
-        try:
-            settle(platform, node, plan, judged_rows, broken, run)
-        except EpochRefusedError as refusal:
-            refusal.epoch, refusal.found = plan.epoch, results
-            raise
-        return results
+        seen = effective(node, plan)
+        rules = of_stage(seen, "epoch")
+        with _shared(node, plan, "audit") as shared:
+            inputs = _inputs(platform, seen, spark, plan, shared)
+            judged, frame = _of_epoch(platform, seen, spark, plan, rows, counts["rows"], inputs, shared)
+            results = evaluate(spark, seen, [rule for rule in rules if rule.blocking], judged)
+            if not all(result.passed for result in results):
+                results += evaluate(spark, seen, [rule for rule in rules if not rule.blocking], judged)
+        return settle(platform, node, plan, frame, results, run)
 
     return audit
 
@@ -73,22 +77,32 @@ def check_epoch(platform: Platform, node: Node, result: EpochResult, run: str) -
 
 
 def check_again(platform: Platform, node: Node, run: str) -> Judgement | None:
-    """Judge the last committed epoch once more, and all of the tables; None where there is none yet."""
-    from infra.changelog_files import epoch_rows
-    from infra.shared_frames import anew
+    """Judge the last committed epoch once more, and all of the tables; None where there is none yet.
 
-    runner, spark = platform.runner(node.pipeline), platform.session()
-    paths = runner.paths(node)
-    found = last_note(paths.changelog)
+    What the audit found of an epoch that is held stands.
+    """
+    found = last_note(platform.runner(node.pipeline).paths(node).changelog)
     if found is None:
         return None
-    version, note = found
-    body = runner.log.lines(node.name, "plan", note.epoch - 1)[note.epoch]
-    plan = EpochPlan.model_validate_json(body)
-    rows = anew(epoch_rows(spark, paths.changelog, note.epoch, version))
-    results, _ = _judged_rows(platform, node, spark, plan, rows, rows.count())
-    rows.unpersist()
-    return _recorded(platform, node, plan, results, run, alone=True)
+    judgement = _later(platform, node, found[1].epoch, run, alone=True)
+    return replace(judgement, verdicts=as_held(platform, node, judgement.verdicts))
+
+
+def check_missed(platform: Platform, node: Node, epoch: int, run: str) -> Judgement | None:
+    """Judge a committed epoch whose run was killed before its checks; None where it was judged, or is none."""
+    import pyarrow.compute as pc
+
+    # A refused epoch that was then released has lines of its audit, and `rivermeet verify` writes some.
+    checks = lines_about(node, epoch) & (pc.field("stage") == "table")
+    if not epoch or quality_lines(platform, checks, ["epoch"], epoch):
+        return None
+    return _later(platform, node, epoch, run, alone=False)
+
+
+def _later(platform: Platform, node: Node, epoch: int, run: str, alone: bool) -> Judgement:
+    log = platform.runner(node.pipeline).log
+    plan = EpochPlan.model_validate_json(log.lines(node.name, "plan", epoch - 1)[epoch])
+    return _recorded(platform, node, plan, [], run, alone)
 
 
 def judge_refused(platform: Platform, node: Node, refusal: EpochRefusedError, run: str) -> Judgement | None:
@@ -98,47 +112,66 @@ def judge_refused(platform: Platform, node: Node, refusal: EpochRefusedError, ru
     return _kept(platform, node, refusal.epoch, list(refusal.found), run, time.monotonic())
 
 
-def _judged_rows(
-    platform: Platform, node: Node, spark: SparkSession, plan: EpochPlan, rows: DataFrame, count: int
-) -> tuple[list[InvariantResult], Relation]:
-    """Judge an epoch's rows by what its plan could see; what was found, and the rows as queries have them."""
-    node = effective(node, plan)
-    with _shared(node, plan, "audit") as shared:
-        inputs = _inputs(platform, node, spark, plan, shared)
-        tables = platform.runner(node.pipeline).paths(node)
-        relations = epoch_relations(spark, node, lambda name: getattr(tables, name), plan, rows, count, inputs)
-        found = evaluate(spark, node, of_stage(node, "epoch"), Judged(relations, {"rows": count}, keep=shared.keep))
-        return found, relations["rows"]()
+def _of_epoch(
+    platform: Platform,
+    node: Node,
+    spark: SparkSession,
+    plan: EpochPlan,
+    rows: DataFrame,
+    count: int,
+    inputs: InputRelations | None,
+    shared: SharedFrames,
+) -> tuple[Judged, Relation]:
+    """What judges an epoch's rows by what its plan could see; and the rows as queries have them."""
+    tables = platform.runner(node.pipeline).paths(node)
+    relations = epoch_relations(spark, node, lambda name: getattr(tables, name), plan, rows, count, inputs)
+    return Judged(relations, {"rows": count}, keep=shared.keep), relations["rows"]()
 
 
 def _recorded(
     platform: Platform, node: Node, plan: EpochPlan, audit: list[InvariantResult], run: str, alone: bool
 ) -> Judgement:
+    """Judge what is committed: the epoch's rows by what their audit has not judged, and the tables."""
+    from infra.changelog_files import epoch_rows
+
     start, spark = time.monotonic(), platform.session()
     there = committed(effective(node, plan), platform.runner(node.pipeline).paths(node), plan, alone)
-    with _shared(node, plan, "checks") as shared:
-        inputs = _inputs(platform, there.node, spark, plan, shared, there.scope == "whole")
-        results = audit + evaluate(spark, there.node, of_stage(node, "table"), judged(spark, there, inputs, shared))
-    return replace(_kept(platform, node, plan.epoch, results, run, start), table_rows=rows_of_table(spark, there))
+    told = {result.invariant.id for result in audit}
+    rules = [rule for rule in of_stage(there.node, "epoch") if rule.id not in told]
+    with _shared(node, plan, "checks", there.scope == "whole") as shared:
+        rows = shared.keep(epoch_rows(spark, there.paths.changelog, plan.epoch, there.version))
+        inputs = _inputs(platform, there.node, spark, plan, shared)
+        of_epoch, _ = _of_epoch(platform, there.node, spark, plan, rows, there.rows, inputs, shared)
+        if there.scope == "whole":
+            inputs = _inputs(platform, there.node, spark, plan, shared, whole=True)
+        tables = judged(spark, there, rows, inputs, shared)
+        found = evaluate_parts(spark, there.node, [(rules, of_epoch), (of_stage(there.node, "table"), tables)])
+    return replace(_kept(platform, node, plan.epoch, audit + found, run, start), table_rows=rows_of_table(spark, there))
 
 
 def _kept(
     platform: Platform, node: Node, epoch: int, results: list[InvariantResult], run: str, start: float
 ) -> Judgement:
-    import pyarrow as pa
-
-    from expectations.history import SCHEMA, history
     from expectations.suite import judge
 
     order = {invariant.id: place for place, invariant in enumerate(invariants_of(node))}
     results.sort(key=lambda r: order[r.invariant.id])
     asset = f"{node.pipeline.name}.{node.name}"
     verdicts = judge(results, asset, f"epoch-{epoch:06d}", platform.settings.reports / "gx")
+    remember(platform, node, epoch, results, run)
+    return Judgement(epoch, results, verdicts, time.monotonic() - start)
+
+
+def remember(platform: Platform, node: Node, epoch: int, results: Sequence[InvariantResult], run: str) -> None:
+    """Append what was found to the quality table."""
+    import pyarrow as pa
+
+    from expectations.history import SCHEMA, history
+
     schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
     with FileLock(platform.settings.home / "locks" / "quality.lock"):
-        app_id = f"{asset}/{run}"
+        app_id = f"{node.pipeline.name}.{node.name}/{run}"
         append_lines(history(node, epoch, run, results), schema, platform.quality, app_id, epoch)
-    return Judgement(epoch, results, verdicts, time.monotonic() - start)
 
 
 def _inputs(
@@ -153,14 +186,23 @@ def _inputs(
 
 
 @contextmanager
-def _shared(node: Node, plan: EpochPlan, what: str) -> Iterator[SharedFrames]:
+def _shared(node: Node, plan: EpochPlan, what: str, whole: bool = False) -> Iterator[SharedFrames]:
     from infra.shared_frames import SharedFrames
 
-    shared = SharedFrames(f"{node.pipeline.name}_{node.name}_{plan.epoch}_{what}_{uuid4().hex}")
+    records = None if whole else plan.records
+    shared = SharedFrames(f"{node.pipeline.name}_{node.name}_{plan.epoch}_{what}_{uuid4().hex}", records)
     try:
         yield shared
     finally:
         shared.release()
+
+
+def lines_about(node: Node, epoch: int | None = None) -> pc.Expression:
+    """Which rows of the quality table are a node's; of one epoch, or of all."""
+    import pyarrow.compute as pc
+
+    here = (pc.field("pipeline") == node.pipeline.name) & (pc.field("node") == node.name)
+    return here if epoch is None else here & (pc.field("epoch") == epoch)
 
 
 def quality_lines(
@@ -192,12 +234,9 @@ def quality_lines(
 
 def last_states(platform: Platform, node: Node) -> Mapping[str, tuple[str, int | None, int | None]]:
     """Invariant to (state, rows checked, violations) of the node's newest judgement; read without Spark."""
-    import pyarrow.compute as pc
-
-    wanted = (pc.field("pipeline") == node.pipeline.name) & (pc.field("node") == node.name)
     columns = ["epoch", "invariant", "state", "checked", "violations", "judged_at"]
     # An epoch that was refused and then released has been judged twice.
-    lines = sorted(quality_lines(platform, wanted, columns), key=lambda line: line["judged_at"] or 0)
+    lines = sorted(quality_lines(platform, lines_about(node), columns), key=lambda line: line["judged_at"] or 0)
     last = max((line["epoch"] for line in lines), default=0)
     return {
         line["invariant"]: (line["state"], line["checked"], line["violations"])

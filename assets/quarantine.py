@@ -17,6 +17,7 @@ Source: DESIGN section 6, step 3. Held by ``tests/assets/test_quarantine.py``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipelines import Node
@@ -33,16 +34,19 @@ if TYPE_CHECKING:
 
 
 def settle(
-    platform: Platform, node: Node, plan: EpochPlan, judged: Relation, broken: Sequence[InvariantResult], run: str
-) -> None:
-    """Let an epoch pass, or quarantine its rows and raise `EpochRefusedError`.
+    platform: Platform, node: Node, plan: EpochPlan, judged: Relation, results: Sequence[InvariantResult], run: str
+) -> Sequence[InvariantResult]:
+    """Let an epoch pass, or quarantine its rows and raise `EpochRefusedError` with what was found.
+
+    What was found is given back with SQL that reads the rows where they lie: an epoch that is refused or dropped has
+    them in the quarantine alone.
 
     Parameters
     ----------
     judged
-        The epoch's rows; its SQL, which reads them where they were to be committed, stands in that of ``broken``.
-    broken
-        What the audit found of blocking invariants; none for an epoch that is as it should be.
+        The epoch's rows; its SQL, which reads them where they were to be committed, stands in that of ``results``.
+    results
+        What the audit found.
     run
         Id of the run.
     """
@@ -51,19 +55,16 @@ def settle(
 
     runner = platform.runner(node.pipeline)
     decision = decision_on(runner.log, plan)
+    broken = [r for r in results if r.invariant.blocking and not r.passed]
     if not broken and not (decision and decision.drops):
-        return
+        return results
     rows, paths = judged.frame, runner.paths(node)
-    kept = _quarantined_sql(rows, paths, plan.epoch)
+    there = _quarantined_sql(rows, paths, plan.epoch)
+    moved = [replace(r, sql=r.sql.replace(judged.sql, there)) for r in results]
     rules = [
-        Broken(
-            id=r.invariant.id,
-            sentence=r.invariant.sentence,
-            violations=r.violations,
-            error=r.error,
-            sql=r.sql.replace(judged.sql, kept),
-        )
-        for r in broken
+        Broken(id=r.invariant.id, sentence=r.invariant.sentence, violations=r.violations, error=r.error, sql=r.sql)
+        for r in moved
+        if r.invariant.blocking and not r.passed
     ]
     count, digest = _digest(rows)
     before = held_epochs(runner.log, node.name, plan.epoch - 1).get(plan.epoch)
@@ -79,13 +80,15 @@ def settle(
     )
     if before is not None and decision is not None and (decision.drops or decision.accepts(digest, found.invariants)):
         _keep(paths, plan, rows, before, digest, decision)
-        return
+        return moved if decision.drops else results
     if before is not None and before.same_as(found):
         found = before
     _keep(paths, plan, rows, found, digest)
     # After the rows: where the log says that an epoch is held, they can be seen.
     runner.log.write(node.name, plan.incarnation, plan.epoch, "held", found.model_dump_json(), found.attempt)
-    raise EpochRefusedError(_refusal(node, found))
+    refusal = EpochRefusedError(_refusal(node, found))
+    refusal.epoch, refusal.found = plan.epoch, moved
+    raise refusal
 
 
 def _digest(rows: DataFrame) -> tuple[int, str]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from assets.operator_step import OperatorStep, to_table
 from infra.delta_io import last_note, read
@@ -26,6 +27,7 @@ from pipelines import GlobalView, Node, StreamGlobalJoin
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from assets.platform import Platform
     from infra.epochs import EpochRunner
 
 SHOWN = 5
@@ -63,7 +65,7 @@ class Verified:
 def verify(runner: EpochRunner, node: Node) -> Verified | None:
     """Compare a node with its recomputation; None where nothing is committed yet.
 
-    Nothing is written. Cost: one epoch over all that the node has consumed.
+    No table of the node is written. Cost: one epoch over all that the node has consumed.
     """
     from infra.shared_frames import SharedFrames
 
@@ -85,6 +87,20 @@ def verify(runner: EpochRunner, node: Node) -> Verified | None:
         return Verified(node, note.epoch, rows, differing, first, table)
     finally:
         shared.release()
+
+
+def record(platform: Platform, found: Verified, seconds: float) -> None:
+    """Keep what was compared in the quality table, where the report finds it; nothing where nothing was."""
+    from assets.quality import remember
+    from expectations.results import InvariantResult
+    from expectations.verify_rule import VERIFY
+
+    if found.rows is None and found.table_differs is None:
+        return
+    sample = [{name: "" if value is None else str(value) for name, value in row.items()} for row in found.first]
+    bad = found.differing + (found.table_differs or 0)
+    result = InvariantResult(VERIFY, found.rows, bad, sample, "", seconds, scope="whole")
+    remember(platform, found.node, found.epoch, [result], f"verify-{uuid4().hex}")
 
 
 def _recomputed(runner: EpochRunner, node: Node, note: CommitNote, spark: SparkSession, shared: Any) -> DataFrame:

@@ -1,7 +1,7 @@
 """Evaluation: a node's violations, counted, sampled, and with the SQL that finds them again.
 
-All queries of one call run as one Spark action. An invariant whose query fails, or whose relation
-cannot be had, is "not evaluated": it is no pass, and the others are judged all the same.
+All queries of one call run as one Spark action, those of several parts too. An invariant whose query fails, or whose
+relation cannot be had, is "not evaluated": it is no pass, and the others are judged all the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipelines import Node
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["InvariantResult", "Judged", "Relation", "evaluate"]
+__all__ = ["InvariantResult", "Judged", "Relation", "evaluate", "evaluate_parts"]
 
 
 @dataclass
@@ -30,6 +30,7 @@ class _Query:
 
     position: int
     invariant: Invariant
+    judged: Judged
     text: str = ""
     about: str = ""
     sql: str = ""
@@ -55,24 +56,34 @@ def evaluate(
     sample
         At most so many bad rows are kept of each.
     """
+    return evaluate_parts(spark, node, [(invariants, judged)], sample)
+
+
+def evaluate_parts(
+    spark: SparkSession, node: Node, parts: Sequence[tuple[Sequence[Invariant], Judged]], sample: int = 20
+) -> list[InvariantResult]:
+    """Judge a node by invariants, each part of them on relations of its own."""
     start = time.monotonic()
-    queries = [_Query(position, invariant) for position, invariant in enumerate(invariants)]
-    relations = _Relations(spark, node, judged)
-    for query in queries:
-        _prepare(spark, node, query, relations)
+    queries: list[_Query] = []
+    for invariants, judged in parts:
+        relations = _Relations(spark, node, judged)
+        for invariant in invariants:
+            query = _Query(len(queries), invariant, judged)
+            queries.append(query)
+            _prepare(spark, node, query, relations)
     _collect(queries, sample)
     _count(queries, sample)
     share = (time.monotonic() - start) / max(len(queries), 1)
     return [
         InvariantResult(
             invariant=query.invariant,
-            checked=judged.checked.get(query.about),
+            checked=query.judged.checked.get(query.about),
             violations=query.violations,
             sample=[_texts(row) for row in query.rows[:sample]],
             sql=query.sql,
             seconds=share,
             error=query.error,
-            scope=judged.scope,
+            scope=query.judged.scope,
         )
         for query in queries
     ]

@@ -47,7 +47,7 @@ ANY = frozenset({"*"})
 """Every family, sources too."""
 DOCUMENTED = ("3.1",)
 """The profile that keeps what the documents say; older and released ones are there to break some of it."""
-Stage = Literal["epoch", "table"]
+Stage = Literal["epoch", "table", "verify"]
 Scope = Literal["epoch", "whole"]
 
 JUDGED = ("rows", "changelog", "table", "late")
@@ -86,7 +86,8 @@ class Invariant:
     blocking
         Whether a violation keeps an epoch from being committed.
     stage
-        ``epoch``: judged on the result before it is committed; ``table``: on what is committed.
+        ``epoch``: judged on the rows that an epoch computed, and if blocking before they are committed; ``table``: on
+        what is stored; ``verify``: by computing it once more.
     violations
         The query for a node: bad rows only. A brace that is no relation is doubled.
     tolerated

@@ -14,6 +14,7 @@ from expectations import (
 )
 from expectations.declared_rules import declared_rules
 from expectations.invariant import Invariant
+from expectations.verify_rule import VERIFY
 from pipelines import Node
 
 __all__ = ["ALL", "Invariant", "invariants_of"]
@@ -28,7 +29,7 @@ ALL: tuple[Invariant, ...] = (
     *changelog_rules.RULES,
     *late_rules.RULES,
 )
-_IDS = frozenset(invariant.id for invariant in ALL)
+_IDS = frozenset(invariant.id for invariant in (*ALL, VERIFY))
 
 
 def invariants_of(node: Node) -> tuple[Invariant, ...]:

@@ -152,7 +152,7 @@ def page(pipelines: Sequence[PipelineHistory], written_at: datetime) -> str:
     )
 
 
-JUDGED = {"epoch": "before the commit", "table": "on what is committed"}
+JUDGED = {"epoch": "on the epoch's rows", "table": "on what is committed", "verify": "by `rivermeet verify`"}
 SCOPES = {"epoch": ", as far as the epoch touches it", "whole": ", all of it"}
 
 

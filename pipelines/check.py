@@ -107,7 +107,7 @@ def checked(node: Node, check: Check) -> Check:
     if not judged:
         raise refuse(f"its query names none of {listed(r for r in offered if r in ('rows', *_COMMITTED))} to judge")
     if "rows" in judged and len(judged) > 1:
-        raise refuse(f"its query names {listed(judged)}: rows are judged before they are committed, the others after")
+        raise refuse(f"its query names {listed(judged)}: rows are of one epoch, the others are what is stored")
     if check.blocking and check.on_committed:
         raise refuse(
             f"blocking, but {listed(judged)} is judged after the commit; ask {{rows}}, or leave blocking=False"

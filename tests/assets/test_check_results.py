@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,11 @@ from assets.automation import WHOLE
 from assets.keys import changelog_key
 from assets.links import report_url
 from assets.node_assets import node_assets
-from assets.platform import OnEngine, Platform
-from assets.resource import PlatformResource
-from assets.runs import QUIET, prepare_instance, run_pipeline
 from expectations import invariants
 from expectations.invariant import Invariant, Severity
 from infra.settings import Settings
 from pipelines import Files, Pipeline
+from tests.assets.home import Home, homed
 from tests.browser import browser, local, needs_chromium, page
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -65,40 +63,33 @@ RULES = (
 )
 
 
-@dataclass
-class Planted:
-    """The pipeline, what its runs said, and the Dagster instance that has its history."""
+def deliver(home: Home, name: str, *rows: tuple[str, int, int], to: str = "orders") -> None:
+    folder = home.data / to
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = ["id,amount,at", *(",".join(map(str, row)) for row in rows)]
+    (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
 
-    platform: Platform
-    instance: dg.DagsterInstance
-    said: list[str] = field(default_factory=list)
 
-    def deliver(self, name: str, *rows: tuple[str, int, int], to: str = "orders") -> Path:
-        folder = Path(self.platform.settings.data) / to
-        folder.mkdir(parents=True, exist_ok=True)
-        lines = ["id,amount,at", *(",".join(map(str, row)) for row in rows)]
-        path = folder / f"{name}.csv"
-        path.write_text("\n".join(lines) + "\n")
-        return path
-
-    def run(self) -> bool:
-        self.said.clear()
-        return run_pipeline(self.platform, PIPELINE)
-
-    def checks(self) -> dict[str, dg.AssetCheckEvaluation]:
-        """The newest result of each rule's check."""
-        keys = [dg.AssetCheckKey(KEY, rule.id) for rule in RULES]
-        found = self.instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
-        events = {key.name: record.event for key, record in found.items() if record.event}
-        return {
-            name: event.dagster_event.event_specific_data
-            for name, event in events.items()
-            if event.dagster_event and isinstance(event.dagster_event.event_specific_data, dg.AssetCheckEvaluation)
-        }
+def checks(home: Home) -> dict[str, dg.AssetCheckEvaluation]:
+    """The newest result of each rule's check."""
+    keys = [dg.AssetCheckKey(KEY, rule.id) for rule in RULES]
+    found = home.instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    events = {key.name: record.event for key, record in found.items() if record.event}
+    return {
+        name: event.dagster_event.event_specific_data
+        for name, event in events.items()
+        if event.dagster_event and isinstance(event.dagster_event.event_specific_data, dg.AssetCheckEvaluation)
+    }
 
 
 def _told(check: dg.AssetCheckEvaluation) -> dict[str, Any]:
     return {name: entry.value for name, entry in check.metadata.items()}
+
+
+def _query(told: dict[str, Any]) -> str:
+    sql = re.fullmatch(r"```sql\n(.*)\n```", told["sql"], re.DOTALL)
+    assert sql is not None
+    return sql[1]
 
 
 def _sample(check: dg.AssetCheckEvaluation) -> Sequence[Any]:
@@ -107,27 +98,21 @@ def _sample(check: dg.AssetCheckEvaluation) -> Sequence[Any]:
 
 
 @pytest.fixture(scope="module")
-def planted(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
+def planted(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """Three orders, of which 13 and 14 break rules, after one run."""
-    home = tmp_path_factory.mktemp("planted")
-    private = replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("DAGSTER_HOME", str(private.dagster_home))
-        patched.setattr("assets.platform._current", None)
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        homed(PIPELINE, tmp_path_factory.mktemp("planted"), settings) as home,
+    ):
         patched.setattr(invariants, "ALL", (*invariants.ALL, *RULES))
-        platform = OnEngine(private, engine=settings)
-        prepare_instance(private)
-        with dg.DagsterInstance.get() as instance:
-            planted = Planted(platform, instance)
-            platform.say = planted.said.append
-            planted.deliver("one", ("a", 12, 1000), ("b", 13, 2000), ("c", 14, 3000))
-            assert not planted.run(), "a critical rule is broken"
-            yield planted
+        deliver(home, "one", ("a", 12, 1000), ("b", 13, 2000), ("c", 14, 3000))
+        assert not home.run(), "a critical rule is broken"
+        yield home
 
 
-def test_each_is_as_severe_as_declared(planted: Planted) -> None:
+def test_each_is_as_severe_as_declared(planted: Home) -> None:
     error, warn = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
-    found = {name: (check.passed, check.severity) for name, check in planted.checks().items() if not check.passed}
+    found = {name: (check.passed, check.severity) for name, check in checks(planted).items() if not check.passed}
     # What could not be evaluated is an error, however mild its rule.
     assert found == {
         "planted_critical": (False, error),
@@ -135,38 +120,36 @@ def test_each_is_as_severe_as_declared(planted: Planted) -> None:
         "planted_info": (False, warn),
         "planted_lost": (False, error),
     }
-    assert planted.checks()["planted_clean"].passed and planted.checks()["planted_blocking"].passed
+    assert checks(planted)["planted_clean"].passed and checks(planted)["planted_blocking"].passed
 
 
-def test_a_violation_has_its_rows_its_query_and_its_numbers(planted: Planted) -> None:
+def test_a_violation_has_its_rows_its_query_and_its_numbers(planted: Home) -> None:
     spark = planted.platform.session()
     expected = {"planted_critical": ["b"], "planted_warning": ["b", "c"], "planted_info": ["c"]}
     for name, ids in expected.items():
-        check = planted.checks()[name]
+        check = checks(planted)[name]
         told = _told(check)
         assert sorted(json.loads(row["key"])["id"] for row in _sample(check)) == ids
         assert (told["violations"], told["checked"], told["epoch"], told["state"]) == (len(ids), 3, 1, "violated")
         assert check.description == f"The sentence of {name}. {len(ids)} violations in 3 rows."
-        sql = re.fullmatch(r"```sql\n(.*)\n```", told["sql"], re.DOTALL)
-        assert sql is not None
-        assert sorted(row.key.id for row in spark.sql(sql[1]).collect()) == ids
+        assert sorted(row.key.id for row in spark.sql(_query(told)).collect()) == ids
 
 
-def test_numbers_are_numbers_so_that_they_are_plotted(planted: Planted) -> None:
-    for name, check in planted.checks().items():
+def test_numbers_are_numbers_so_that_they_are_plotted(planted: Home) -> None:
+    for name, check in checks(planted).items():
         for number in ("epoch", "seconds") if name == "planted_lost" else ("epoch", "seconds", "checked", "violations"):
             assert isinstance(check.metadata[number], dg.IntMetadataValue | dg.FloatMetadataValue), (name, number)
 
 
-def test_what_could_not_be_evaluated_says_why(planted: Planted) -> None:
-    check = planted.checks()["planted_lost"]
+def test_what_could_not_be_evaluated_says_why(planted: Home) -> None:
+    check = checks(planted)["planted_lost"]
     told = _told(check)
     assert told["state"] == "not evaluated" and "no_such_column" in told["error"]
     assert check.description is not None and "Could not be evaluated" in check.description
     assert "violations" not in told and _sample(check) == []
 
 
-def test_results_are_of_the_run_that_materialised_it(planted: Planted) -> None:
+def test_results_are_of_the_run_that_materialised_it(planted: Home) -> None:
     event = planted.instance.get_latest_materialization_event(KEY)
     assert event is not None
     run = planted.instance.get_run_by_id(event.run_id)
@@ -178,22 +161,22 @@ def test_results_are_of_the_run_that_materialised_it(planted: Planted) -> None:
         if event.dagster_event and isinstance(event.dagster_event.event_specific_data, dg.AssetCheckEvaluation)
     }
     assert of_run >= {rule.id for rule in RULES}
-    check = planted.checks()["planted_warning"]
+    check = checks(planted)["planted_warning"]
     assert check.target_materialization_data is not None
     assert check.target_materialization_data.run_id == event.run_id
 
 
-def test_blocking_is_as_declared(planted: Planted) -> None:
+def test_blocking_is_as_declared(planted: Home) -> None:
     declared = {spec.name: spec.blocking for spec in node_assets(orders).check_specs}
-    assert {name: declared[name] for name in planted.checks()} == {rule.id: rule.blocking for rule in RULES}
+    assert {name: declared[name] for name in checks(planted)} == {rule.id: rule.blocking for rule in RULES}
     # One that is not blocking keeps nothing from what stands below, critical or not.
     assert planted.instance.get_latest_materialization_event(changelog_key(kept)) is not None
 
 
 @needs_chromium
-def test_the_check_leads_to_the_page_with_all_of_it(planted: Planted) -> None:
+def test_the_check_leads_to_the_page_with_all_of_it(planted: Home) -> None:
     settings = planted.platform.settings
-    told = _told(planted.checks()["planted_critical"])
+    told = _told(checks(planted)["planted_critical"])
     path = Path(told["data_docs_path"])
     assert told["data_docs"] == report_url(settings, path)
     with browser() as chromium:
@@ -208,44 +191,48 @@ def test_the_check_leads_to_the_page_with_all_of_it(planted: Planted) -> None:
         assert "planted-orders" in chromium.text() and "planted-kept" in chromium.text()
 
 
-def test_checks_alone_say_the_same(planted: Planted) -> None:
-    before = {name: (check.passed, check.severity) for name, check in planted.checks().items()}
-    done = dg.materialize(
-        [node_assets(node) for node in PIPELINE.stored],
-        selection=dg.AssetSelection.checks_for_assets(KEY),
-        resources={"rivermeet": PlatformResource()},
-        instance=planted.instance,
-        run_config=QUIET,
-        raise_on_error=False,
-    )
+def test_checks_alone_say_the_same(planted: Home) -> None:
+    before = {name: (check.passed, check.severity) for name, check in checks(planted).items()}
+    done = planted.checks_alone(dg.AssetSelection.checks_for_assets(KEY))
     assert done.get_asset_materialization_events() == []
     after = {c.check_name: (c.passed, c.severity) for c in done.get_asset_check_evaluations()}
     assert {name: after[name] for name in before} == before
-    assert "planted_critical" in planted.checks()
+    assert "planted_critical" in checks(planted)
 
 
-def test_an_epoch_that_is_confirmed_is_as_severe_as_before(planted: Planted) -> None:
-    before = {name: (check.passed, check.severity) for name, check in planted.checks().items()}
-    planted.deliver("one", ("x", 1, 1500), to="more")
+def test_an_epoch_that_is_confirmed_is_as_severe_as_before(planted: Home) -> None:
+    before = {name: (check.passed, check.severity) for name, check in checks(planted).items()}
+    deliver(planted, "one", ("x", 1, 1500), to="more")
     planted.run()
     assert any("orders" in line and line.endswith("nothing new") for line in planted.said)
-    after = planted.checks()
+    after = checks(planted)
     assert {name: (check.passed, check.severity) for name, check in after.items()} == before
     assert "nothing is new since" in (after["planted_warning"].description or "")
     event = planted.instance.get_latest_materialization_event(changelog_key(merged))
     assert event is not None
 
 
-def test_a_refused_epoch_is_red_where_it_was_green(planted: Planted) -> None:
+def test_a_refused_epoch_is_red_where_it_was_green(planted: Home) -> None:
     """As the last of this file: the node is held from here on."""
-    planted.deliver("two", ("d", -1, 4000), ("e", 5, 5000))
+    deliver(planted, "two", ("d", -1, 4000), ("e", 5, 5000))
     assert not planted.run()
-    check = planted.checks()["planted_blocking"]
+    check = checks(planted)["planted_blocking"]
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.ERROR)
     told = _told(check)
     assert (told["epoch"], told["violations"], told["checked"]) == (2, 1, 2)
     assert [json.loads(row["key"])["id"] for row in _sample(check)] == ["d"]
+    # Its rows are in no changelog.
+    assert [row.key.id for row in planted.platform.session().sql(_query(told)).collect()] == ["d"]
     assert "The sentence of planted_blocking." in Path(told["data_docs_path"]).read_text()
+    # Checks that are run alone judge what is committed, and what was found stands all the same.
+    planted.checks_alone(dg.AssetSelection.checks_for_assets(KEY))
+    again = checks(planted)["planted_blocking"]
+    assert (again.passed, again.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert again.description == (
+        "The sentence of planted_blocking. No violations in 3 rows. Epoch 2 is held, and there it was violated."
+    )
+    assert [json.loads(row["key"])["id"] for row in _sample(again)] == ["d"]
+    assert checks(planted)["planted_clean"].passed
     # The step has failed by name, and nothing was committed or read below.
     assert any("FAILED planted__orders" in line and "epoch 2 was not committed" in line for line in planted.said)
     for node in (orders, kept):

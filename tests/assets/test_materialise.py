@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,12 @@ import dagster as dg
 import pytest
 
 from assets.keys import changelog_key, table_key
-from assets.node_assets import node_assets
-from assets.platform import OnEngine, Platform
-from assets.resource import PlatformResource
-from assets.runs import QUIET, prepare_instance, run_pipeline
 from assets.show import status_table
 from infra.delta_io import last_note, read
 from infra.feeds import feed
 from infra.settings import Settings
 from pipelines.invoice import PIPELINE
+from tests.assets.home import Home, homed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -53,30 +50,28 @@ CHECKED = [
 
 @dataclass
 class Shop:
-    """The pipeline, and what its runs said."""
+    """The pipeline in its home, and what its tables hold."""
 
-    platform: Platform
-    said: list[str] = field(default_factory=list)
+    home: Home
 
     @property
     def data(self) -> Path:
-        return Path(self.platform.settings.data) / "invoice"
+        return self.home.data / "invoice"
 
     def run(self) -> tuple[bool, list[str]]:
-        self.said.clear()
-        green = run_pipeline(self.platform, PIPELINE)
-        return green, list(self.said)
+        green = self.home.run()
+        return green, list(self.home.said)
 
     def epochs(self) -> dict[str, int | None]:
-        runner = self.platform.runner(PIPELINE)
+        runner = self.home.platform.runner(PIPELINE)
         found = {node.name: last_note(runner.paths(node).changelog) for node in PIPELINE.nodes}
         return {name: note[1].epoch if note else None for name, note in found.items()}
 
     def rows(self, name: str) -> list[tuple[Any, ...]]:
-        path = self.platform.runner(PIPELINE).paths(PIPELINE.node(name)).changelog
+        path = self.home.platform.runner(PIPELINE).paths(PIPELINE.node(name)).changelog
         found = last_note(path)
         assert found is not None
-        frame = read(self.platform.session(), path, found[0])
+        frame = read(self.home.platform.session(), path, found[0])
         columns = ["epoch", "key.*", "value.product", "value.price", "value.quantity"]
         rows = frame.select(*columns, "value.customer", "value.address").collect()
         return sorted((tuple(row) for row in rows), key=lambda row: row[:2])
@@ -89,14 +84,8 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    home = tmp_path_factory.mktemp("shop")
-    private = replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("DAGSTER_HOME", str(private.dagster_home))
-        patched.setattr("assets.platform._current", None)
-        shop = Shop(OnEngine(private, engine=settings))
-        shop.platform.say = shop.said.append
-        yield shop
+    with homed(PIPELINE, tmp_path_factory.mktemp("shop"), settings) as home:
+        yield Shop(home)
 
 
 @pytest.fixture(scope="module")
@@ -109,13 +98,6 @@ def delivered(shop: Shop) -> Shop:
     return shop
 
 
-@pytest.fixture
-def instance(shop: Shop) -> Iterator[dg.DagsterInstance]:
-    prepare_instance(shop.platform.settings)
-    with dg.DagsterInstance.get() as instance:
-        yield instance
-
-
 def test_the_rows_of_three_deliveries(delivered: Shop) -> None:
     assert delivered.rows("invoices") == INVOICES
     assert delivered.rows("checked_purchases") == CHECKED
@@ -126,9 +108,9 @@ def test_news_of_some_inputs_reaches_the_joins_below(delivered: Shop) -> None:
     assert delivered.epochs() == dict.fromkeys(NODES, 3) | {"customers": 2}
 
 
-def test_every_asset_and_check_is_in_the_history(delivered: Shop, instance: dg.DagsterInstance) -> None:
+def test_every_asset_and_check_is_in_the_history(delivered: Shop) -> None:
     invoices = PIPELINE.node("invoices")
-    event = instance.get_latest_materialization_event(changelog_key(invoices))
+    event = delivered.home.instance.get_latest_materialization_event(changelog_key(invoices))
     assert event is not None and event.asset_materialization is not None
     told: dict[str, Any] = {name: entry.value for name, entry in event.asset_materialization.metadata.items()}
     counted = ("epoch", "rows_in_left", "rows_in_right", "rows_out", "tombstones", "dagster/row_count")
@@ -149,14 +131,14 @@ def test_every_asset_and_check_is_in_the_history(delivered: Shop, instance: dg.D
     assert (address.asset_key, address.column_name) == (table_key(PIPELINE.node("customers")), "address")
     described = {column.name: column.description for column in told["dagster/column_schema"].columns}
     assert described["value.price"] == "`left.price`"
-    products = instance.get_latest_materialization_event(table_key(PIPELINE.node("products")))
+    products = delivered.home.instance.get_latest_materialization_event(table_key(PIPELINE.node("products")))
     assert products is not None and products.asset_materialization is not None
     # Bowl and clock are left; the sign was withdrawn.
     assert products.asset_materialization.metadata["dagster/row_count"].value == 2
 
 
 def test_status_knows_all_of_it(delivered: Shop) -> None:
-    lines = status_table(delivered.platform, PIPELINE).splitlines()[3:]
+    lines = status_table(delivered.home.platform, PIPELINE).splitlines()[3:]
     cells = {line.split()[0]: line.split()[1:] for line in lines}
     # Kind, epoch, rows, lag, late (of what is computed), dead, checks.
     assert cells["products"] == ["global_table", "3", "5", "0", "0", "6", "passed"]
@@ -173,19 +155,12 @@ def test_nothing_new_is_green_and_writes_no_epoch(delivered: Shop) -> None:
     assert delivered.epochs() == before
 
 
-def test_checks_can_run_alone_all_or_one(delivered: Shop, instance: dg.DagsterInstance) -> None:
+def test_checks_can_run_alone_all_or_one(delivered: Shop) -> None:
     before = delivered.epochs()
     invoices = PIPELINE.node("invoices")
     one = dg.AssetCheckKey(changelog_key(invoices), "record_shape")
     for selection in (dg.AssetSelection.checks(one), dg.AssetSelection.checks_for_assets(changelog_key(invoices))):
-        result = dg.materialize(
-            [node_assets(node) for node in PIPELINE.nodes],
-            selection=selection,
-            resources={"rivermeet": PlatformResource()},
-            instance=instance,
-            run_config=QUIET,
-            raise_on_error=False,
-        )
+        result = delivered.home.checks_alone(selection)
         assert result.success
         judged = result.get_asset_check_evaluations()
         # One pass judges all of a node, whichever was asked for.

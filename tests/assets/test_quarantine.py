@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner, Result
 
 from assets.cli import main
 from assets.decisions import UndecidableError, decide, loss
 from assets.keys import changelog_key
-from assets.quality import last_states
+from assets.quality import last_states, quality_lines
 from assets.runs import prepare_instance, run_pipeline
 from assets.show import status_table
 from infra.delta_io import append, last_note
@@ -128,6 +129,10 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert dropped.exit_code == 0, dropped.output
     assert shop.records(billed) == []
     assert [row["decided"].split(" by ")[0] for row in shop.quarantined(billed)] == ["dropped"] * 3
+    # Judged when it was refused, and when it was dropped: what is shown reads its rows where they lie.
+    lines = quality_lines(shop, (pc.field("node") == "billed") & (pc.field("invariant") == "not_negative"))
+    assert len(lines) == 2
+    assert all([row.key.id for row in shop.session().sql(line["sql"]).collect()] == ["b"] for line in lines)
 
     shop.deliver("2", "d,8,4\n")
     assert run_pipeline(shop, TILL, ["sales", "billed"]), said

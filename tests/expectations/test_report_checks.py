@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from expectations.history import history
 from expectations.invariants import invariants_of
 from expectations.report_checks import checks, worst
+from expectations.results import InvariantResult
+from expectations.verify_rule import VERIFY
 from tests.expectations.nodes import both, seen
 from tests.expectations.recorded import found, judged
 
+OF_BOTH = invariants_of(both)
 RULES = [rule.id for rule in invariants_of(seen)]
 
 
@@ -63,3 +67,15 @@ def test_the_gravest_counts() -> None:
 
 def test_no_epoch_no_rows() -> None:
     assert checks(seen, [], []).rows == ()
+
+
+def test_what_was_verified_is_a_row_of_its_own_and_nobody_has_to() -> None:
+    proved = history(both, 1, "verify-1", [InvariantResult(VERIFY, 9, 2, [{"offset": "7"}], "", 0.5, scope="whole")])
+    rows = judged(both, {1: {}, 2: {}}) + proved
+    at_once, later = checks(both, rows, [1]), checks(both, rows, [1, 2])
+    assert [row.invariant for row in at_once.rows if row.is_replay] == ["fold_equals_table", "verify"]
+    assert (at_once.worst, at_once.holding, len(at_once.standing)) == ("critical", len(OF_BOTH), len(OF_BOTH) + 1)
+    (row,) = (row for row in later.rows if row.invariant == "verify")
+    assert [cell.state for cell in row.cells] == ["violated", "not judged"]
+    assert (row.sentence, row.cells[0].sample) == (VERIFY.sentence, [{"offset": "7"}])
+    assert (later.worst, later.holding, len(later.standing)) == ("none", len(OF_BOTH), len(OF_BOTH))
