@@ -1,0 +1,5 @@
+"""Skeletons of the operators' physical plans on record; ``python -m tests.joins.plans`` writes them anew."""
+
+from pathlib import Path
+
+FOLDER = Path(__file__).parent

@@ -1,0 +1,64 @@
+"""What an operator's epoch costs is on record: a new shuffle or a lost broadcast is a difference that a review sees.
+
+The texts beside ``tests/joins/plans`` are written by ``python -m tests.joins.plans``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from joins.operator import OPERATORS
+from tests.joins.plans import FOLDER
+from tests.joins.plans.epochs import NODES, TYPES, Planner
+from tests.joins.plans.skeleton import difference
+from tests.world import World
+
+
+@pytest.fixture(scope="module")
+def planner(
+    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, fold_session: SparkSession
+) -> Iterator[Planner]:
+    root = tmp_path_factory.mktemp("plans")
+    planner = Planner(World(root, spark, fold_session, TYPES))
+    yield planner
+    planner.close()
+
+
+def golden(name: str) -> str:
+    return (FOLDER / f"{name}.txt").read_text()
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_an_epoch_is_planned_as_it_was(planner: Planner, name: str) -> None:
+    new = difference(planner.skeleton(name), golden(name))
+    assert new is None, f"{name}: {new}; if that is meant, `python -m tests.joins.plans` writes it down"
+
+
+def test_every_operator_has_a_plan_on_record() -> None:
+    told = {OPERATORS[type(node.operation)][node.operation.semantics] for node in NODES.values() if node.operation}
+    assert told == {module for profiles in OPERATORS.values() for module in profiles.values()}
+    assert {file.stem for file in FOLDER.glob("*.txt")} == set(NODES)
+
+
+def test_a_new_shuffle_is_told(planner: Planner) -> None:
+    found = planner.skeleton("filter_stream", lambda rows: rows.repartition("key"))
+    new = difference(found, golden("filter_stream"))
+    assert new is not None and re.search(r"\b(\d) shuffles, were (?!\1)\d", new)
+
+
+def test_a_lost_broadcast_is_told(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if an epoch's keys were not sent to the tables any more."""
+    monkeypatch.setattr("infra.inputs.SENT", 0)
+    new = difference(planner.skeleton("foreign_key"), golden("foreign_key"))
+    assert new is not None and re.search(r"0 broadcasts, were \d", new)
+
+
+def test_another_order_of_as_many_nodes_is_told() -> None:
+    text = golden("foreign_key")
+    assert difference(text, text) is None
+    new = difference(text.replace("Sort partition, sequence", "Sort partition, offset", 1), text)
+    assert new is not None and new.endswith("is 'Sort partition, offset', was 'Sort partition, sequence'")
