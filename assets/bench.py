@@ -37,10 +37,12 @@ PHASES = ("plan", "compute", "audit", "commit", "fold")
 )
 @click.option("--epochs", type=click.IntRange(1), help="Cut all records into so many epochs; default: one per file.")
 @click.option("--cache", is_flag=True, help='Net changes only (cache="epoch"), where the join is one of tables.')
+@click.option("--partitions", type=click.IntRange(1), default=PARTITIONS, show_default=True, help="Of each source.")
 @one_line_errors
-def bench(workload: str, data: Path, epochs: int | None, cache: bool) -> None:
+def bench(workload: str, data: Path, epochs: int | None, cache: bool, partitions: int) -> None:
     """Run WORKLOAD (fk, ss, st) as a pipeline and print its times and its answer as one JSON line."""
-    click.echo(json.dumps(measured(WORKLOADS[workload](cache), data, Settings.from_env(), epochs)))
+    made = WORKLOADS[workload](cache, partitions)
+    click.echo(json.dumps(measured(made, data, Settings.from_env(), epochs)))
 
 
 def measured(workload: Workload, data: Path, settings: Settings, epochs: int | None = None) -> dict[str, Any]:
@@ -58,7 +60,8 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
     dict
         ``rows_in``, ``rows_out``, ``final_rows``, ``checksum``; ``seconds_initial`` and ``seconds_per_epoch`` of the
         join, from plan to fold; per epoch its phases, what reading the sources took (``ingest``), and the checks on
-        what is committed (``checks``), in seconds; ``bytes_written`` by the join; ``peak_rss_mb`` of this process and
+        what is committed (``checks``), in seconds, and the ``bytes`` that the join wrote; ``bytes_written`` by all of
+        them; ``peak_rss_mb`` of this process and
         the engine, as seen after each epoch.
     """
     home = settings.home / "bench" / workload.pipeline.name
@@ -67,12 +70,14 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
     platform = OnEngine(private, engine=settings)
     platform.session()
     lines: list[dict[str, Any]] = []
-    rows_in = rows_out = peak = 0
+    rows_in = rows_out = peak = written = 0
+    tables = Path(private.tables) / workload.pipeline.name / workload.result.name
     for number, records in enumerate(_epochs(data, epochs)):
         rows_in += records.num_rows
         _deliver(workload, records, home / "data", number)
         line, rows = _epoch(platform, workload)
-        lines.append(line)
+        written, before = _bytes(tables), written
+        lines.append(line | {"bytes": written - before})
         rows_out += rows
         peak = max(peak, _resident(settings))
     final_rows, checksum = _answer(platform, workload)
@@ -87,9 +92,9 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
         "seconds_initial": round(times[0], 3),
         "seconds_per_epoch": round(sum(later) / len(later), 3),
         "epochs": lines,
-        "bytes_written": _bytes(Path(private.tables) / workload.pipeline.name / workload.result.name),
+        "bytes_written": written,
         "peak_rss_mb": peak,
-        "partitions": PARTITIONS,
+        "partitions": workload.result.partitions,
     }
 
 
@@ -116,7 +121,10 @@ def _deliver(workload: Workload, records: pa.Table, folder: Path, number: int) -
 
     for side, (source, columns) in enumerate(workload.sides.items()):
         rows = records.filter(field("side") == side).select(list(columns))
-        kinds = [(name, pa.string() if name == "text" else pa.int64()) for name in columns]
+        read = workload.pipeline.node(source).source
+        assert read is not None
+        declared = read.files.schema
+        kinds = [(name, pa.string() if declared[name] == "STRING" else pa.int64()) for name in columns]
         path = folder / source / f"{number:05d}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(rows.cast(pa.schema(kinds)), path)

@@ -50,7 +50,7 @@ def _files(name: str, *columns: str) -> Files:
     return Files(f"{name}/*.parquet", "parquet", {column: kinds.get(column, "BIGINT") for column in columns})
 
 
-def fk(cache: bool = False) -> Workload:
+def fk(cache: bool = False, partitions: int = PARTITIONS) -> Workload:
     """Orders with the tier of their customer."""
     made = Pipeline("bench_fk")
     columns = {"orders": ("key", "fk", "num", "text", "ts", "del"), "customers": ("key", "num", "text", "ts", "del")}
@@ -61,7 +61,7 @@ def fk(cache: bool = False) -> Workload:
         value={"customer_id": "fk", "amount": "num", "payload": "text"},
         timestamp="ts",
         tombstone="del = 1",
-        partitions=PARTITIONS,
+        partitions=partitions,
     )
     customers = made.table(
         "customers",
@@ -70,7 +70,7 @@ def fk(cache: bool = False) -> Workload:
         value={"tier": "num", "name": "text"},
         timestamp="ts",
         tombstone="del = 1",
-        partitions=PARTITIONS,
+        partitions=partitions,
     )
     select = {"amount": "left.amount", "tier": "right.tier", "payload": "left.payload", "name": "right.name"}
     result = orders.join(
@@ -79,13 +79,13 @@ def fk(cache: bool = False) -> Workload:
     return Workload(columns, result, "SELECT count(*), sum(amount * (tier + 1)) FROM {rows}")
 
 
-def ss(cache: bool = False) -> Workload:
+def ss(cache: bool = False, partitions: int = PARTITIONS) -> Workload:
     """Clicks within ten seconds of an impression."""
     made = Pipeline("bench_ss")
     columns = {"impressions": ("key", "num", "ts"), "clicks": ("key", "num", "ts")}
     impressions, clicks = (
         made.stream(
-            name, _files(name, *columns[name]), key=["key"], value=["num"], timestamp="ts", partitions=PARTITIONS
+            name, _files(name, *columns[name]), key=["key"], value=["num"], timestamp="ts", partitions=partitions
         )
         for name in columns
     )
@@ -95,12 +95,12 @@ def ss(cache: bool = False) -> Workload:
     return Workload(columns, result, "SELECT count(*), sum(impression * 31 + click) FROM {rows}")
 
 
-def st(cache: bool = False) -> Workload:
+def st(cache: bool = False, partitions: int = PARTITIONS) -> Workload:
     """A stream with the row of a table that had arrived."""
     made = Pipeline("bench_st")
     columns = {"facts": ("key", "num", "seq"), "rows": ("key", "num", "text", "seq", "del")}
     facts = made.stream(
-        "facts", _files("facts", *columns["facts"]), key=["key"], value=["num"], timestamp="seq", partitions=PARTITIONS
+        "facts", _files("facts", *columns["facts"]), key=["key"], value=["num"], timestamp="seq", partitions=partitions
     )
     rows = made.table(
         "rows",
@@ -109,7 +109,7 @@ def st(cache: bool = False) -> Workload:
         value=["num", "text"],
         timestamp="seq",
         tombstone="del = 1",
-        partitions=PARTITIONS,
+        partitions=partitions,
     )
     select = {"fact": "left.num", "row": "right.num", "text": "right.text"}
     result = facts.left_join(rows, "looked_up", select=select)

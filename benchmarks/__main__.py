@@ -1,18 +1,19 @@
 """``make bench``: the workloads as pipelines, phase by phase, beside what users would pick instead.
 
-    python -m benchmarks [fk|ss|st …] [--left N] [--right N] [--epochs N] [--no-peers]
+    python -m benchmarks [fk|ss|st|q3|q8|q20 …] [--left N] [--right N] [--epochs N] [--cut N] [--cache] [--no-peers]
 
-A first small run warms the engine and is not printed. No time is printed for an answer that is not the seeded one's
-known checksum, where that is known, or DuckDB's. Lines of JSON are added to ``bench/results.jsonl`` in the home.
+q3, q8 and q20 are NEXMark's queries (``benchmarks/nexmark``). A first small run warms the engine and is not printed.
+No time is printed for an answer that is not the seeded one's known checksum or, of other sizes, DuckDB's. Lines of
+JSON are added to ``bench/results.jsonl`` in the home, and ``bench/page.html`` draws them; the tables compare with the
+run before of the same records.
 """
 
 from __future__ import annotations
 
-import json
-import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,16 @@ from assets.bench import PHASES, measured
 from assets.bench_workloads import WORKLOADS
 from assets.show import table
 from benchmarks.data import Size, write
+from benchmarks.floor import floor
+from benchmarks.nexmark.queries import QUERIES
+from benchmarks.page import write_page
+from benchmarks.peers import duckdb_recompute
 from benchmarks.side_by_side import peers, shown
+from benchmarks.stored import ALL_PHASES, alike, middle, store, stored
 from infra.settings import Settings
 
 WARM_UP = Size(left=20_000, right=2_000, epochs=3, changes=2_000)
+NAMES = sorted([*WORKLOADS, *QUERIES])
 CHECKED = ("audit", "checks")
 KNOWN = {
     ("fk", Size()): (987_460, 27217525616),
@@ -36,47 +43,61 @@ KNOWN = {
 """Rows and checksum: DuckDB, Polars and delta-rs agree on them."""
 
 
-def phases(line: dict[str, Any]) -> str:
-    """A table of seconds: the first epoch, and the middle of those after it."""
-    first, *later = line["epochs"]
-    names = ("ingest", *PHASES, "checks")
-    middle = {name: statistics.median(epoch.get(name, 0.0) for epoch in later) for name in names}
-    rows = [[name, f"{first.get(name, 0.0):.2f}", f"{middle[name]:.2f}"] for name in names]
-    checks = sum(middle[name] for name in CHECKED)
-    rest = sum(middle[name] for name in PHASES) - middle["audit"]
+def phases(line: dict[str, Any], before: Mapping[str, Any] | None) -> str:
+    """A table of seconds: the first epoch, the middle of those after it, and that of the run before."""
+    first, *_ = line["epochs"]
+    now, then = middle(line), middle(before) if before else {}
+    rows = [[name, f"{first.get(name, 0.0):.2f}", f"{now[name]:.2f}", *_since(now, then, name)] for name in ALL_PHASES]
+    checks = sum(now[name] for name in CHECKED)
+    rest = sum(now[name] for name in PHASES) - now["audit"]
+    floors = "".join(f"; one {what} takes {seconds:.2f} s" for what, seconds in line["floor"].items())
     return (
         f"{line['workload']}: {line['rows_in']:,} records, {line['final_rows']:,} rows, checksum {line['checksum']}\n"
-        f"{table(['seconds', 'first epoch', 'an epoch'], rows)}\n"
-        f"all checks (audit and checks) take {checks / rest:.2f} of the rest of the epoch"
+        f"{table(['seconds', 'first epoch', 'an epoch', 'the run before', 'ratio'], rows)}\n"
+        f"all checks (audit and checks) take {checks / rest:.2f} of the rest of the epoch{floors}"
     )
 
 
+def _since(now: Mapping[str, float], then: Mapping[str, float], name: str) -> tuple[str, str]:
+    if not then:
+        return "", ""
+    return f"{then[name]:.2f}", f"{now[name] / then[name]:.2f}" if then[name] else ""
+
+
 @click.command()
-@click.argument("workloads", nargs=-1, type=click.Choice(sorted(WORKLOADS)))
-@click.option("--left", default=Size().left, show_default=True, help="Orders, or records a side.")
+@click.argument("workloads", nargs=-1, type=click.Choice(NAMES))
+@click.option("--left", default=Size().left, show_default=True, help="Orders, records a side, or NEXMark's events.")
 @click.option("--right", default=Size().right, show_default=True, help="Customers, or keys.")
 @click.option("--epochs", default=Size().epochs, show_default=True)
+@click.option("--cut", type=click.IntRange(1), help="Run all records in so many epochs.")
+@click.option("--cache", is_flag=True, help="Net changes only, where the join is one of tables.")
 @click.option("--peers/--no-peers", "beside", default=True, help="Run the others as well.")
-def main(workloads: tuple[str, ...], left: int, right: int, epochs: int, beside: bool) -> None:
+def main(
+    workloads: tuple[str, ...], left: int, right: int, epochs: int, cut: int | None, cache: bool, beside: bool
+) -> None:
     """Warm up, measure, check the answers, print."""
     settings, size = Settings.from_env(), Size(left=left, right=right, epochs=epochs)
     results = settings.home / "bench" / "results.jsonl"
-    for workload in workloads or sorted(WORKLOADS):
+    for workload in workloads or NAMES:
         with tempfile.TemporaryDirectory() as folder:
             warm, data = Path(folder) / "warm", Path(folder) / "data"
             write(workload, warm, replace(WARM_UP, epochs=3))
             write(workload, data, size)
-            measured(WORKLOADS[workload](), warm, settings)
-            line = measured(WORKLOADS[workload](), data, settings) | {"size": vars(size)}
-            known = KNOWN.get((workload, size))
-            if known is not None and (line["final_rows"], line["checksum"]) != known:
-                sys.exit(f"{workload}: {line['final_rows']} rows, checksum {line['checksum']}; must be {known}")
+            made = WORKLOADS[workload](cache) if workload in WORKLOADS else QUERIES[workload]()
+            measured(made, warm, settings)
+            line = measured(made, data, settings, cut)
+            line["floor"] = floor(made, settings, Path(folder) / "floor")
+            wanted = KNOWN.get((workload, size)) or duckdb_recompute.answer(workload, data)
+            if (line["final_rows"], line["checksum"]) != wanted:
+                sys.exit(f"{workload}: {line['final_rows']} rows, checksum {line['checksum']}; must be {wanted}")
             others = list(peers(workload, data)) if beside else []
-        results.parent.mkdir(parents=True, exist_ok=True)
-        with results.open("a") as lines:
-            at = {"at": int(time.time())}
-            lines.writelines(json.dumps({**one, **at}) + "\n" for one in ({"peer": "Rivermeet", **line}, *others))
-        print(phases(line), shown(line, others), sep="\n\n", end="\n\n")
+        same = {"at": int(time.time()), "size": vars(size), "cache": cache}
+        line = {"peer": "Rivermeet", **line, **same}
+        before = alike(stored(results), line)
+        store(results, ({**one, **same} for one in (line, *others)))
+        print(phases(line, before[-1] if before else None), shown(line, others), sep="\n\n", end="\n\n")
+    write_page(results.with_name("page.html"), stored(results))
+    print(f"stored in {results}, drawn in {results.with_name('page.html')}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """DuckDB without a state: every epoch reads all records so far and writes the whole result anew, as a cron job would.
 
-    python -m benchmarks.peers.duckdb_recompute {fk|ss|st} DATA SCRATCH
+    python -m benchmarks.peers.duckdb_recompute {fk|ss|st|q3|q8|q20} DATA SCRATCH
 
 The result is one Parquet file, on the disk when an epoch ends. What a record meets is told by its arrival (``seq``).
 A record of ``ss`` is late 15 s behind the highest time that arrived before it.
@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
 
-from benchmarks.peers.line import epoch_files, finished, to_disk
+from benchmarks.nexmark.answers import CHECKSUMS, SQL
+from benchmarks.peers.line import MODULUS, epoch_files, finished, to_disk
 
 LAST = """SELECT key, last.* FROM (
   SELECT key, arg_max(struct_pack(fk := fk, num := num, text := text, del := del), seq) AS last
@@ -32,12 +34,21 @@ QUERIES = {
                CASE WHEN t.del = 0 THEN t.text END AS text
         FROM (SELECT * FROM records WHERE side = 0) f
         ASOF LEFT JOIN (SELECT * FROM records WHERE side = 1) t ON t.key = f.key AND t.seq <= f.seq""",
-}
+} | SQL
 ANSWERS = {
     "fk": "count(*), sum(amount * (tier + 1))",
     "ss": "count(*), sum(impression * 31 + click)",
     "st": "count(row), sum(fact * (row + 1))",
-}
+} | CHECKSUMS
+
+
+def answer(workload: str, data: Path) -> tuple[int, int]:
+    """Rows and checksum of all records, computed once."""
+    database = duckdb.connect()
+    _view(database, epoch_files(data))
+    found = database.execute(f"SELECT {ANSWERS[workload]} FROM ({QUERIES[workload]})").fetchone()
+    assert found is not None
+    return found[0], int(found[1] or 0) % MODULUS
 
 
 def main(workload: str, data: Path, scratch: Path) -> None:
@@ -49,14 +60,18 @@ def main(workload: str, data: Path, scratch: Path) -> None:
     files = epoch_files(data)
     for epoch in range(1, len(files) + 1):
         start = time.monotonic()
-        names = [str(file) for file in files[:epoch]]
-        database.execute(f"CREATE OR REPLACE VIEW records AS SELECT * FROM read_parquet({names})")
+        _view(database, files[:epoch])
         database.execute(f"COPY ({QUERIES[workload]}) TO '{result}' (FORMAT parquet, COMPRESSION zstd)")
         to_disk(result)
         seconds.append(time.monotonic() - start)
     found = database.execute(f"SELECT {ANSWERS[workload]} FROM read_parquet('{result}')").fetchone()
     assert found is not None
     finished("DuckDB, recomputing", workload, data, seconds, found, "the whole result, fsync")
+
+
+def _view(database: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
+    names = [str(file) for file in files]
+    database.execute(f"CREATE OR REPLACE VIEW records AS SELECT * FROM read_parquet({names})")
 
 
 if __name__ == "__main__":

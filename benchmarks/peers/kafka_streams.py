@@ -1,0 +1,229 @@
+"""Kafka Streams on a real broker, as a peer: the workloads' files through topics, its joins, and its answer.
+
+    python -m benchmarks.peers.kafka_streams eos fk DATA SCRATCH
+
+A broker of one node that listens on the loopback alone is started for the run, and all that is written goes to a folder
+in SCRATCH that is removed afterwards. ``eos`` is exactly once, ``alo`` at least once. One line of JSON is printed. Its
+``peak_rss_mb`` is of the process with Kafka Streams and the producer, without the broker's.
+
+The first epoch's clock starts with the program, its records in the topics already; a later one's with the first record
+sent. It stops at the last record written before nothing has been written for five seconds. The settings are Kafka
+Streams' own, but for: no cache, as each update is answered; a thread a core; one replica, as there is one broker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from filelock import FileLock
+
+from benchmarks.peers.line import epoch_files
+from infra.jars import CACHE, JarsError, fetch
+from infra.java import JavaError, find_java
+
+VERSION = "4.2.0"
+PACKAGES = f"org.apache.kafka:kafka_2.13:{VERSION},org.apache.kafka:kafka-streams:{VERSION},org.slf4j:slf4j-nop:1.7.36"
+PEERS = {"eos": "Kafka Streams, exactly once", "alo": "Kafka Streams, at least once"}
+WORKLOADS = ("fk", "ss", "st")
+ABSENT = 3
+SOURCES = [Path(__file__).with_name(f"{name}.java") for name in ("KafkaStreamsPeer", "Workload")]
+# As KafkaStreamsPeer.java reads it.
+RECORD = np.dtype(
+    [("time", ">i8"), ("key", ">i8"), ("side", "i1"), ("del", "i1"), ("num", ">i8"), ("text", "S32"), ("fk", ">i8")]
+)
+BROKER = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={folder}/log
+# The workloads' times are long past; nothing may be dropped for its age.
+log.retention.ms=-1
+# One node is all there is.
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+# All threads join in one rebalance; Kafka's own three seconds would count as work.
+group.initial.rebalance.delay.ms=1000
+"""
+
+
+class PeerError(RuntimeError):
+    """The peer was there, and failed."""
+
+
+def measured(guarantee: str, workload: str, data: Path, scratch: Path) -> dict[str, Any]:
+    """Run a workload.
+
+    Parameters
+    ----------
+    guarantee : str
+        ``eos`` or ``alo``.
+    workload : str
+        ``fk``, ``ss`` or ``st``.
+    data : Path
+        Folder of ``epoch_*.parquet``.
+    scratch : Path
+        Where the broker's log, the state and the records may lie meanwhile.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    JavaError, JarsError
+        If the peer cannot run here.
+    PeerError
+        If it fails.
+    """
+    java = find_java()
+    javac = shutil.which("javac", path=str(java.parent))
+    if javac is None:
+        raise JavaError(f"no javac beside {java}: install a JDK, not only a JRE")
+    jars = class_path()
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="kafka-streams-") as name:
+        folder = Path(name)
+        records = hand_over(workload, data, folder)
+        _done([javac, "-cp", jars, "-d", str(folder / "classes"), *map(str, SOURCES)])
+        with broker([str(java), "-cp", jars], folder / "broker") as address:
+            classes = f"{folder / 'classes'}:{jars}"
+            program = [str(java), "-Xmx2g", "-cp", classes, "KafkaStreamsPeer"]
+            answer = json.loads(_done([*program, guarantee, workload, address, name, str(folder / "state")]))
+    later = answer["epochs"][0 if workload == "ss" else 1 :]
+    return {
+        "peer": PEERS[guarantee],
+        "workload": workload,
+        "rows_in": records,
+        **answer,
+        "seconds_initial": answer["epochs"][0],
+        "seconds_per_epoch": round(sum(later) / len(later), 3) if later else None,
+        "durability": "changelog topics, no fsync",
+    }
+
+
+def class_path() -> str:
+    """Kafka's jars, fetched the first time into the project's cache."""
+    import pyspark
+
+    cache = CACHE / f"kafka-{VERSION}"
+    complete = cache / "complete"
+    cache.mkdir(parents=True, exist_ok=True)
+    with FileLock(cache / "fetch.lock"):
+        if not complete.exists():
+            fetch(PACKAGES, cache)
+            complete.touch()
+    return ":".join(f"{folder}/*" for folder in (cache / "jars", _scala(Path(pyspark.__file__).parent, cache)))
+
+
+def hand_over(workload: str, data: Path, folder: Path) -> int:
+    """Write the epochs as the Java program reads them; how many records they have."""
+    files = epoch_files(data)
+    if not files:
+        raise PeerError(f"{data} has no files epoch_*.parquet: write them with python -m benchmarks.data")
+    count = 0
+    for file in files:
+        columns = pq.read_table(file)
+        rows = np.zeros(columns.num_rows, RECORD)
+        # A table's row is what had arrived, so arrival is the time.
+        rows["time"] = columns["seq" if workload == "st" else "ts"].to_numpy()
+        for column in set(columns.column_names) & set(RECORD.names or ()):
+            rows[column] = columns[column].to_numpy()
+        rows.tofile(folder / f"{file.stem}.bin")
+        count += len(rows)
+    return count
+
+
+@contextmanager
+def broker(java: list[str], folder: Path) -> Iterator[str]:
+    """A broker that lasts as long as the block; its address.
+
+    Parameters
+    ----------
+    java : list of str
+        Command with the class path.
+    folder : Path
+        Where all of it lies.
+    """
+    folder.mkdir()
+    port, controller = _free_ports(2)
+    settings = folder / "server.properties"
+    settings.write_text(BROKER.format(port=port, controller=controller, folder=folder))
+    _done([*java, "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(settings)])
+    with (folder / "output").open("w") as output:
+        process = subprocess.Popen(
+            [java[0], "-Xmx1g", *java[1:], "kafka.Kafka", str(settings)], stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            yield f"127.0.0.1:{port}"
+        finally:
+            # Nothing of it is kept, so that an orderly end would be a wait for nothing.
+            process.kill()
+            process.wait()
+
+
+def _scala(spark: Path, cache: Path) -> Path:
+    # All of Spark's jars on the path would bring its own Kafka, Jackson and logging.
+    folder = cache / "scala"
+    folder.mkdir(exist_ok=True)
+    (library,) = (spark / "jars").glob("scala-library-2.13.*.jar")
+    link = folder / library.name
+    if not link.exists():
+        link.symlink_to(library)
+    return folder
+
+
+def _free_ports(count: int) -> list[int]:
+    # All are held until the last is known, or the same might be given twice.
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+def _done(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
+        raise PeerError(f"{Path(command[0]).name} failed ({done.returncode}): {said[0]}")
+    return done.stdout
+
+
+def main() -> None:
+    """Run a workload as the command line says and print its line."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("guarantee", choices=PEERS)
+    parser.add_argument("workload", choices=WORKLOADS)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("scratch", type=Path)
+    # A run that is told to end leaves no broker behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        print(json.dumps(measured(**vars(parser.parse_args()))))
+    except (JavaError, JarsError) as error:
+        print(f"rivermeet: {error}", file=sys.stderr)
+        sys.exit(ABSENT)
+    except PeerError as error:
+        sys.exit(f"rivermeet: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""The stored runs: one JSON line a run and peer, and the run that the newest one is compared with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from assets.bench import PHASES
+
+Line = Mapping[str, Any]
+ALL_PHASES = ("ingest", *PHASES, "checks")
+
+
+def store(path: Path, lines: Iterable[Line]) -> None:
+    """Add lines to the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def stored(path: Path) -> Sequence[Line]:
+    """All lines, the oldest first."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def alike(lines: Iterable[Line], line: Line) -> Sequence[Line]:
+    """The lines that have measured the same as a line of Rivermeet's, on the same records in the same cut."""
+
+    def what(one: Line) -> Any:
+        return one["peer"], one["workload"], one.get("size"), len(one.get("epochs", ())), one.get("cache", False)
+
+    return [one for one in lines if what(one) == what(line)]
+
+
+def middle(line: Line) -> Mapping[str, float]:
+    """Seconds by phase of the middle epoch of those after the first; of the first where it is alone."""
+    epochs = line["epochs"][1:] or line["epochs"]
+    return {phase: median(epoch.get(phase, 0.0) for epoch in epochs) for phase in ALL_PHASES}

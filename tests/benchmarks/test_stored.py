@@ -1,0 +1,58 @@
+"""A run is compared with the newest stored one that measured the same, and all runs are drawn on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.__main__ import phases
+from benchmarks.page import write_page
+from benchmarks.stored import ALL_PHASES, alike, middle, store, stored
+
+BASE = dict.fromkeys(ALL_PHASES, 1.0)
+LINE: dict[str, Any] = {
+    "peer": "Rivermeet",
+    "workload": "fk",
+    "rows_in": 30,
+    "final_rows": 10,
+    "checksum": 7,
+    "peak_rss_mb": 1,
+    "size": {"left": 10},
+    "floor": {"append": 0.3},
+    "at": 1_700_000_000,
+    "epochs": [BASE, BASE | {"fold": 4.0}, BASE | {"fold": 6.0}, BASE | {"fold": 5.0}],
+}
+OTHER: dict[str, Any] = LINE | {"peer": "Other engine", "seconds_initial": 3.0, "seconds_per_epoch": 0.5}
+ABSENT: dict[str, Any] = {"peer": "Not installed", "workload": "fk", "absent": "why", "at": LINE["at"]}
+
+
+def test_the_run_before_is_the_newest_of_the_same_records_and_cut(tmp_path: Path) -> None:
+    path = tmp_path / "bench" / "results.jsonl"
+    assert not stored(path)
+    larger, cut = LINE | {"size": {"left": 11}}, LINE | {"epochs": [BASE]}
+    store(path, [LINE | {"at": 1}, LINE | {"at": 2}])
+    store(path, [larger, cut, OTHER, ABSENT, LINE | {"cache": True}])
+    assert [line["at"] for line in alike(stored(path), LINE)] == [1, 2]
+
+
+def test_the_middle_epoch_is_one_after_the_first() -> None:
+    assert middle(LINE)["fold"] == 5.0
+    assert middle(LINE | {"epochs": [BASE | {"fold": 9.0}]})["fold"] == 9.0
+
+
+def test_the_table_has_the_ratio_to_the_run_before() -> None:
+    before = LINE | {"epochs": [BASE, BASE | {"fold": 10.0}]}
+    (fold,) = (line for line in phases(LINE, before).splitlines() if line.split()[:1] == ["fold"])
+    assert fold.split() == ["fold", "1.00", "5.00", "10.00", "0.50"]
+    (fold,) = (line for line in phases(LINE, None).splitlines() if line.split()[:1] == ["fold"])
+    assert fold.split() == ["fold", "1.00", "5.00"]
+
+
+def test_the_page_has_runs_and_peers_and_needs_no_network(tmp_path: Path) -> None:
+    page = tmp_path / "bench" / "page.html"
+    write_page(page, [LINE | {"at": 1_600_000_000}, LINE, OTHER, ABSENT])
+    text = page.read_text()
+    assert "src=" not in text.split("<body>")[1]
+    for word in ("fk, 30 records, 4 epochs", "2020-09-13", "2023-11-14", "Other engine", *ALL_PHASES):
+        assert word in text
+    assert "Not installed" not in text
