@@ -58,12 +58,14 @@ def retried(platform: Platform, node: Node) -> str:
     step = platform.step(node, run)
     assert isinstance(step, IngestStep)
     step = replace(step, retry=True)
+    runner = platform.runner(node.pipeline)
     while True:
         letters = step.open_letters().count
-        result = platform.runner(node.pipeline).run(step)
-        if result is None:
-            return f"{node.name}: no dead letters to retry"
-        check_epoch(platform, node, result, run)
+        with runner.lock(node).held():
+            result = runner.run(step)
+            if result is None:
+                return f"{node.name}: no dead letters to retry"
+            check_epoch(platform, node, result, run)
         if result.plan.retries:
             dead = result.sides["dead_letter"]
             return f"{node.name}: {letters:,} dead letters retried, {result.rows:,} records, {dead:,} still dead"

@@ -146,15 +146,17 @@ class Platform:
         from assets.quality import check_epoch
 
         runner, step = self.runner(node.pipeline), self.step(node, run)
-        if node.name in self.rebuilding:
-            result = runner.rebuild(step, self.rebuilding.pop(node.name))
-        else:
-            result = runner.run(step)
-        self._check_missed(node, result, run)
-        if result is None:
-            self.say(f"  {node.name:<24} nothing new")
-            return None
-        outcome = Outcome(result, check_epoch(self, node, result, run))
+        # Until its checks are done: to a second run the epoch would look like that of a killed one.
+        with runner.lock(node).held():
+            if node.name in self.rebuilding:
+                result = runner.rebuild(step, self.rebuilding.pop(node.name))
+            else:
+                result = runner.run(step)
+            self._check_missed(node, result, run)
+            if result is None:
+                self.say(f"  {node.name:<24} nothing new")
+                return None
+            outcome = Outcome(result, check_epoch(self, node, result, run))
         self._unlisted = True
         self.say(_line(node, outcome))
         return outcome

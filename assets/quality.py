@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -90,11 +91,7 @@ def check_again(platform: Platform, node: Node, run: str) -> Judgement | None:
 
 def check_missed(platform: Platform, node: Node, epoch: int, run: str) -> Judgement | None:
     """Judge a committed epoch whose run was killed before its checks; None where it was judged, or is none."""
-    import pyarrow.compute as pc
-
-    # A refused epoch that was then released has lines of its audit, and `rivermeet verify` writes some.
-    checks = lines_about(node, epoch) & (pc.field("stage") == "table")
-    if not epoch or quality_lines(platform, checks, ["epoch"], epoch):
+    if not epoch or platform.runner(node.pipeline).log.lines(node.name, "judged", epoch - 1):
         return None
     return _later(platform, node, epoch, run, alone=False)
 
@@ -146,7 +143,11 @@ def _recorded(
             inputs = _inputs(platform, there.node, spark, plan, shared, whole=True)
         tables = judged(spark, there, rows, inputs, shared)
         found = evaluate_parts(spark, there.node, [(rules, of_epoch), (of_stage(there.node, "table"), tables)])
-    return replace(_kept(platform, node, plan.epoch, audit + found, run, start), table_rows=rows_of_table(spark, there))
+    judgement = _kept(platform, node, plan.epoch, audit + found, run, start)
+    if not alone:
+        log = platform.runner(node.pipeline).log
+        log.write(node.name, plan.incarnation, plan.epoch, "judged", json.dumps({"run": run}))
+    return replace(judgement, table_rows=rows_of_table(spark, there))
 
 
 def _kept(

@@ -43,13 +43,16 @@ class NodeLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._lock = FileLock(folder / ".lock")
+        self._lock = FileLock(folder / ".lock", is_singleton=True)
         self._holder = folder / ".holder"
         self._folder = folder
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold it; waits for whoever does."""
+        """Hold it; waits for whoever does, but for an outer block of the same thread."""
+        if self._lock.is_locked:
+            yield
+            return
         self._folder.mkdir(parents=True, exist_ok=True)
         with self._lock:
             self._end_the_dead()
