@@ -6,7 +6,8 @@
   of the others a third gets another customer), 15 % customers, 5 % deletes. 2 % of the customers that are named do not
   exist, and 5 % of the times lie up to a minute back.
 - ss: impressions and clicks, in as many epochs as asked. Half of the clicks follow an impression by up to 12 s; 10 % of
-  all come up to 5 s late, 1 % come 40 to 60 s late.
+  all come up to 5 s late, 1 % come 40 to 60 s late. With ``hot``, that share of the impressions and of the clicks that
+  follow none has one key, time passes ten thousand times slower, so that the pairs stay few, and none is too late.
 - st: epoch 0 has the table; later ones have facts and a fifth as many changes of the table, 2 % of them deletes.
 - q3, q8, q20: the events of NEXMark that these queries read; epoch 0 has a backlog of ``left`` events, each later one
   ``changes``. 1,000,000 events of q3 or q8 are 12.5 million without the bids.
@@ -33,6 +34,7 @@ from benchmarks.nexmark.queries import QUERIES
 
 START = 1_700_000_000_000
 """Event time of the first record, ms."""
+SLOWER = 10_000
 Columns = dict[str, Any]
 
 
@@ -48,6 +50,8 @@ class Size:
         Customers or keys.
     epochs, changes
         Epochs after the first, where that is a backlog, and changes in each.
+    hot
+        Share of ``ss`` that has one key, 0 for none; None for the workload as it is known.
     """
 
     left: int = 1_000_000
@@ -55,6 +59,7 @@ class Size:
     epochs: int = 5
     changes: int = 10_000
     seed: int = 42
+    hot: float | None = None
 
 
 def fk(size: Size) -> Iterator[Columns]:
@@ -112,18 +117,23 @@ def ss(size: Size) -> Iterator[Columns]:
     """Impressions, and clicks on some of them."""
     rng = np.random.default_rng(size.seed + 1)
     count = size.left
-    shown = np.sort(rng.integers(0, count, count))
+    end = count if size.hot is None else count * SLOWER
+    shown = np.sort(rng.integers(0, end, count))
     shown_key = rng.integers(0, size.right, count)
     followed = rng.integers(0, count, count // 2)
-    clicked = np.r_[shown[followed] + rng.integers(0, 12_001, count // 2), rng.integers(0, count, count - count // 2)]
-    clicked_key = np.r_[shown_key[followed], rng.integers(0, size.right, count - count // 2)]
+    clicked = np.r_[shown[followed] + rng.integers(0, 12_001, count // 2), rng.integers(0, end, count - count // 2)]
+    other_key = rng.integers(0, size.right, count - count // 2)
+    if size.hot is not None:
+        shown_key[rng.random(count) < size.hot] = 0
+        other_key[rng.random(count - count // 2) < size.hot] = 0
+    clicked_key = np.r_[shown_key[followed], other_key]
     time = np.r_[shown, clicked]
-    chance = rng.random(2 * count)
+    chance = rng.random(2 * count) if size.hot is None else 0.01 + 0.99 * rng.random(2 * count)
     much, little = rng.integers(40_000, 60_001, 2 * count), rng.integers(1, 5_001, 2 * count)
     arrival = time + np.where(chance < 0.01, much, np.where(chance < 0.11, little, 0))
     order = np.argsort(arrival, kind="stable")
     # Without a tail of late records alone, stream time follows arrival to the end.
-    order = order[arrival[order] <= count]
+    order = order[arrival[order] <= end]
     records: Columns = {
         "seq": np.arange(len(order)),
         "ts": START + time[order],
@@ -209,6 +219,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     for name in ("left", "right", "epochs", "changes", "seed"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Size, name))
+    parser.add_argument("--hot", type=float)
     given = vars(parser.parse_args())
     workload, folder = given.pop("workload"), given.pop("folder")
     print(f"{write(workload, folder, Size(**given)):,} records in {folder}")

@@ -23,16 +23,26 @@ _OUTER_SIDES = {"inner": (), "left": (0,), "outer": (0, 1)}
 
 def _every_pair(node: Node) -> str:
     window = stream_stream(node).window
+    # Else all records of one key are compared with each other: joins/time_buckets.py has the reason.
+    width = min(4 * max(window.before + window.after, 1), 2**63 - 1)
+    earliest, latest = f"timestamp - ({window.before}L)", f"timestamp + ({window.after}L)"
+    touched = f"array_distinct(array({_bucket(earliest, width)}, {_bucket(latest, width)}))"
     return f"""SELECT p.* FROM (
   SELECT l.partition, l.key, l.offset AS left_offset, r.offset AS right_offset,
          l.timestamp AS left_timestamp, r.timestamp AS right_timestamp
-  FROM {{arrived}} l JOIN {{arrived}} r ON l.partition = r.partition AND l.key = r.key
-   AND r.timestamp BETWEEN l.timestamp - ({window.before}L) AND l.timestamp + ({window.after}L)
-  WHERE l.side = 0 AND r.side = 1 AND l.taken AND r.taken AND (l.is_new OR r.is_new)
+  FROM (SELECT *, explode({touched}) AS bucket FROM {{arrived}} WHERE side = 0 AND taken) l
+  JOIN (SELECT *, {_bucket("timestamp", width)} AS bucket FROM {{arrived}} WHERE side = 1 AND taken) r
+    ON l.partition = r.partition AND l.key = r.key AND l.bucket = r.bucket
+   AND r.timestamp BETWEEN l.{earliest} AND l.{latest}
+  WHERE (l.is_new OR r.is_new)
     AND coalesce(CASE WHEN r.is_new AND (NOT l.is_new OR l.turn < r.turn)
                       THEN r.before < l.close ELSE l.before < r.close END, true)) p
 LEFT ANTI JOIN {{rows}} o
   ON o.partition = p.partition AND o.left_offset = p.left_offset AND o.right_offset = p.right_offset"""
+
+
+def _bucket(time: str, width: int) -> str:
+    return f"(({time}) - pmod({time}, {width}L))"
 
 
 def _every_lonely_record(node: Node) -> str:

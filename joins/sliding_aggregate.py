@@ -23,8 +23,10 @@ time - grace: the rule of all windows). There the rows of one record come in ano
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+
+from joins.time_buckets import lies_in, touched, width
 
 WINDOW = ("partition", "key", "window_start")
 
@@ -40,10 +42,10 @@ def in_sliding_windows(records: DataFrame) -> DataFrame:
     starts = placed.select(
         "partition", "key", "window_difference", F.explode(F.array(ended, time + 1)).alias("window_start")
     ).distinct()
-    # Windows that a record touches start from `time - difference` to `time + 1`: in one or two buckets of that width.
-    buckets = F.array_distinct(F.array(_bucket(time - difference), _bucket(time + 1)))
-    within = placed.withColumn("bucket", F.explode(buckets)).join(
-        starts.withColumn("bucket", _bucket(start)).drop("window_difference"), ["partition", "key", "bucket"]
+    # Windows that a record touches start from `time - difference` to `time + 1`.
+    bucket = width(difference + 1)
+    within = placed.withColumn("bucket", F.explode(touched(time - difference, time + 1, bucket))).join(
+        starts.withColumn("bucket", lies_in(start, bucket)).drop("window_difference"), ["partition", "key", "bucket"]
     )
     touching = within.where(time.between(start - 1, start + difference))
     history = Window.partitionBy(*WINDOW).orderBy(F.col("order").asc_nulls_first(), "offset")
@@ -59,8 +61,3 @@ def in_sliding_windows(records: DataFrame) -> DataFrame:
         .withColumn("window_end", start + difference + 1)
         .drop("bucket", "there")
     )
-
-
-def _bucket(time: Column) -> Column:
-    width = F.col("window_difference") + 2
-    return (time - F.pmod(time, width)).alias("bucket")

@@ -39,6 +39,7 @@ from joins.late import past_close, without_key
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.order import LEFT, RIGHT, stream_time_at_start
 from joins.self_join import COPIES, both_inputs, is_self_join
+from joins.time_buckets import lies_in, touched, width
 from joins.values import joined_value, nothing_like, with_record
 from pipelines import JoinWindow, StreamStreamJoin
 
@@ -137,8 +138,12 @@ def _open(inputs: EpochInputs, window: JoinWindow, no_order: Column) -> DataFram
 
 
 def _pairs(kept: DataFrame) -> DataFrame:
-    left = kept.where(F.col("side") == LEFT).drop("right", "side", "reached").alias("l")
-    right = kept.where(F.col("side") == RIGHT).drop("left", "side", "reached").alias("r")
+    bucket = width(F.col("window_before") + F.col("window_after"))
+    earliest, latest = (F.col("timestamp") - F.col("window_before"), F.col("timestamp") + F.col("window_after"))
+    lefts = kept.where(F.col("side") == LEFT).withColumn("bucket", F.explode(touched(earliest, latest, bucket)))
+    rights = kept.where(F.col("side") == RIGHT).withColumn("bucket", lies_in(F.col("timestamp"), bucket))
+    left = lefts.drop("right", "side", "reached").alias("l")
+    right = rights.drop("left", "side", "reached").alias("r")
     in_window = F.col("r.timestamp").between(
         F.col("l.timestamp") - F.col("l.window_before"),
         F.col("l.timestamp") + F.col("l.window_after"),
@@ -151,6 +156,7 @@ def _pairs(kept: DataFrame) -> DataFrame:
         right,
         (F.col("l.partition") == F.col("r.partition"))
         & (F.col("l.key") == F.col("r.key"))
+        & (F.col("l.bucket") == F.col("r.bucket"))
         & in_window
         & (F.col("l.order").isNotNull() | F.col("r.order").isNotNull())
         & F.coalesce(still_open, F.lit(True)),

@@ -36,6 +36,7 @@ from joins.operator import EpochInputs
 from joins.order import LEFT, RIGHT, stream_time_at_start
 from joins.self_join import COPIES, both_inputs
 from joins.stream_stream import OUTER_SIDES
+from joins.time_buckets import lies_in, touched, width
 from joins.values import with_record
 from pipelines import StreamStreamJoin
 
@@ -130,12 +131,18 @@ def pairs(
 ) -> DataFrame:
     """What the epoch's look-ups find: both records of each pair, and ``by``, ``found``: the later and the earlier."""
     columns = ("side", "partition", "offset", "key", "timestamp", "at", "stored", "asks", "earliest", "latest")
+    bounds = ("window_before", "window_after")
     extra = ("store_time", "retention") if join.optimized else ()
-    everything = asked.select(*columns, *extra, "left", "right")
+    everything = asked.select(*columns, *bounds, *extra, "left", "right")
     if memory is not None:
         everything = everything.unionByName(_stored(join, inputs, store, memory), allowMissingColumns=True)
-    left = everything.where(F.col("side") == LEFT).drop("right").alias("l")
-    right = everything.where(F.col("side") == RIGHT).drop("left").alias("r")
+    # With the record's own time in reach: a window cut at 0 may find what lies outside it, and a record meets itself.
+    before, after = (F.greatest(bound, F.lit(0)) for bound in bounds)
+    bucket, time = width(before + after), F.col("timestamp")
+    lefts = everything.where(F.col("side") == LEFT)
+    lefts = lefts.withColumn("bucket", F.explode(touched(time - before, time + after, bucket)))
+    rights = everything.where(F.col("side") == RIGHT).withColumn("bucket", lies_in(time, bucket))
+    left, right = lefts.drop("right").alias("l"), rights.drop("left").alias("r")
 
     def finds(x: str, o: str) -> Column:
         in_sight = F.col(f"{o}.timestamp").between(F.col(f"{x}.earliest"), F.col(f"{x}.latest"))
@@ -144,13 +151,12 @@ def pairs(
     right_is_later = F.col("r.at").isNotNull() & (F.col("l.at").isNull() | (F.col("l.at") < F.col("r.at")))
     found = F.when(right_is_later, finds("r", "l")).otherwise(finds("l", "r"))
     if join.optimized:
-        time = F.greatest("r.store_time", "r.timestamp")
+        store_time = F.greatest("r.store_time", "r.timestamp")
         # A record meets itself without a look-up, which asks no window, and is one ms stricter than the floor.
-        itself = F.col("r.asks") & (F.col("r.timestamp") > BOUNDED.floor(time, F.col("r.retention")))
+        itself = F.col("r.asks") & (F.col("r.timestamp") > BOUNDED.floor(store_time, F.col("r.retention")))
         found = F.when(F.col("l.offset") == F.col("r.offset"), itself).otherwise(found)
-    matched = left.join(
-        right, (F.col("l.partition") == F.col("r.partition")) & (F.col("l.key") == F.col("r.key")) & found
-    )
+    together = [F.col(f"l.{column}") == F.col(f"r.{column}") for column in ("partition", "key", "bucket")]
+    matched = left.join(right, [*together, found])
 
     def one(x: str, alias: str) -> Column:
         return F.struct(*(F.col(f"{x}.{c}") for c in ("side", "offset", "timestamp", "at"))).alias(alias)
@@ -175,7 +181,11 @@ def _stored(join: StreamStreamJoin, inputs: EpochInputs, store: Store, memory: D
         records = sided(join, inputs, inputs.earlier(name), side).join(F.broadcast(time), "partition", "left")
         floor = store.floor(F.coalesce("own_time", F.lit(BEFORE_ALL)), F.col("retention"))
         found = records.where(F.col("stored") & (F.col("timestamp") >= floor))
-        sides.append(found.select("side", "partition", "offset", "key", "timestamp", "stored", name))
+        sides.append(
+            found.select(
+                *("side", "partition", "offset", "key", "timestamp", "stored", "window_before", "window_after", name)
+            )
+        )
     return sides[0].unionByName(sides[1], allowMissingColumns=True).withColumn("asks", F.lit(False))
 
 
