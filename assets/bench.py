@@ -60,9 +60,9 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
     dict
         ``rows_in``, ``rows_out``, ``final_rows``, ``checksum``; ``seconds_initial`` and ``seconds_per_epoch`` of the
         join, from plan to fold; per epoch its phases, what reading the sources took (``ingest``), and the checks on
-        what is committed (``checks``), in seconds, and the ``bytes`` that the join wrote; ``bytes_written`` by all of
-        them; ``peak_rss_mb`` of this process and
-        the engine, as seen after each epoch.
+        what is committed (``checks``), in seconds, the ``bytes`` that the join wrote, and the Spark ``jobs`` of all
+        nodes, which a warm engine alone counts; ``bytes_written`` in all epochs; ``peak_rss_mb`` of this process and
+        the engine, as seen after each.
     """
     home = settings.home / "bench" / workload.pipeline.name
     shutil.rmtree(home, ignore_errors=True)
@@ -72,12 +72,14 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
     lines: list[dict[str, Any]] = []
     rows_in = rows_out = peak = written = 0
     tables = Path(private.tables) / workload.pipeline.name / workload.result.name
+    jobs = _jobs(settings)
     for number, records in enumerate(_epochs(data, epochs)):
         rows_in += records.num_rows
         _deliver(workload, records, home / "data", number)
         line, rows = _epoch(platform, workload)
         written, before = _bytes(tables), written
-        lines.append(line | {"bytes": written - before})
+        jobs, earlier = _jobs(settings), jobs
+        lines.append(line | {"bytes": written - before, "jobs": jobs - earlier})
         rows_out += rows
         peak = max(peak, _resident(settings))
     final_rows, checksum = _answer(platform, workload)
@@ -152,6 +154,16 @@ def _answer(platform: Platform, workload: Workload) -> Sequence[int]:
     rows = read(spark, paths.table) if node.is_table else read(spark, paths.changelog).select("value.*")
     found, checksum = spark.sql(workload.answer, rows=rows).collect()[0]
     return found, (checksum or 0) % 2**63
+
+
+def _jobs(settings: Settings) -> int:
+    """Spark jobs that the warm engine has run; its supervisor looks every half second."""
+    from infra.engine import status
+
+    if settings.engine != "auto":
+        return 0
+    time.sleep(1)
+    return status(settings).jobs
 
 
 def _resident(settings: Settings) -> int:

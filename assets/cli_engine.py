@@ -54,7 +54,8 @@ def status() -> None:
         f"  pid     {now.state.pid} (JVM {now.state.jvm_pid})\n"
         f"  uptime  {_span(time.time() - now.state.started)}\n"
         f"  clients {clients}; stops after {settings.engine_idle_minutes:g} min idle\n"
-        f"  memory  {now.memory_mb} MB resident, heap up to {settings.engine_memory}"
+        f"  memory  {now.memory_mb} MB resident, heap up to {settings.engine_memory}\n"
+        f"  jobs    {now.jobs:,} since its start"
     )
 
 

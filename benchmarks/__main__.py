@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import click
@@ -54,11 +55,12 @@ def phases(line: dict[str, Any], before: Mapping[str, Any] | None) -> str:
     rows = [[name, f"{first.get(name, 0.0):.2f}", f"{now[name]:.2f}", *_since(now, then, name)] for name in ALL_PHASES]
     checks = sum(now[name] for name in CHECKED)
     rest = sum(now[name] for name in PHASES) - now["audit"]
+    jobs = median(epoch["jobs"] for epoch in line["epochs"][1:] or line["epochs"])
     floors = "".join(f"; one {what} takes {seconds:.2f} s" for what, seconds in line["floor"].items())
     return (
         f"{line['workload']}: {line['rows_in']:,} records, {line['final_rows']:,} rows, checksum {line['checksum']}\n"
         f"{table(['seconds', 'first epoch', 'an epoch', 'the run before', 'ratio'], rows)}\n"
-        f"all checks (audit and checks) take {checks / rest:.2f} of the rest of the epoch{floors}"
+        f"all checks (audit and checks) take {checks / rest:.2f} of the rest of the epoch; {jobs:g} Spark jobs{floors}"
     )
 
 

@@ -32,12 +32,15 @@ class EngineStatus:
         How long no client has been seen.
     memory_mb : int
         Resident memory of the JVM.
+    jobs : int
+        Spark jobs since its start, as of half a second ago.
     """
 
     state: EngineState | None
     in_use: bool = False
     idle_seconds: float = 0.0
     memory_mb: int = 0
+    jobs: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ def status(settings: Settings) -> EngineStatus:
     resident = 0
     with contextlib.suppress(psutil.NoSuchProcess):
         resident = psutil.Process(state.jvm_pid).memory_info().rss
-    return EngineStatus(state, not unused, idle, resident // 2**20)
+    return EngineStatus(state, not unused, idle, resident // 2**20, files.jobs())
 
 
 def _files(settings: Settings) -> EngineFiles:

@@ -75,6 +75,10 @@ class EngineFiles:
         return self.folder / "state.json"
 
     @property
+    def _jobs(self) -> Path:
+        return self.folder / "jobs"
+
+    @property
     def _lease(self) -> Path:
         return self.folder / "lease.lock"
 
@@ -106,9 +110,22 @@ class EngineFiles:
 
     def write(self, state: EngineState) -> None:
         """Record a running engine."""
+        self.count_jobs(0)
         draft = self._state.with_suffix(".draft")
         draft.write_text(json.dumps(asdict(state)))
         draft.replace(self._state)
+
+    def count_jobs(self, jobs: int) -> None:
+        """Record how many Spark jobs the engine has run."""
+        draft = self._jobs.with_suffix(".draft")
+        draft.write_text(str(jobs))
+        draft.replace(self._jobs)
+
+    def jobs(self) -> int:
+        """Return how many Spark jobs the engine had run when its supervisor looked last; 0 if none has."""
+        with suppress(FileNotFoundError):
+            return int(self._jobs.read_text())
+        return 0
 
     def forget(self) -> None:
         """Remove the record of the engine and its token."""

@@ -1,4 +1,4 @@
-"""The engine's supervisor: starts Spark Connect, watches it, stops it when nobody uses it.
+"""The engine's supervisor: starts Spark Connect, watches it, counts its jobs, stops it when nobody uses it.
 
 Run by `infra.engine` as a process of its own (`python -m infra.engine_server`). The JVM ends with
 the supervisor, however that ends: it reads from a pipe that the supervisor holds.
@@ -10,6 +10,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from subprocess import Popen, TimeoutExpired
 from types import FrameType
 from typing import Any, cast
@@ -32,10 +34,10 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _leave)
     # Python code inside a query runs in this environment, whichever one the PATH names.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    started, jvm = _serve(settings)
+    started, jvm, jobs = _serve(settings)
     files.write(started)
     try:
-        _watch(jvm, files, settings.engine_idle_minutes * 60)
+        _watch(jvm, jobs, files, settings.engine_idle_minutes * 60)
     finally:
         if files.recorded() == started:
             files.forget()
@@ -55,7 +57,8 @@ def _leave(signum: int, frame: FrameType | None) -> None:
     sys.exit(0)
 
 
-def _serve(settings: Settings) -> tuple[EngineState, Popen[bytes]]:
+def _serve(settings: Settings) -> tuple[EngineState, Popen[bytes], Callable[[], int]]:
+    """Start Spark; what is recorded of it, its process, and what tells how many jobs it has run."""
     from pyspark import SparkConf, SparkContext
 
     conf = spark_conf.server(settings, jars(settings))
@@ -72,11 +75,17 @@ def _serve(settings: Settings) -> tuple[EngineState, Popen[bytes]]:
         started=time.time(),
         fingerprint=fingerprint(conf),
     )
-    return state, jvm
+    return state, jvm, cast(Any, context._jsc).sc().dagScheduler().numTotalJobs
 
 
-def _watch(jvm: Popen[bytes], files: EngineFiles, idle_seconds: float) -> None:
+def _watch(jvm: Popen[bytes], jobs: Callable[[], int], files: EngineFiles, idle_seconds: float) -> None:
+    from py4j.protocol import Py4JError
+
+    known = 0
     while jvm.poll() is None:
+        with suppress(Py4JError):  # it is just ending
+            if (counted := jobs()) != known:
+                files.count_jobs(known := counted)
         with files.unused() as unused:
             if unused and files.idle_seconds() > idle_seconds:
                 # While no client can come in: the next one finds nothing and starts an engine.

@@ -61,9 +61,12 @@ def end(processes: Iterable[Apart]) -> bool:
     for process in running:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()
-    for process in psutil.wait_procs(running, timeout=15)[1]:
+    slow = psutil.wait_procs(running, timeout=15)[1]
+    for process in slow:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
+    # What comes next may take its port or its folder.
+    psutil.wait_procs(slow, timeout=15)
     return bool(running)
 
 

@@ -163,7 +163,7 @@ def broker(java: list[str], folder: Path) -> Iterator[str]:
         Where all of it lies.
     """
     folder.mkdir()
-    port, controller = _free_ports(2)
+    port, controller = free_ports(2)
     settings = folder / "server.properties"
     settings.write_text(BROKER.format(port=port, controller=controller, folder=folder))
     _done([*java, "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(settings)])
@@ -190,7 +190,8 @@ def _scala(spark: Path, cache: Path) -> Path:
     return folder
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback that nobody listens on."""
     # All are held until the last is known, or the same might be given twice.
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [one.getsockname()[1] for one in held]

@@ -68,5 +68,7 @@ def test_the_answer_is_that_of_pandas(settings: Settings, tmp_path: Path, worklo
     assert line["rows_in"] == len(given) and len(line["epochs"]) == (epochs or 3)
     assert line["rows_out"] == sum(epoch["rows"] for epoch in line["epochs"]) >= line["final_rows"]
     for epoch in line["epochs"]:
+        # Each node's commit alone takes one; none are seen without an engine that counts them.
+        assert epoch["jobs"] >= 3 or settings.engine != "auto"
         assert {"ingest", "plan", "compute", "audit", "commit", "fold", "checks"} <= set(epoch)
     assert line["bytes_written"] > 0 and line["peak_rss_mb"] > 0

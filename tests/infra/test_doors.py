@@ -155,7 +155,7 @@ def test_the_page_is_for_this_machine_only(settings: Settings, tmp_path: Path) -
         children = server.children(recursive=True)
         (server_of_reports,) = [child for child in children if "assets.report_server" in child.cmdline()]
         page.send_signal(signal.SIGINT)
-        page.wait(60)
+        page.wait(240)
         server_of_reports.wait(30)
     finally:
         # What ends by itself meanwhile is all that is wanted.

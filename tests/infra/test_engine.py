@@ -144,6 +144,12 @@ def test_it_does_not_belong_to_the_terminal(warm: EngineState) -> None:
     assert {os.getsid(process.pid) for process in warm.processes()} == {warm.pid}
 
 
+def test_it_counts_its_jobs(own: Settings, warm: EngineState) -> None:
+    before = engine.status(own).jobs
+    assert said(client(own)) == ["3"]
+    wait_until(lambda: engine.status(own).jobs > before)
+
+
 def test_a_killed_client_does_not_keep_it(own: Settings, warm: EngineState) -> None:
     holder = client(own, CLIENT_THAT_STAYS)
     assert holder.stdout is not None
