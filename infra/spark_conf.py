@@ -87,7 +87,9 @@ def server(settings: Settings, jars: list[Path]) -> dict[str, str]:
         "spark.master": "local[*]",
         "spark.app.name": "rivermeet engine",
         # Epochs are batches: a collector without concurrent threads leaves the few cores to them.
-        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -Xms1g",
+        # An epoch's generated classes overflow the JVM's own 240 MB for compiled code: it then throws methods away and
+        # compiles them again, all the time, on one of the cores.
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -Xms1g -XX:ReservedCodeCacheSize=1g",
         "spark.local.dir": str(settings.engine_home / "scratch"),
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",
