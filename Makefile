@@ -11,6 +11,8 @@ INSTALLED := .venv/.installed
 DEVELOPED := .venv/.developed
 CHECKED := .venv/.java-checked
 JARS := .jars/.fetched
+# A test keeps about one core busy. Each process has an engine of its own, and files stay whole: their tests share tables.
+AT_ONCE := -n 2 --dist loadfile
 
 .PHONY: help demo ui test lint types bench cluster cluster-stop clean
 
@@ -26,8 +28,8 @@ ui: $(JARS)  ## Open Dagster with this project; history is kept in .rivermeet
 	@$(BIN)/rivermeet ui
 
 test: $(DEVELOPED) $(JARS)  ## Run all tests on the warm engine, then those that must hold on both engines
-	@$(BIN)/pytest -q
-	@RIVERMEET_ENGINE='local[2]' $(BIN)/pytest -q -m 'both_engines and not slow and not long'
+	@$(BIN)/pytest -q $(AT_ONCE)
+	@RIVERMEET_ENGINE='local[2]' $(BIN)/pytest -q $(AT_ONCE) -m 'both_engines and not slow and not long'
 
 lint: $(DEVELOPED)  ## Check style and formatting
 	@$(BIN)/ruff check .
