@@ -21,12 +21,14 @@ from pathlib import Path
 from statistics import median
 
 import dagster as dg
+import psutil
 from dagster_graphql import DagsterGraphQLClient, DagsterGraphQLClientError
 
 from assets.show import table
 from benchmarks.peers.kafka_streams import free_ports
 from infra import engine
 from infra.feeds import feed, steps
+from infra.processes import Apart, end
 from infra.settings import Settings
 
 ASSETS = ("products_changelog", "products_table")
@@ -50,18 +52,18 @@ def page(settings: Settings, port: int) -> Iterator[DagsterGraphQLClient]:
     try:
         yield _client(port)
     finally:
-        process.terminate()
-        process.wait()
+        started = psutil.Process(process.pid).children(recursive=True)
+        end([Apart.of(one.pid) for one in (psutil.Process(process.pid), *started)])
 
 
 def _client(port: int) -> DagsterGraphQLClient:
-    end = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + LIMIT_S
     while True:
         try:
             client = DagsterGraphQLClient("127.0.0.1", port_number=port)
             client.reload_repository_location("rivermeet")
         except (DagsterGraphQLClientError, OSError):
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.5)
         else:
