@@ -55,7 +55,7 @@ def phases(line: dict[str, Any], before: Mapping[str, Any] | None) -> str:
     rows = [[name, f"{first.get(name, 0.0):.2f}", f"{now[name]:.2f}", *_since(now, then, name)] for name in ALL_PHASES]
     checks = sum(now[name] for name in CHECKED)
     rest = sum(now[name] for name in PHASES) - now["audit"]
-    jobs = median(epoch["jobs"] for epoch in line["epochs"][1:] or line["epochs"])
+    jobs = median(epoch.get("jobs", 0) for epoch in line["epochs"][1:] or line["epochs"])
     floors = "".join(f"; one {what} takes {seconds:.2f} s" for what, seconds in line["floor"].items())
     return (
         f"{line['workload']}: {line['rows_in']:,} records, {line['final_rows']:,} rows, checksum {line['checksum']}\n"

@@ -79,11 +79,9 @@ def _serve(settings: Settings) -> tuple[EngineState, Popen[bytes], Callable[[], 
 
 
 def _watch(jvm: Popen[bytes], jobs: Callable[[], int], files: EngineFiles, idle_seconds: float) -> None:
-    from py4j.protocol import Py4JError
-
     known = 0
     while jvm.poll() is None:
-        with suppress(Py4JError):  # it is just ending
+        with suppress(Exception):  # it is just ending, which Py4J tells in several ways
             if (counted := jobs()) != known:
                 files.count_jobs(known := counted)
         with files.unused() as unused:

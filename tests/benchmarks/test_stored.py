@@ -9,7 +9,7 @@ from benchmarks.__main__ import phases
 from benchmarks.page import write_page
 from benchmarks.stored import ALL_PHASES, alike, middle, store, stored
 
-BASE = dict.fromkeys(ALL_PHASES, 1.0)
+BASE = dict.fromkeys(ALL_PHASES, 1.0) | {"jobs": 3}
 LINE: dict[str, Any] = {
     "peer": "Rivermeet",
     "workload": "fk",
@@ -46,6 +46,7 @@ def test_the_table_has_the_ratio_to_the_run_before() -> None:
     assert fold.split() == ["fold", "1.00", "5.00", "10.00", "0.50"]
     (fold,) = (line for line in phases(LINE, None).splitlines() if line.split()[:1] == ["fold"])
     assert fold.split() == ["fold", "1.00", "5.00"]
+    assert "; 3 Spark jobs; one append" in phases(LINE, None)
 
 
 def test_the_page_has_runs_and_peers_and_needs_no_network(tmp_path: Path) -> None:
