@@ -1,8 +1,8 @@
 """Evaluation: a node's violations, counted, sampled, and with the SQL that finds them again.
 
-All queries of one call run as two Spark actions side by side, those of several parts too: while one is planned, on one
-core, the other computes. An invariant whose query fails, or whose relation cannot be had, is "not evaluated": it is no
-pass, and the others are judged all the same.
+All queries of one call run as one Spark action, those of several parts too; not as two side by side, for Spark Connect
+names a query's frames by views of the session, and one action drops what the other looks for. An invariant whose query
+fails, or whose relation cannot be had, is "not evaluated": it is no pass, and the others are judged all the same.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["InvariantResult", "Judged", "Relation", "evaluate", "evaluate_parts"]
-
-ACTIONS = 2
 
 
 @dataclass
@@ -75,8 +72,7 @@ def evaluate_parts(
             query = _Query(len(queries), invariant, judged)
             queries.append(query)
             _prepare(spark, node, query, relations)
-    with ThreadPoolExecutor(ACTIONS) as side_by_side:
-        list(side_by_side.map(lambda first: _collect(queries[first::ACTIONS], sample), range(ACTIONS)))
+    _collect(queries, sample)
     _count(queries, sample)
     share = (time.monotonic() - start) / max(len(queries), 1)
     return [
