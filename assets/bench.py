@@ -64,9 +64,9 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
         nodes, which a warm engine alone counts; ``bytes_written`` in all epochs; ``peak_rss_mb`` of this process and
         the engine, as seen after each.
     """
-    home = settings.home / "bench" / workload.pipeline.name
+    private = private_settings(workload, settings)
+    home = private.home
     shutil.rmtree(home, ignore_errors=True)
-    private = replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
     platform = OnEngine(private, engine=settings)
     platform.session()
     lines: list[dict[str, Any]] = []
@@ -98,6 +98,12 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
         "peak_rss_mb": peak,
         "partitions": workload.result.partitions,
     }
+
+
+def private_settings(workload: Workload, settings: Settings) -> Settings:
+    """Those of the folder in the home that a workload is run in."""
+    home = settings.home / "bench" / workload.pipeline.name
+    return replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
 
 
 def _epochs(data: Path, epochs: int | None) -> Iterator[pa.Table]:

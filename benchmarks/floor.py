@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assets.bench import private_settings
 from assets.bench_workloads import Workload
 from infra.delta_io import last_note, quoted, read
 from infra.layout import NodeTables
@@ -31,8 +32,8 @@ def floor(workload: Workload, settings: Settings, scratch: Path) -> Mapping[str,
     scratch
         Folder for the copy.
     """
-    pipeline, result = workload.pipeline.name, workload.result
-    paths = NodeTables(str(settings.home / "bench" / pipeline / "tables"), pipeline, result.name)
+    result = workload.result
+    paths = NodeTables(private_settings(workload, settings).tables, workload.pipeline.name, result.name)
     spark, found = session(settings), last_note(paths.changelog)
     assert found is not None, paths.changelog
     rows = read(spark, paths.changelog).where(f"epoch = {found[1].epoch}")
