@@ -91,6 +91,12 @@ def moved(planned: Iterable[FileState]) -> Iterator[FileState]:
             yield state
 
 
+def unopenable(states: Iterable[FileState]) -> dict[str, str]:
+    """Path of each file that Spark's readers cannot open by its name, and why: Hadoop takes ``a:`` for a scheme."""
+    reason = "the file has a colon in its name, which Hadoop cannot open; deliver it under another name"
+    return {s.path: reason for s in states if not _URL.match(s.path) and ":" in Path(s.path).name}
+
+
 def spark_path(path: str) -> str:
     """Write the path as Spark's readers take it.
 
@@ -151,8 +157,6 @@ def _alternatives(pattern: str) -> list[str]:
 
 
 def _seen(path: Path) -> FileState:
-    if ":" in path.name:
-        raise ValueError(f"file {path} has a colon in its name, which Hadoop cannot open; rename it")
     status = path.stat()
     return FileState(str(path), status.st_size, status.st_mtime_ns // 1_000_000)
 

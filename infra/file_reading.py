@@ -23,7 +23,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from infra.csv_files import csv_rows
-from infra.file_discovery import FileState
+from infra.file_discovery import FileState, unopenable
 from infra.json_files import json_rows
 from infra.line_formats import Place, Problems, Ranks, path_of
 from infra.parquet_files import parquet_rows
@@ -112,7 +112,7 @@ def read(
         raise ValueError(f"the Spark session's time zone is {zone}; set spark.sql.session.timeZone to UTC")
     states = sorted(files, key=lambda state: state.path)
     ranks = {state.path: Place(rank, state.modified_ms) for rank, state in enumerate(states)}
-    problems = Problems(unread or {})
+    problems = Problems({**unopenable(states), **(unread or {})})
     sound = {path: place for path, place in ranks.items() if path not in problems}
     groups = list(again)
     if sound:

@@ -110,6 +110,15 @@ def test_each_csv_file_that_cannot_be_read_is_one_dead_letter(spark: SparkSessio
     )
 
 
+def test_a_colon_is_dead_in_a_name_and_harmless_in_a_folder(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "of 12:00"
+    folder.mkdir()
+    write(folder, b__csv=CSV, **{"12:30__csv": CSV})
+    frames = load(spark, folder, declared())
+    assert ids(frames) == ["a"]
+    holds(dead(frames), {"12:30.csv": "the file has a colon in its name, which Hadoop cannot open; deliver it under"})
+
+
 def test_each_json_file_that_cannot_be_read_is_one_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
     whole = gzip.compress(os.urandom(20_000).hex().encode())
     write(

@@ -18,6 +18,7 @@ from infra.file_discovery import (
     refuse_changed,
     spark_path,
     unconsumed,
+    unopenable,
 )
 from pipelines import Files
 
@@ -91,10 +92,13 @@ def test_odd_names_are_found_by_glob_and_by_name(tmp_path: Path) -> None:
         assert names(name, tmp_path) == [name]
 
 
-def test_a_colon_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a:b.csv").write_text("id\n1\n")
-    with pytest.raises(ValueError, match=r"a:b\.csv.*colon.*rename"):
-        names("*.csv", tmp_path)
+def test_a_colon_is_told_of_names_but_not_of_folders(tmp_path: Path) -> None:
+    (tmp_path / "in:side").mkdir()
+    for name in ("a:b.csv", "b.csv", "in:side/c.csv"):
+        (tmp_path / name).write_text("id\n1\n")
+    states = discover(Files("**/*.csv", "csv", {"id": "INT"}), str(tmp_path), no_spark)
+    assert [state.path for state in states] == [f"{tmp_path}/{n}" for n in ("a:b.csv", "b.csv", "in:side/c.csv")]
+    assert list(unopenable(states)) == [f"{tmp_path}/a:b.csv"]
 
 
 def test_state_is_length_and_time_of_change(tmp_path: Path) -> None:
