@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -12,13 +14,36 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.dataset import Dataset, dataset
 from pyarrow.fs import PyFileSystem
 
+from infra.delta_log import LOG
+
 
 def opened(path: str, version: int | None = None) -> DeltaTable | None:
-    """Metadata of a Delta table; None where there is no table."""
+    """Metadata of a Delta table, to be read and not written with; None where there is no table.
+
+    A table of this machine whose newest commit is the very file that it was is not opened again: an epoch asks a
+    hundred times, at some 10 ms each. A log that was replaced by an older copy has other files, and is.
+    """
+    newest = _newest_commit(path)
     try:
-        return DeltaTable(path, version=version)
+        return _opened(path, version, newest) if newest else DeltaTable(path, version=version)
     except TableNotFoundError:
         return None
+
+
+@lru_cache(maxsize=128)
+def _opened(path: str, version: int | None, newest: tuple[str, int, int]) -> DeltaTable:
+    return DeltaTable(path, version=version)
+
+
+def _newest_commit(path: str) -> tuple[str, int, int] | None:
+    """Name, inode and time (ns) of the newest commit's file; None where that cannot be told."""
+    try:
+        with os.scandir(os.path.join(path, LOG)) as log:
+            name = max(file.name for file in log if file.name.endswith(".json"))
+        status = os.stat(os.path.join(path, LOG, name))
+    except (OSError, ValueError):  # no folder of this machine, or no commit in it
+        return None
+    return name, status.st_ino, status.st_mtime_ns
 
 
 def rows_in(table: DeltaTable) -> int | None:

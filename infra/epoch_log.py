@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 from filelock import FileLock
 
 from infra.delta_lines import append_lines, lines_of, opened
@@ -47,6 +48,7 @@ class EpochLog:
     def __init__(self, path: str, lock: str) -> None:
         self.path = path
         self._lock = FileLock(lock)
+        self._read: tuple[DeltaTable | None, dict[tuple[str, int], pa.Table]] = None, {}
 
     def write(self, node: str, incarnation: int, epoch: int, kind: Kind, body: str, attempt: int | None = None) -> None:
         """Add a line, once; of one ``attempt``, where the epoch may have several lines of the kind."""
@@ -63,7 +65,7 @@ class EpochLog:
 
     def bodies(self, node: str, kind: Kind, after: int = 0) -> list[tuple[int, str]]:
         """The same, where an epoch may have several lines; theirs come in any order."""
-        found = self._asked(["epoch", "kind", "body"], node, after).filter(pc.field("kind") == kind).sort_by("epoch")
+        found = self._asked(node, after).filter(pc.field("kind") == kind).sort_by("epoch")
         return list(zip(found["epoch"].to_pylist(), found["body"].to_pylist(), strict=True))
 
     def open_plans(self, node: str, committed: int) -> Mapping[int, EpochPlan]:
@@ -82,13 +84,21 @@ class EpochLog:
 
     def last_incarnation(self, node: str) -> int:
         """The highest incarnation that was ever planned; 0 if none was."""
-        return max(self._asked(["incarnation"], node)["incarnation"].to_pylist(), default=0)
+        return max(self._asked(node)["incarnation"].to_pylist(), default=0)
 
-    def _asked(self, columns: list[str], node: str, after: int = 0) -> pa.Table:
+    def _asked(self, node: str, after: int = 0) -> pa.Table:
+        """The node's lines past epoch ``after``; of a log that has not changed they are read once."""
         log = opened(self.path)
         if log is None:
-            return _SCHEMA.empty_table().select(columns)
+            return _SCHEMA.empty_table()
+        read = self._read if self._read[0] is log else (log, {})
+        self._read = read
+        seen = read[1]
+        if (node, after) not in seen:
+            seen[node, after] = self._lines(log, node, after)
+        return seen[node, after]
 
+    def _lines(self, log: DeltaTable, node: str, after: int) -> pa.Table:
         def of_node(files: pa.Table) -> pa.Table:
             if not {"min.node", "max.node", "max.epoch"} <= set(files.column_names):
                 return files
@@ -96,7 +106,7 @@ class EpochLog:
             return files.filter(within & (pc.field("max.epoch") > after))
 
         lines = lines_of(log, self.path, _SCHEMA, of_node)
-        return lines.to_table(columns, filter=(pc.field("node") == node) & (pc.field("epoch") > after))
+        return lines.to_table(filter=(pc.field("node") == node) & (pc.field("epoch") > after))
 
     def measurements(self, node: str) -> list[Mapping[str, Any]]:
         """What was measured of each epoch, oldest first."""

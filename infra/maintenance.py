@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from deltalake import DeltaTable
 from filelock import FileLock
 from pyspark.sql import SparkSession
 
@@ -77,9 +78,9 @@ def maintain(
 
 def maintain_lines(path: str, name: str, keep: Retention, past: str = "") -> list[Maintained]:
     """Maintain a table of lines, without Spark; ``past`` is SQL for lines that may go."""
-    table = opened(path)
-    if table is None:
+    if opened(path) is None:
         return []
+    table = DeltaTable(path)  # It is written with, and `opened` gives what others read too.
     care = TableCare(path, table, keep)
     if past and table.delete(past)["num_deleted_rows"]:
         care.did.append("old lines removed")
