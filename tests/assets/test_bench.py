@@ -53,10 +53,10 @@ def answer(workload: str, all_records: Any) -> Sequence[int]:
     return len(hits), int((hits["num_x"] * (hits["num_y"] + 1)).sum())
 
 
-LONG = [pytest.param(*case, marks=pytest.mark.long) for case in (("fk", None), ("fk", 1), ("st", None))]
+SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in (("fk", None), ("fk", 1), ("st", None))]
 
 
-@pytest.mark.parametrize(("workload", "epochs"), [("ss", None), *LONG])
+@pytest.mark.parametrize(("workload", "epochs"), [("ss", None), *SLOW])
 def test_the_answer_is_that_of_pandas(settings: Settings, tmp_path: Path, workload: str, epochs: int | None) -> None:
     given = records(workload)
     if workload == "st":

@@ -23,11 +23,13 @@ from infra.row_to_record import KEPT
 from infra.session import new_session
 from pipelines import DeclarationError, Files, JoinWindow, Pipeline, Source
 from tests.infra.sources import Fed, fed
+from tests.reliability import survived
 from tests.world import World
 
 SCHEMA = {"id": "STRING", "n": "INT", "at": "BIGINT"}
 CSV = b"id,n,at\na,1,10\n"
 DAY = 86_400_000
+DEAD = "a dead letter with its reason, all else read"
 
 
 def declared(format: Any = "csv", schema: Mapping[str, str] | None = None, **options: Any) -> Source:
@@ -70,6 +72,7 @@ def holds(found: Mapping[str, str], expected: Mapping[str, str]) -> None:
     """The same keys, and every reason holds what is expected of it."""
     assert set(found) == set(expected)
     assert not {name: found[name] for name, part in expected.items() if part not in found[name]}
+    survived("bad input: a file that cannot be read, a line that is no text", DEAD, len(expected))
 
 
 def test_each_csv_file_that_cannot_be_read_is_one_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
@@ -193,6 +196,7 @@ def test_numbers_and_times_that_are_none(spark: SparkSession, tmp_path: Path) ->
     frames = load(spark, tmp_path, declared(schema=NUMBERS, time_zone="America/New_York"))
     assert ids(frames) == ["a", "b"]
     assert dead(frames) == {line: reason for line, reason in lines.items() if reason}
+    survived("bad input: a wrong type, a null key, a number or a time that is none", DEAD, len(dead(frames)))
 
 
 def test_a_field_of_ten_megabytes(spark: SparkSession, tmp_path: Path) -> None:
@@ -205,6 +209,7 @@ def test_a_field_of_ten_megabytes(spark: SparkSession, tmp_path: Path) -> None:
         huge[:KEPT]: "the line does not have the 3 fields of the header (its text is cut to 10,000 characters)",
         ",3,1": "key column 'id' is null",
     }
+    survived("bad input: a field of ten megabytes", "read whole")
 
 
 def test_times_out_of_bounds_are_dead(spark: SparkSession, tmp_path: Path) -> None:
@@ -234,6 +239,7 @@ def test_times_out_of_bounds_are_dead(spark: SparkSession, tmp_path: Path) -> No
     assert dead(until)["a ahead,1,1714608000001"] == (
         "event time 2024-05-02 00:00:00.001 UTC is after not_after=2024-05-01T00:00:00+00:00"
     )
+    survived("bad input: a time before 1970 or in the far future", DEAD, sum(map(len, map(dead, (plain, bounded)))))
 
 
 @pytest.mark.parametrize(
@@ -268,6 +274,7 @@ def test_a_file_that_comes_twice_is_read_once(spark: SparkSession, tmp_path: Pat
     assert letters == [("b.csv", None, None, reason), ("g.csv", None, None, reason)]
     assert result.sides == {"dead_letter": 1}, "and no share of bad rows was exceeded by it"
     assert source.run_or_none() is None
+    survived("bad input: a file that comes twice", "read once, the copy a dead letter", len(letters))
     twice = fed(spark, tmp_path, name="twice", duplicate_files="read")
     assert twice.run().rows == 2 + 2 + 1 + 2, "b and g as if they were no copies; a is gone"
 
@@ -296,6 +303,7 @@ def test_a_plan_whose_file_changed_is_passed_over(spark: SparkSession, tmp_path:
     result = source.run()
     assert (result.plan.epoch, result.rows) == (2, 1)
     assert source.records()[0]["value"] == {"n": 2}
+    survived("bad input: a file changed after it was planned", "planned anew")
 
 
 @pytest.mark.slow
@@ -332,3 +340,4 @@ def test_one_bad_clock_does_not_close_every_window(spark: SparkSession, tmp_path
     assert pairs == {("l1", "r1"), ("l1", "r2"), ("l2", "r1"), ("l2", "r2")}
     assert world.rows(joined, "late") == []
     assert [row["reason"] for row in letters] == ["event time 9999-12-31 00:00:00 UTC is after not_after=2100-01-01"]
+    survived("bad input: one clock in the year 9999, with a bound", "no window closed by it, no record late")

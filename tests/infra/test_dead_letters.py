@@ -24,6 +24,7 @@ from infra.row_to_record import KEPT
 from infra.settings import PROJECT, Settings
 from pipelines import expr
 from tests.infra.sources import Fed, fed
+from tests.reliability import survived
 
 BAD = "id,n,at\na,1,10\nb,x,20\nc,y,30\n"
 
@@ -173,6 +174,8 @@ def test_killed_anywhere_a_retry_takes_effect_once(spark: SparkSession, settings
         expected = expected or found
         assert found == expected, point
         assert len(mended.letters()) == 3 + 2, point
+        if point is not None:
+            survived(f"kill -9 of a retry of dead letters, {point}", "taken up again, once")
     assert expected is not None
     assert expected[0] == [(1, "a", 1), (2, "b", 1)]
 

@@ -102,7 +102,7 @@ def test_killed_at_every_point_of_an_epoch(tmp_path: Path, settings: Settings, w
         survived(f"kill -9 of an epoch, {point}", "the next run ends in the rows of an undisturbed one")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_killed_at_every_point_of_a_rebuild(tmp_path: Path, settings: Settings) -> None:
     """What the next run makes of it is the rebuilt changelog, or the old one where the kill came before the plan."""
     disturbed, undisturbed = world(tmp_path / "killed", settings), world(tmp_path / "whole", settings)
@@ -133,7 +133,7 @@ def test_killed_at_every_point_of_a_rebuild(tmp_path: Path, settings: Settings) 
     same(disturbed, undisturbed, node, "after the rebuilds", "epoch")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_killed_in_maintenance(tmp_path: Path, settings: Settings) -> None:
     """Between OPTIMIZE and VACUUM, also while a plan stands that was made before."""
     disturbed, undisturbed = world(tmp_path / "killed", settings), world(tmp_path / "whole", settings)

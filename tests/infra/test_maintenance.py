@@ -169,7 +169,7 @@ def test_a_join_that_never_ran_may_need_all(tmp_path: Path, run_often: World) ->
     assert set(maintained(target, joined())["b/table"].did) & {"vacuumed", "log cut"}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_newest_note_outlives_the_retention_of_the_log(tmp_path: Path, run_often: World) -> None:
     """Delta cleans its log as it writes a checkpoint, by age alone, and a checkpoint has no notes."""
     target, node = later(run_often, tmp_path / "world", 24 * 100, checkpointInterval="1"), joined()
@@ -187,7 +187,7 @@ def test_the_newest_note_outlives_the_retention_of_the_log(tmp_path: Path, run_o
     assert [row["r"] for row in target.rows(node, "table") if row["k"] == "p"] == ["after all that time"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_rows_past_their_retention_go(tmp_path: Path, run_often: World) -> None:
     target, node = later(run_often, tmp_path / "world", 0), joined()
     paths = target.runner("batch").paths(node)
@@ -211,7 +211,7 @@ def test_rows_past_their_retention_go(tmp_path: Path, run_often: World) -> None:
     assert list(log.lines("ab", "plan")) == [1, 2, 3, 4]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_killed_between_optimize_and_vacuum(tmp_path: Path, settings: Settings, run_often: World) -> None:
     target, node = later(run_often, tmp_path / "world", 10), joined()
     env = os.environ | settings.environ() | {crash.SETTING: "maintained:b"}
@@ -224,7 +224,7 @@ def test_killed_between_optimize_and_vacuum(tmp_path: Path, settings: Settings, 
     assert target.run(node) is None
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_goes_first(tmp_path: Path, run_often: World) -> None:
     target, node = later(run_often, tmp_path / "world", 10), joined()
     path = target.runner("batch").paths(left(node)).changelog

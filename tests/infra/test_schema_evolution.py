@@ -26,6 +26,7 @@ from infra.session import new_session
 from infra.widening import widens
 from joins.changelog import as_of, unflatten
 from pipelines import Files, JoinWindow, Node, Pipeline, Stream, Table, TimeWindows, expr, maximum
+from tests.reliability import survived
 from tests.world import Record, World
 
 pytestmark = pytest.mark.timeout(600)
@@ -217,6 +218,7 @@ def others(made: Shop, mapped: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
+GROWN = "a new column or a wider type"
 OLD, NEW = shop(ORDERS, PEOPLE, SELECT), shop(NEW_ORDERS, NEW_PEOPLE, NEW_SELECT)
 Delivery = dict[str, list[Record]]
 FIRST: Delivery = {
@@ -265,7 +267,7 @@ def make(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Calla
     return lambda: World(tmp_path_factory.mktemp("world"), spark, session, {})
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_joins_over_tables_that_have_grown(make: Callable[[], World], spark: SparkSession) -> None:
     """The rows are those of a world in which everything was declared as it is now from the start."""
     grown, always = make(), make()
@@ -282,6 +284,7 @@ def test_joins_over_tables_that_have_grown(make: Callable[[], World], spark: Spa
                 **{"n": "bigint", "size": "double"},
                 **{"via": "string", "note": "string"},
             }, name
+    survived(GROWN, "flows through, no rebuild", len(NEW.joins))
     found = {row["id"]: row for row in told(grown, NEW.joins["foreign-key"], "table")}
     assert (found["a"]["n"], found["a"]["via"], found["a"]["note"]) == (2**40, "web", "tall")
     assert (found["c"]["n"], found["c"]["via"], found["c"]["note"]) == (3, None, "tall")
@@ -294,7 +297,7 @@ def test_joins_over_tables_that_have_grown(make: Callable[[], World], spark: Spa
             assert [note.epoch for _, note in notes(path)][-1] == 1, path
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_other_families_over_inputs_that_have_grown(make: Callable[[], World]) -> None:
     mapped = {"who": "who", "n": "n"}
@@ -308,6 +311,7 @@ def test_other_families_over_inputs_that_have_grown(make: Callable[[], World]) -
         assert told(grown, node) == told(always, node), name
         if node.is_table:
             assert told(grown, node, "table") == told(always, node, "table"), name
+    survived(GROWN, "flows through, no rebuild", len(after))
 
 
 def test_a_pinned_table_of_the_old_shape(make: Callable[[], World], spark: SparkSession) -> None:
@@ -364,7 +368,7 @@ class FromFiles:
         return {row["id"]: row for row in self.world.rows(node, "table")}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_files_with_more_than_before(make: Callable[[], World]) -> None:
     shop_files = FromFiles(make())
     old, new = OLD.joins["foreign-key"], NEW.joins["foreign-key"]
@@ -390,6 +394,7 @@ def test_files_with_more_than_before(make: Callable[[], World]) -> None:
         "a": (2**40, "web", 1e300, "tall"),
         "b": (2, None, 1e300, "tall"),
     }
+    survived(GROWN, "flows through, no rebuild")
 
 
 @pytest.mark.slow
@@ -413,5 +418,6 @@ def test_an_incompatible_declaration_is_refused_with_the_difference(make: Callab
     ):
         with pytest.raises(DeclarationChangedError, match=difference):
             shop_files.run(node)
+        survived("a changed column, type, join or number of partitions", "refused with the difference and the command")
     # Nothing was planned or read: with the change taken back, all goes on.
     assert shop_files.run(OLD.orders, OLD.people, OLD.joins[name]) == [1, None, 1]

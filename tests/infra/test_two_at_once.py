@@ -153,7 +153,7 @@ def test_two_command_lines(shop: Shop) -> None:
     shop.check()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_command_line_and_dagster(shop: Shop) -> None:
     keys = ",".join(f"invoice/{node}_changelog" for node in NODES) + ",invoice/products_table"
     for _ in range(2):
@@ -166,7 +166,7 @@ def test_a_command_line_and_dagster(shop: Shop) -> None:
     shop.check()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_homes_with_an_engine_each(shop: Shop, tmp_path: Path) -> None:
     other = replace(shop.settings, home=tmp_path / "other")
     stop = tmp_path / "stop"

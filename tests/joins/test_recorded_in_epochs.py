@@ -78,14 +78,14 @@ def test_streams(spark: SparkSession) -> None:
     check(spark, sampled(cases, set_of_options), lambda case: case["output"])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_tables(spark: SparkSession) -> None:
     every = [*tables.recorded(), *in_3_1(tables.recorded())]
     check(spark, sampled(every, set_of_options), lambda case: as_rows(tables.in_pieces(case)))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_foreign_keys(spark: SparkSession) -> None:
     every = [*foreign_key.recorded(), *in_3_1(foreign_key.recorded())]

@@ -158,9 +158,7 @@ SELF_JOINS: dict[str, tuple[dict[str, Any], Callable[..., Join]]] = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "kind", [kind if kind in ("3.1", "kafka-4") else pytest.param(kind, marks=pytest.mark.long) for kind in SELF_JOINS]
-)
+@pytest.mark.parametrize("kind", SELF_JOINS)
 def test_a_self_join_takes_its_records_in_order_of_arrival(world: Make, kind: str) -> None:
     """One queue has one head: a record behind a later one is both sides' next, not left ones first."""
     (options, joins), window = SELF_JOINS[kind], (3, 12, 4)
