@@ -21,6 +21,7 @@ from pipelines.operations import count
 from tests.expectations.nodes import clicks, names, owned, seen, sql_of
 from tests.infra.odd_names import NUMBER, PRICE, Shop
 from tests.joins.batch import TYPES, two_streams
+from tests.reliability import survived
 from tests.world import Record, World
 
 (RULE,) = RULES
@@ -110,6 +111,7 @@ def test_a_dropped_record_is_kept_with_its_reason(
     found = dropped(world, make(), *records)
     assert [list(row) for row in found] == [COLUMNS] * len(reasons)
     assert {(r["partition"], r["offset"]): (r["reason"], r["stream_time"], r["close"]) for r in found} == reasons
+    survived("records that come too late, or without a key", "in the late table with reason and bound", len(found))
 
 
 def test_the_rule_is_for_those_who_drop() -> None:

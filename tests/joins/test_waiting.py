@@ -20,6 +20,7 @@ from tests.reference.records import Record, Row, interleave, interleave_all
 from tests.reference.stream_global import StreamGlobalJoin
 from tests.reference.stream_stream import StreamStreamJoin
 from tests.reference.stream_table import StreamTableJoin
+from tests.reliability import survived
 from tests.world import World
 
 Make = Callable[..., World]
@@ -223,6 +224,7 @@ def test_everything_goes_when_the_wall_clock_has_passed(world: Make) -> None:
     # What came too late after all is taken as it comes: the left input has reached 14.
     here.publish(b, [line("x", 9), line("x", 13), line("x", 14)])
     assert upto(here.run(node, now_ms=arrived + 60_001)) == {"left": {0: 2}, "right": {0: 2}}
+    survived("an input that lags behind the other", "waited for until max_task_idle_ms, over runs, and no longer")
 
 
 def test_one_partitions_patience_is_not_anothers(world: Make) -> None:
