@@ -13,7 +13,7 @@ Held by ``tests/expectations/test_late_share.py``.
 from __future__ import annotations
 
 from expectations.invariant import Invariant
-from pipelines import Node
+from pipelines import Node, StreamGlobalJoin, StreamTableJoin
 
 MAX_LATE_SHARE = 0.05
 """Share of an epoch's records that may be dropped without a warning."""
@@ -23,18 +23,26 @@ def _dropped(node: Node) -> str:
     return "SELECT * FROM {late}"
 
 
+def _answers_all(node: Node) -> str | None:
+    join = node.operation
+    looks_up = isinstance(join, StreamTableJoin | StreamGlobalJoin)
+    return "every record of its stream gets a row" if looks_up and join.how != "inner" else None
+
+
 RULES = (
     Invariant(
         id="late_share",
         sentence=f"At most {MAX_LATE_SHARE:.0%} of an epoch's records are dropped as late, or without a key.",
         document="KIP-633",
         section="grace; KStream.toTable, dropped records",
-        families=frozenset({"stream-stream", "windowed-aggregate", "to-table"}),
+        families=frozenset({"stream-stream", "stream-table", "stream-globaltable", "windowed-aggregate", "to-table"}),
         needs_table=False,
         severity="warning",
         blocking=False,
         stage="table",
         violations=_dropped,
+        profiles=("3.1", "kafka-4"),
         tolerated=MAX_LATE_SHARE,
+        excluded=_answers_all,
     ),
 )

@@ -24,6 +24,11 @@ LEFT, RIGHT = 0, 1
 """Sides as they are ordered; ``left`` and ``right`` in words."""
 
 
+def in_words(side: Column) -> Column:
+    """``left`` or ``right``."""
+    return F.when(side == LEFT, F.lit("left")).otherwise(F.lit("right"))
+
+
 def in_processing_order(records: DataFrame, side: int) -> DataFrame:
     """The records of one input with ``order``, a STRUCT that sorts the records of both inputs of an epoch.
 

@@ -9,7 +9,8 @@ and timestamp.
     stream o2 {account: c9}       inner: nothing       left: o2 null
     table  c1 Eve                 nothing: earlier rows stay as they are
 
-Profile 0.10.2 ignores a record whose mapped key is null also in a left join.
+Profile 0.10.2 ignores a record whose mapped key is null also in a left join. What is ignored for a null key is in the
+late table.
 
 ``bootstrap="epoch"`` loads all of an epoch's updates of the table before its stream records, as an instance loads a
 global table before it starts; ``"timestamp"`` lets each record see the table as of its place in the order.
@@ -23,6 +24,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from joins.late import without_key
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.values import joined_value, key_type, nothing_like, with_mapped_key, with_record
 from pipelines import StreamGlobalJoin
@@ -37,6 +39,7 @@ def compute(join: StreamGlobalJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
     facts = with_record(inputs.left.where(F.col("value").isNotNull()), "left")
     facts = with_mapped_key(facts, "left", join.key, key_type(inputs.right), "mapped")
+    keyless = facts.where(F.col("mapped").isNull())
     if join.semantics == "0.10.2":
         facts = facts.where(F.col("mapped").isNotNull())
     facts = facts.alias("l")
@@ -58,7 +61,9 @@ def compute(join: StreamGlobalJoin, inputs: EpochInputs) -> EpochFrames:
         "left",
         "right",
     )
-    return EpochFrames(rows.withColumn("value", joined_value(join.select)).drop("left", "right"))
+    answered = join.how != "inner" and join.semantics != "0.10.2"
+    late = None if answered else without_key(keyless, F.lit("left"), F.to_json("value"))
+    return EpochFrames(rows.withColumn("value", joined_value(join.select)).drop("left", "right"), late)
 
 
 def _versions(join: StreamGlobalJoin, inputs: EpochInputs) -> DataFrame:

@@ -37,7 +37,7 @@ from pyspark.sql import functions as F
 
 from joins.late import past_close, without_key
 from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.order import LEFT, RIGHT, stream_time_at_start
+from joins.order import LEFT, RIGHT, in_words, stream_time_at_start
 from joins.self_join import COPIES, both_inputs, is_self_join
 from joins.time_buckets import lies_in, touched, width
 from joins.values import joined_value, nothing_like, with_record
@@ -68,19 +68,20 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     result = reduce(DataFrame.unionByName, rows)
     return EpochFrames(
         result.withColumn("value", joined_value(join.select)).drop("left", "right"),
-        _dropped(usable, keyed.where(late), join),
+        dropped(usable, keyed.where(late), join),
         timed=(inputs.left, inputs.right),
     )
 
 
-def _dropped(usable: DataFrame, late: DataFrame, join: StreamStreamJoin) -> DataFrame:
-    """Late records, and those without a key on a side that shows none alone."""
+def dropped(usable: DataFrame, late: DataFrame, join: StreamStreamJoin) -> DataFrame:
+    """Late records, closed ``before`` their ``close``, and those without a key on a side that shows none alone."""
+    side, value = in_words(F.col("side")), F.coalesce(F.to_json("left"), F.to_json("right"))
     silent = F.col("key").isNull() & ~F.col("side").isin(*OUTER_SIDES[join.how])
     if is_self_join(join):
         # Its left copy speaks for the record: where the join is no inner one, that is not dropped.
         silent = silent & (F.col("side") == LEFT)
-    closed = past_close(late, _side_name(), _json(), F.col("before"), F.col("close"))
-    return closed.unionByName(without_key(usable.where(silent), _side_name(), _json()))
+    closed = past_close(late, side, value, F.col("before"), F.col("close"))
+    return closed.unionByName(without_key(usable.where(silent), side, value))
 
 
 def _slack(side: int, window: JoinWindow) -> int:
@@ -188,7 +189,7 @@ def _without_key(usable: DataFrame, outer: tuple[int, ...]) -> DataFrame:
         "key",
         "timestamp",
         "partition",
-        _trigger(_side_name(), F.col("partition"), F.col("offset")),
+        _trigger(in_words(F.col("side")), F.col("partition"), F.col("offset")),
         *_own_offsets(),
         _sequence(F.col("order"), 0, F.col("timestamp"), F.lit(0), F.col("offset")),
         "left",
@@ -218,7 +219,7 @@ def _one_sided(
     steps = moving.where(F.col("before").isNull() | (F.col("reached") > F.col("before"))).select(
         "partition",
         F.col("reached").alias("at"),
-        F.struct("order", _side_name().alias("side"), "offset").alias("step"),
+        F.struct("order", in_words(F.col("side")).alias("side"), "offset").alias("step"),
     )
     closes = alone.select("partition", F.col("close").alias("at"), F.struct("*").alias("waiting"))
     # From the latest time to the earliest, steps before closes: the step seen last is the first to reach the close.
@@ -245,10 +246,6 @@ def _one_sided(
     )
 
 
-def _side_name() -> Column:
-    return F.when(F.col("side") == LEFT, F.lit("left")).otherwise(F.lit("right"))
-
-
 def _own_offsets() -> tuple[Column, Column]:
     return (
         F.when(F.col("side") == LEFT, F.col("offset")).alias("left_offset"),
@@ -269,7 +266,3 @@ def _sequence(order: Column, phase: int, timestamp: Column, rank: Column, offset
         rank.alias("rank"),
         offset.alias("offset"),
     ).alias("sequence")
-
-
-def _json() -> Column:
-    return F.coalesce(F.to_json("left"), F.to_json("right"))

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.stream_stream import OUTER_SIDES
 from joins.window_rows import frames, own_rows, pair_rows
-from joins.window_store import BOUNDED, SEGMENTED, alone, asked, memory_of, pairs, times
+from joins.window_store import BOUNDED, SEGMENTED, alone, asked, memory_of, not_kept, pairs, times
 from pipelines import StreamStreamJoin
 
 
@@ -45,4 +45,5 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
         if join.semantics == "kafka-4":
             keyless = F.col("key").isNull() & (F.col("left").isNotNull() | F.col("right").isNotNull())
             rows.append(own_rows(records.where(keyless & F.col("side").isin(*OUTER_SIDES[join.how]))))
-    return frames(join, inputs, rows, times(records, memory))
+    late = not_kept(join, records) if join.semantics == "kafka-4" else None
+    return frames(join, inputs, rows, times(records, memory), late)

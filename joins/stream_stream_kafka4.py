@@ -14,7 +14,8 @@ no grace:
     right b @30               nothing: B and C have found a partner
     left  D @3                D-null   timestamp 3: 3 + 10 < 30
 
-Rows may be spurious: D-null was told, and a right d @4 still finds D.
+Rows may be spurious: D-null was told, and a right d @4 still finds D. What the stores do not keep any more is in the
+late table, as Kafka counts it among dropped records; whatever it finds it is still joined with.
 
 A self-join's record is a left and then a right one, which finds the left. ``optimized`` has one store instead, and a
 record meets itself where its timestamp belongs, without asking the window.
@@ -37,7 +38,7 @@ from joins.order import LEFT
 from joins.self_join import COPIES
 from joins.stream_stream import OUTER_SIDES
 from joins.window_rows import frames, one_sided_rows, own_rows, pair_rows
-from joins.window_store import BOUNDED, alone, asked, memory_of, pairs, sided, times
+from joins.window_store import BOUNDED, alone, asked, memory_of, not_kept, pairs, sided, times
 from pipelines import StreamStreamJoin
 
 GATE, PAIRS, AT_ONCE = 0, 1, 2
@@ -78,7 +79,7 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     )
     stores = None if known is None else known.select("partition", "left_time", "right_time")
     left_over = times(records, stores, min_time).unionByName(stay, allowMissingColumns=True)
-    return frames(join, inputs, rows, left_over)
+    return frames(join, inputs, rows, left_over, not_kept(join, records))
 
 
 def _slack() -> Column:

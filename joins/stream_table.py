@@ -18,6 +18,8 @@ waits first (``joins/stream_table_grace.py``).
 
 In 0.10.0 there is only the left join, and null values take part in it.
 
+What gives nothing for its null key is in the late table, with that reason.
+
 Source: wiki page "Kafka Streams Join Semantics" (KStream-KTable join), KIP-914, KIP-923, KIP-962. Held by
 ``tests/joins/test_recorded_tables.py``.
 """
@@ -28,6 +30,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from joins.changelog import field_names
+from joins.late import without_key
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.stream_table_grace import released
 from joins.values import joined_value, key_type, with_mapped_key, with_record
@@ -48,6 +51,7 @@ def compute(join: StreamTableJoin, inputs: EpochInputs) -> EpochFrames:
     keyed = facts.where(F.col("mapped").isNotNull())
     at_once = facts.withColumns({"at": F.col("order"), "moved_by": F.col("offset")})
     history = join.right.history
+    answered = join.how != "inner" and join.semantics in ("3.1", "kafka-4")
     if history is None:
         found = _now(at_once.where(F.col("mapped").isNotNull()), inputs)
     elif join.grace is None:
@@ -57,7 +61,7 @@ def compute(join: StreamTableJoin, inputs: EpochInputs) -> EpochFrames:
         found = looked_up(inputs.keep(released(keyed, waiting, inputs, join.grace)), inputs, history)
     if join.how == "inner":
         found = found.where(F.col("right").isNotNull())
-    elif join.semantics in ("3.1", "kafka-4"):
+    elif answered:
         # Nothing can be looked up, now or later, so that there is nothing to wait for either.
         found = found.unionByName(at_once.where(F.col("mapped").isNull()), allowMissingColumns=True)
     trigger = F.struct(F.lit("left").alias("side"), F.col("partition"), F.col("moved_by").alias("offset"))
@@ -70,7 +74,8 @@ def compute(join: StreamTableJoin, inputs: EpochInputs) -> EpochFrames:
         # Records that leave together do so by timestamp and key; only then comes the order of arrival.
         F.struct("at", "timestamp", "mapped", "order", "offset").alias("sequence"),
     )
-    return EpochFrames(rows, timed=() if join.grace is None else (keyed,))
+    late = None if answered else without_key(facts.where(F.col("mapped").isNull()), F.lit("left"), F.to_json("value"))
+    return EpochFrames(rows, late, timed=() if join.grace is None else (keyed,))
 
 
 def _facts(join: StreamTableJoin, records: DataFrame, inputs: EpochInputs) -> DataFrame:

@@ -15,17 +15,23 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from joins.operator import EpochFrames, EpochInputs
-from joins.order import LEFT, RIGHT
+from joins.order import LEFT, RIGHT, in_words
 from joins.values import joined_value
 from pipelines import StreamStreamJoin
 
 
-def frames(join: StreamStreamJoin, inputs: EpochInputs, rows: list[DataFrame], memory: DataFrame) -> EpochFrames:
+def frames(
+    join: StreamStreamJoin,
+    inputs: EpochInputs,
+    rows: list[DataFrame],
+    memory: DataFrame,
+    late: DataFrame | None = None,
+) -> EpochFrames:
     """An epoch's frames of rows that still hold both records."""
     result = reduce(DataFrame.unionByName, rows)
     value = joined_value(join.select)
     return EpochFrames(
-        result.withColumn("value", value).drop("left", "right"), memory=memory, timed=(inputs.left, inputs.right)
+        result.withColumn("value", value).drop("left", "right"), late, memory, timed=(inputs.left, inputs.right)
     )
 
 
@@ -72,8 +78,7 @@ def own_rows(records: DataFrame, phase: int = 0) -> DataFrame:
 
 
 def _trigger(side: Column, offset: Column) -> Column:
-    name = F.when(side == LEFT, F.lit("left")).otherwise(F.lit("right"))
-    return F.struct(name.alias("side"), F.col("partition"), offset.alias("offset")).alias("trigger")
+    return F.struct(in_words(side).alias("side"), F.col("partition"), offset.alias("offset")).alias("trigger")
 
 
 def _sequence(at: Column, phase: int, timestamp: Column, rank: Column, key: Column, offset: Column) -> Column:

@@ -34,8 +34,8 @@ from pyspark.sql import functions as F
 
 from joins.operator import EpochInputs
 from joins.order import LEFT, RIGHT, stream_time_at_start
-from joins.self_join import COPIES, both_inputs
-from joins.stream_stream import OUTER_SIDES
+from joins.self_join import COPIES, both_inputs, is_self_join
+from joins.stream_stream import OUTER_SIDES, dropped
 from joins.time_buckets import lies_in, touched, width
 from joins.values import with_record
 from pipelines import StreamStreamJoin
@@ -83,7 +83,8 @@ def sided(join: StreamStreamJoin, inputs: EpochInputs, records: DataFrame, side:
 def asked(join: StreamStreamJoin, inputs: EpochInputs, store: Store, memory: DataFrame | None) -> DataFrame:
     """The epoch's records of both sides, and what each may find: timestamps from ``earliest`` to ``latest``.
 
-    ``asks``: whether it looks up at all. ``time``: stream time once it is processed; ``store_time``: T.
+    ``asks``: whether it looks up at all. ``time``: stream time once it is processed; ``store_time``: T of the store
+    that it asks, ``own_time``: of the one that it is put into.
     """
     records = both_inputs(join, inputs)
     sides = [sided(join, inputs, records[name], side) for name, side in COPIES.items()]
@@ -111,6 +112,7 @@ def asked(join: StreamStreamJoin, inputs: EpochInputs, store: Store, memory: Dat
             "at": F.row_number().over(in_order).cast("bigint"),
             "time": F.greatest(F.max("timestamp").over(upto), stream_time_at_start(inputs), F.lit(BEFORE_ALL)),
             "store_time": F.when(asks_right, time_of(RIGHT)).otherwise(time_of(LEFT)),
+            "own_time": F.when(is_left & F.lit(not join.optimized), time_of(LEFT)).otherwise(time_of(RIGHT)),
             "takes_part": takes_part,
         }
     )
@@ -187,6 +189,18 @@ def _stored(join: StreamStreamJoin, inputs: EpochInputs, store: Store, memory: D
             )
         )
     return sides[0].unionByName(sides[1], allowMissingColumns=True).withColumn("asks", F.lit(False))
+
+
+def not_kept(join: StreamStreamJoin, asked: DataFrame) -> DataFrame:
+    """Late rows of profile "kafka-4": records that their own store is past, so that no later one will find them."""
+    closing = asked.select(
+        "*", F.col("own_time").alias("before"), (F.col("timestamp") + F.col("retention")).alias("close")
+    )
+    late = closing.where(F.col("takes_part") & (F.col("before") >= F.col("close")))
+    if is_self_join(join):
+        late = late.where(F.col("side") == LEFT)
+    usable = asked.where(F.col("left").isNotNull() | F.col("right").isNotNull())
+    return dropped(usable, late, join)
 
 
 def alone(join: StreamStreamJoin, asked: DataFrame, pairs: DataFrame) -> DataFrame:

@@ -37,7 +37,7 @@ GRAPH: dict[str, dict[str, tuple[set[str], set[str]]]] = {
         "trips_changelog": ({"departures_changelog", "arrivals_changelog"}, WINDOWED),
         "departures_by_airline_changelog": (
             {"departures_changelog", "airlines_changelog", "airlines_table"},
-            LOOKED_UP,
+            LOOKED_UP | {"late_share"},
         ),
         "enriched_departures_changelog": (
             {"departures_by_airline_changelog", "airports_changelog", "airports_table"},
@@ -52,8 +52,14 @@ GRAPH: dict[str, dict[str, tuple[set[str], set[str]]]] = {
         "products_table": ({"products_changelog"}, TABLE),
         "customers_changelog": (set(), SOURCE),
         "customers_table": ({"customers_changelog"}, TABLE),
-        "priced_purchases_changelog": ({"purchases_changelog", "products_changelog", "products_table"}, LOOKED_UP),
-        "invoices_changelog": ({"priced_purchases_changelog", "customers_changelog", "customers_table"}, LOOKED_UP),
+        "priced_purchases_changelog": (
+            {"purchases_changelog", "products_changelog", "products_table"},
+            LOOKED_UP | {"late_share"},
+        ),
+        "invoices_changelog": (
+            {"priced_purchases_changelog", "customers_changelog", "customers_table"},
+            LOOKED_UP | {"late_share"},
+        ),
         "known_products_changelog": ({"purchases_changelog", "products_changelog", "products_table"}, LOOKED_UP),
         "checked_purchases_changelog": (
             {"known_products_changelog", "customers_changelog", "customers_table"},

@@ -129,6 +129,7 @@ def _global(how: str) -> Epoch:
         "right_before": [record("k", 2, 1, "old kay")],
         "unread": [],
         "bounds": [],
+        "late": [],
     }
 
 
@@ -149,7 +150,8 @@ def _looked(how: str) -> Epoch:
     rows = rows[:2] if how == "inner" else rows
     update = record(1, 15, 1, "new")
     return {"rows": rows, "changelog": rows, "new_left": facts, "new_right": [update], "bounds": []} | {
-        "right_before": [record(1, 5, 0, "old")]
+        "right_before": [record(1, 5, 0, "old")],
+        "late": [],
     }
 
 

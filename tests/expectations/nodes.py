@@ -128,5 +128,5 @@ def judged_on(spark: Any, node: Node, rows: Rows) -> Judged:
 
     checked: dict[str, int | None] = {name: len(given) for name, given in rows.items()}
     # What was dropped is judged among all that was read.
-    checked["late"] = sum(len(rows.get(side, ())) for side in ("left", "right"))
+    checked["late"] = sum(len(rows.get(side) or rows.get(f"new_{side}", ())) for side in ("left", "right"))
     return Judged({name: (lambda name=name: relation(name)) for name in rows}, checked)

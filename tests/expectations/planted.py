@@ -255,5 +255,6 @@ PLANTED: tuple[Planted, ...] = (
         also=_NEWEST,
     ),
     plant("late_share", "seen", "one of seven", _add("late", late(1, 3, 20, 15))),
+    plant("late_share", "looked_inner", "one without a key", _add("late", late(1, 3, 20, 15))),
     plant("late_share", "seen_inner", "two of seven", lambda e: e["late"].extend([late(1, 3, 20, 15)] * 2)),
 )

@@ -20,7 +20,7 @@ from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows
 from pipelines.operations import count
 from tests.expectations.nodes import clicks, names, owned, seen, sql_of
 from tests.infra.odd_names import NUMBER, PRICE, Shop
-from tests.joins.batch import TYPES, two_streams
+from tests.joins.batch import FILES, TYPES, stream_and_global, two_streams
 from tests.reliability import survived
 from tests.world import Record, World
 
@@ -30,7 +30,7 @@ COLUMNS = ["side", "key", "value", "timestamp", "partition", "offset", "stream_t
 
 @pytest.fixture
 def world(tmp_path: Path, spark: SparkSession) -> World:
-    return World(tmp_path, spark, new_session(spark), {"a": TYPES, "b": TYPES})
+    return World(tmp_path, spark, new_session(spark), {name: TYPES for name in "abt"})
 
 
 def joined() -> Node:
@@ -49,12 +49,67 @@ def with_itself() -> Node:
     return left.join(left, "out", window=JoinWindow(5, 5), select={"l": "left.v", "r": "right.v"})
 
 
+def released(how: str = "left", eager: bool = False) -> Node:
+    left, right = two_streams()
+    verb = {"left": left.left_join, "inner": left.join}[how]
+    window = JoinWindow(5, 5, grace=5)
+    return verb(right, "out", window=window, select={"l": "left.v"}, semantics="kafka-4", eager=eager)
+
+
+def released_itself() -> Node:
+    (left, _) = two_streams()
+    select = {"l": "left.v", "r": "right.v"}
+    return left.join(left, "out", window=JoinWindow(5, 5), select=select, semantics="kafka-4", optimized=True)
+
+
+def enriched(how: str, semantics: str = "3.1") -> Node:
+    left = two_streams()[0]
+    table = left.pipeline.table("t", FILES, key=["k"], value=["v"], timestamp="ts")
+    verb = {"left": left.left_join, "inner": left.join}[how]
+    return verb(table, "out", select={"l": "left.v"}, semantics=semantics)
+
+
+def localised(how: str, semantics: str = "3.1") -> Node:
+    left, table = stream_and_global()
+    verb = {"left": left.left_join, "inner": left.join}[how]
+    return verb(table, "out", key="nullif(v, 'lost')", select={"l": "left.v"}, semantics=semantics)
+
+
 def windowed() -> Node:
     return two_streams()[0].group_by_key().windowed_by(TimeWindows(10)).aggregate({"n": count()}, "out")
 
 
 def as_table() -> Node:
     return two_streams()[0].to_table("out")
+
+
+LOST = {(0, 1): ("no key", None, None)}
+LOOK_UPS: dict[str, tuple[Callable[[], Node], dict[tuple[int, int], tuple[Any, ...]]]] = {
+    "stream-table, inner": (lambda: enriched("inner"), LOST),
+    "stream-table, inner, kafka-4": (lambda: enriched("inner", "kafka-4"), LOST),
+    "stream-table, left": (lambda: enriched("left"), {}),
+    "stream-table, left, 0.10.2": (lambda: enriched("left", "0.10.2"), LOST),
+    "stream-global, inner": (lambda: localised("inner"), LOST),
+    "stream-global, left": (lambda: localised("left"), {}),
+    "stream-global, left, 0.10.2": (lambda: localised("left", "0.10.2"), LOST),
+}
+PAST: list[Record] = [
+    (("k",), ("x",), 30, 0),
+    (("k",), ("past",), 15, 0),
+    (None, ("lost",), 31, 0),
+    (("k",), ("y",), 16, 0),
+]
+CLOSED = {(0, 1): ("closed at 30 ms when stream time was 30 ms", 30, 30)}
+RELEASED: dict[str, tuple[Callable[[], Node], list[Record], dict[tuple[int, int], tuple[Any, ...]]]] = {
+    "kafka-4": (released, PAST, CLOSED),
+    "kafka-4, eager": (lambda: released(eager=True), PAST, CLOSED),
+    "kafka-4, inner": (lambda: released("inner"), PAST, {**CLOSED, (0, 2): ("no key", None, None)}),
+    "kafka-4, with itself": (
+        released_itself,
+        [(("k",), ("x",), 30, 0), (("k",), ("past",), 20, 0), (None, ("lost",), 31, 0), (("k",), ("y",), 21, 0)],
+        {**CLOSED, (0, 2): ("no key", None, None)},
+    ),
+}
 
 
 def dropped(world: World, node: Node, *records: Record) -> list[dict[str, Any]]:
@@ -64,6 +119,8 @@ def dropped(world: World, node: Node, *records: Record) -> list[dict[str, Any]]:
         world.publish(given, records if side == "left" else [])
     result = world.run(node)
     assert result is not None
+    if result.sides == {}:
+        return []
     found = world.rows(node, "late")
     assert result.sides == {"late": len(found)}
     return found
@@ -102,8 +159,10 @@ def dropped(world: World, node: Node, *records: Record) -> list[dict[str, Any]]:
             [(("k",), ("x",), 25, 0), (None, ("lost",), 26, 0), (("k",), None, 3, 0)],
             {(0, 1): ("no key", None, None)},
         ),
+        *((make, [(("k",), ("x",), 25, 0), (None, ("lost",), 26, 0)], kept) for make, kept in LOOK_UPS.values()),
+        *RELEASED.values(),
     ],
-    ids=["stream-stream", "windowed-aggregate", "inner", "self-join", "no window", "to-table"],
+    ids=["stream-stream", "windowed-aggregate", "inner", "self-join", "no window", "to-table", *LOOK_UPS, *RELEASED],
 )
 def test_a_dropped_record_is_kept_with_its_reason(
     world: World, make: Callable[[], Node], records: list[Record], reasons: dict[tuple[int, int], tuple[Any, ...]]
@@ -116,8 +175,8 @@ def test_a_dropped_record_is_kept_with_its_reason(
 
 def test_the_rule_is_for_those_who_drop() -> None:
     wide = clicks.to_table("wide_clicks")
-    assert RULE.applies_to(seen) and RULE.applies_to(wide)
-    assert not any(RULE.applies_to(node) for node in (clicks, names, owned))
+    assert all(RULE.applies_to(node) for node in (seen, wide, enriched("inner"), localised("inner"), released()))
+    assert not any(RULE.applies_to(node) for node in (clicks, names, owned, enriched("left"), localised("left")))
     eager = replace(seen, origin=replace(seen.origin, semantics="0.10.2"))  # type: ignore[type-var]
     assert not RULE.applies_to(eager), "there nothing is ever late"
 
