@@ -127,7 +127,9 @@ def test_a_home_without_any_run_has_a_report(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path / "new"))
     path = re.fullmatch(r"report: (.*)\n", command("invoice"))
     assert path is not None
-    assert Path(path[1]).read_text().count("nothing committed yet") == len(invoice().stored)
+    page = Path(path[1]).read_text()
+    assert page.count("nothing committed yet") == len(invoice().stored)
+    assert (page.count("nothing judged yet"), page.count("worst: none")) == (1, 0), "and nothing is green"
 
 
 def test_rows_of_an_older_version_are_shown(platform: Platform) -> None:
