@@ -12,7 +12,8 @@ DEVELOPED := .venv/.developed
 CHECKED := .venv/.java-checked
 JARS := .jars/.fetched
 # A test keeps about one core busy. Each process has an engine of its own, and files stay whole: their tests share tables.
-AT_ONCE := -n 2 --dist loadfile
+# In their order: by itself xdist takes files of one long test last, and then one process waits for the other.
+AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo ui test lint types bench cluster cluster-stop clean
 

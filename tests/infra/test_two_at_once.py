@@ -173,7 +173,7 @@ def test_two_homes_with_an_engine_each(shop: Shop, tmp_path: Path) -> None:
     command = (sys.executable, "-m", "tests.infra.again", str(stop), "invoice", *NODES)
     try:
         both = [shop.start(*command), shop.start(*command, home=other)]
-        for _ in range(10):
+        for _ in range(6):
             time.sleep(5)
             # The product that purchases name must be read before them.
             while len(shop.rows("products")) < shop.delivered:

@@ -20,7 +20,7 @@ from tests.joins import test_recorded_stream_stream as stream_stream
 from tests.joins import test_recorded_tables as tables
 
 EPOCHS = 3
-SAMPLE = 8
+SAMPLE = 4
 MOST_OPTIONS = 2
 """Cache and its commits are two; what further options do to them is in `test_recorded_tables` and others."""
 Given = dict[str, Any]

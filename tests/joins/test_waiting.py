@@ -131,7 +131,8 @@ COPARTITIONED: dict[str, tuple[str, dict[str, Any], Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.slow
+# In CI these families wait for ever among those of tests/joins/test_any_cut.py.
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("family", COPARTITIONED)

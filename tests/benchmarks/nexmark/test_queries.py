@@ -44,7 +44,7 @@ def test_bids_come_before_their_auctions_too() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("epochs", [3, 1])
+@pytest.mark.parametrize("epochs", [3, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("query", QUERIES)
 def test_the_rows_are_duckdbs(settings: Settings, spark: SparkSession, tmp_path: Path, query: str, epochs: int) -> None:
     workload = QUERIES[query]()
