@@ -38,8 +38,9 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
 /**
  * Kafka Streams on a workload's epochs; one line of JSON about it.
  *
- * <p>Arguments: eos or alo, the workload, the broker's host:port, a folder with epoch_*.bin, a folder for the state. A
- * record in a file has its time, key, side (one byte), whether it deletes (one byte), and the longest value.
+ * <p>Arguments: eos or alo, the workload, the broker's host:port, a folder with epoch_*.bin, a folder for the state, and
+ * for how many ms a task waits for an input that has nothing (max.task.idle.ms). A record in a file has its time, key,
+ * side (one byte), whether it deletes (one byte), and the longest value.
  */
 public final class KafkaStreamsPeer {
     private static final int PARTITIONS = 4;
@@ -70,7 +71,7 @@ public final class KafkaStreamsPeer {
             epochs = files.filter(file -> file.toString().endsWith(".bin")).sorted().toList();
         }
         KafkaStreamsPeer peer = new KafkaStreamsPeer(workload, arguments[2], epochs);
-        List<Double> seconds = peer.run(arguments[0].equals("eos"), arguments[4]);
+        List<Double> seconds = peer.run(arguments[0].equals("eos"), arguments[4], Long.parseLong(arguments[5]));
         long memory = peakMegabytes();
         peer.failIfUnread();
         peer.readAnswer();
@@ -80,14 +81,14 @@ public final class KafkaStreamsPeer {
             peer.rowsOut, seconds, peer.finalRows, peer.checksum, memory);
     }
 
-    private List<Double> run(boolean exactlyOnce, String state) throws Exception {
+    private List<Double> run(boolean exactlyOnce, String state, long idle) throws Exception {
         StreamsBuilder topology = new StreamsBuilder();
         workload.join(topology);
         List<Double> seconds = new ArrayList<>();
         try (Admin admin = Admin.create(broker);
             KafkaProducer<Long, byte[]> producer =
                 new KafkaProducer<>(broker, new LongSerializer(), new ByteArraySerializer());
-            KafkaStreams streams = new KafkaStreams(topology.build(), settings(exactlyOnce, state))) {
+            KafkaStreams streams = new KafkaStreams(topology.build(), settings(exactlyOnce, state, idle))) {
             streams.setUncaughtExceptionHandler(error -> {
                 failure.set(error);
                 return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
@@ -116,7 +117,7 @@ public final class KafkaStreamsPeer {
         return seconds;
     }
 
-    private Properties settings(boolean exactlyOnce, String state) {
+    private Properties settings(boolean exactlyOnce, String state, long idle) {
         Properties settings = new Properties();
         settings.putAll(broker);
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, APPLICATION);
@@ -125,7 +126,7 @@ public final class KafkaStreamsPeer {
         settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
         settings.put(
             StreamsConfig.NUM_STREAM_THREADS_CONFIG, Math.min(PARTITIONS, Runtime.getRuntime().availableProcessors()));
-        settings.put(StreamsConfig.MAX_TASK_IDLE_MS_CONFIG, 0);
+        settings.put(StreamsConfig.MAX_TASK_IDLE_MS_CONFIG, idle);
         settings.put(
             StreamsConfig.PROCESSING_GUARANTEE_CONFIG,
             exactlyOnce ? StreamsConfig.EXACTLY_ONCE_V2 : StreamsConfig.AT_LEAST_ONCE);

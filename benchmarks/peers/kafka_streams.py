@@ -68,7 +68,7 @@ class PeerError(RuntimeError):
     """The peer was there, and failed."""
 
 
-def measured(guarantee: str, workload: str, data: Path, scratch: Path) -> dict[str, Any]:
+def measured(guarantee: str, workload: str, data: Path, scratch: Path, idle: int) -> dict[str, Any]:
     """Run a workload.
 
     Parameters
@@ -81,6 +81,9 @@ def measured(guarantee: str, workload: str, data: Path, scratch: Path) -> dict[s
         Folder of ``epoch_*.parquet``.
     scratch : Path
         Where the broker's log, the state and the records may lie meanwhile.
+    idle : int
+        For how many ms a task waits for an input that has nothing (``max.task.idle.ms``); less than five seconds, or
+        the wait is taken for the end. Not for ``fk``, whose tasks wait for each other's answers.
 
     Returns
     -------
@@ -106,7 +109,7 @@ def measured(guarantee: str, workload: str, data: Path, scratch: Path) -> dict[s
         with broker([str(java), "-cp", jars], folder / "broker") as address:
             classes = f"{folder / 'classes'}:{jars}"
             program = [str(java), "-Xmx2g", "-cp", classes, "KafkaStreamsPeer"]
-            answer = json.loads(_done([*program, guarantee, workload, address, name, str(folder / "state")]))
+            answer = json.loads(_done([*program, guarantee, workload, address, name, str(folder / "state"), str(idle)]))
     later = answer["epochs"][0 if workload == "ss" else 1 :]
     return {
         "peer": PEERS[guarantee],
@@ -215,6 +218,7 @@ def main() -> None:
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("data", type=Path)
     parser.add_argument("scratch", type=Path)
+    parser.add_argument("--idle", type=int, default=0, metavar="MS", help="max.task.idle.ms, below 5000")
     # A run that is told to end leaves no broker behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
