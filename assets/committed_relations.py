@@ -8,16 +8,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from assets.relations import InputRelations, Relations, at_version, bounds, lines, version_before, version_sql
-from expectations.invariant import Scope, packed, relations_of
-from expectations.results import Judged, Relation, asked
-from expectations.touched import needed, reached, touched
+from assets.reached_relations import Held, Reached
+from assets.relations import Relations, at_version, bounds, lines, version_before, version_sql
+from expectations.invariant import Scope
+from expectations.results import Judged, Relation
+from expectations.touched import touched
 from infra.delta_io import notes, quoted, read
 from infra.delta_lines import opened, rows_in
 from infra.inputs import sent
@@ -27,8 +26,6 @@ from pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from infra.shared_frames import SharedFrames
 
 
 @dataclass(frozen=True)
@@ -76,17 +73,40 @@ def committed(node: Node, paths: NodeTables, plan: EpochPlan, alone: bool) -> Co
     return Committed(node, paths, plan, version, note, now, before, "epoch" if goes_on else "whole")
 
 
-def judged(
-    spark: SparkSession, of: Committed, rows: DataFrame, inputs: InputRelations | None, shared: SharedFrames
-) -> Judged:
-    """The relations of stage ``table``, and how many rows each judges; ``rows`` are the epoch's, as committed."""
-    made = _Made(spark, of, rows, inputs, shared)
+def changelog(spark: SparkSession, of: Committed, rows: DataFrame) -> Relation:
+    """Rows of the changelog that are judged; ``rows`` are the epoch's, as committed."""
+    if of.scope == "whole":
+        return at_version(spark, of.paths.changelog, of.version)
+    sql = version_sql(of.paths.changelog, of.version, f"epoch = {of.plan.epoch}")
+    return Relation(sent(rows, max(of.rows, of.plan.records)), sql)
+
+
+def stored(spark: SparkSession, of: Committed) -> Relation:
+    """The whole folded table."""
+    assert of.table is not None
+    return at_version(spark, of.paths.table, of.table)
+
+
+def judged(spark: SparkSession, of: Committed, changelog: Relation, reached: Reached, held: Held) -> Judged:
+    """The relations of stage ``table``, and how many rows each judges.
+
+    Parameters
+    ----------
+    reached
+        What the epoch reaches of the inputs; in scope ``whole`` all of them count.
+    held
+        What the epoch's audit has left.
+    """
+    made = _Made(spark, of, changelog, reached, held)
     relations: Relations = {
-        "changelog": made.changelog,
+        "changelog": lambda: changelog,
         "late": lambda: _late(spark, of.paths.late, of.plan),
         "bounds": made.bounds,
-        **made.inputs_of_touched(),
     }
+    if of.scope == "epoch":
+        relations |= reached.relations
+    elif reached.inputs is not None:
+        relations |= reached.inputs.all()
     checked: dict[str, int | None] = {
         "changelog": of.rows if of.scope == "epoch" else sum(end + 1 for end in of.note.ends.values()),
         "late": sum(part.records for part in of.plan.inputs.values()),
@@ -95,7 +115,7 @@ def judged(
         relations |= {"table": made.table, "sizes": made.sizes}
         relations |= {"was": made.was, "now": made.now}
         checked["table"] = of.rows if of.scope == "epoch" else rows_of_table(spark, of)
-    return Judged(relations, checked, of.scope, shared.keep)
+    return Judged(relations, checked, of.scope, reached.shared.keep)
 
 
 def rows_of_table(spark: SparkSession, of: Committed) -> int | None:
@@ -115,112 +135,37 @@ def _rows_of(of: Committed, version: int | None) -> int | None:
 class _Made:
     spark: SparkSession
     of: Committed
-    rows: DataFrame
-    inputs: InputRelations | None
-    shared: SharedFrames
-    _changelog: Relation | None = None
-    _touched: Relation | None = None
+    changelog: Relation
+    reached: Reached
+    held: Held
     _table: Relation | None = None
-
-    def changelog(self) -> Relation:
-        of = self.of
-        if self._changelog is None and of.scope == "whole":
-            self._changelog = at_version(self.spark, of.paths.changelog, of.version)
-        elif self._changelog is None:
-            epoch = of.plan.epoch
-            sql = version_sql(of.paths.changelog, of.version, f"epoch = {epoch}")
-            self._changelog = Relation(self._sent(self.rows), sql)
-        assert self._changelog is not None
-        return self._changelog
 
     def bounds(self) -> Relation:
         return bounds(
             self.spark, self.of.plan if self.of.scope == "epoch" else self.of.plan.model_copy(update={"ends": {}})
         )
 
-    def touched(self) -> Relation:
-        """Keys that the epoch's input records could change, and those of its rows."""
-        if self._touched is None:
-            changelog, given = self.changelog(), touched(self.of.node)
-            if given is None:
-                # Its own rows tell all that it could change: asking for their keys costs less than a list of them.
-                return changelog
-            query = f"SELECT key FROM {{changelog}} WHERE key IS NOT NULL UNION {given}"
-            named = {"changelog": changelog, **self._named(query, self._reached)}
-            if "stored" in relations_of(query):
-                named["stored"] = self._stored()
-            frame = asked(self.spark, query, named)
-            sql = f"({query.format(**_texts(named))})"
-            self._touched = Relation(self._few(frame.distinct()), sql)
-        return self._touched
-
-    @cached_property
-    def _reached(self) -> Relations:
-        """Relations of the inputs, but of some sides only the rows that the epoch reaches."""
-        found: Relations = dict(self.inputs.all()) if self.inputs is not None else {}
-        for side, query in reached(self.of.node).items():
-            if side in found:
-                found[side] = cache(lambda query=query, seen=dict(found): self._kept(query, seen))
-        return found
-
-    def inputs_of_touched(self) -> Relations:
-        """Relations of the inputs; in scope ``epoch`` a table's rows that touched keys are made of."""
-        if self.of.scope == "whole":
-            return self.inputs.all() if self.inputs is not None else {}
-        narrow = dict(self._reached)
-        for side, query in needed(self.of.node).items():
-            if side in narrow:
-                narrow[side] = cache(lambda query=query, seen=dict(narrow): self._kept(query, seen))
-        return narrow
-
-    def _named(self, query: str, relations: Relations) -> dict[str, Relation]:
-        own = {"touched": self.touched, "changelog": self.changelog}
-        return {n: (own.get(n) or relations[n])() for n in relations_of(query) if n in own or n in relations}
-
-    def _kept(self, query: str, seen: Relations) -> Relation:
-        named = self._named(query, seen)
-        frame = asked(self.spark, query, named)
-        return Relation(self._few(frame), f"({query.format(**_texts(named))})")
-
-    def _stored(self) -> Relation:
-        assert self.of.table is not None
-        return at_version(self.spark, self.of.paths.table, self.of.table)
-
     def table(self) -> Relation:
         if self._table is None:
-            self._table = self._stored()
+            self._table = stored(self.spark, self.of)
             if self.of.scope == "epoch":
-                narrow = self._with_keys(self._table, self.touched())
-                self._table = replace(narrow, frame=self._few(narrow.frame))
+                narrow = self.reached.with_keys(self._table, self.reached.touched())
+                self._table = replace(narrow, frame=self.reached.few(narrow.frame))
         return self._table
 
     def now(self) -> Relation:
         """The table's rows with a key of the changelog's."""
         if self.of.scope == "whole" or touched(self.of.node) is None:
             return self.table()
-        return self._with_keys(self.table(), self.changelog())
+        return self.reached.with_keys(self.table(), self.changelog)
 
     def was(self) -> Relation:
-        """The same of the table before."""
-        assert self.of.table is not None
-        if self.of.scope == "whole" or self.of.before is None:
-            return at_version(self.spark, self.of.paths.table, self.of.table, "false")
-        old = at_version(self.spark, self.of.paths.table, self.of.before)
-        return self._with_keys(old, self.changelog())
-
-    def _with_keys(self, rows: Relation, keys: Relation) -> Relation:
-        # As a column: of a struct that is written out, IN would compare the fields with so many columns.
-        keyed = f"(SELECT *, {packed(self.of.node.key)} AS __key FROM {{rows}})"
-        wanted = f"SELECT * EXCEPT (__key) FROM {keyed} WHERE __key IN (SELECT key FROM {{keys}})"
-        frame = asked(self.spark, wanted, {"rows": rows, "keys": keys})
-        return Relation(frame, f"({wanted.format(rows=rows.sql, keys=keys.sql)})")
-
-    def _few(self, frame: DataFrame) -> DataFrame:
-        """What the epoch has or reaches: few rows beside a table's."""
-        return self._sent(self.shared.keep(frame))
-
-    def _sent(self, frame: DataFrame) -> DataFrame:
-        return sent(frame, max(self.of.rows, self.of.plan.records))
+        """Keys of the changelog's that the table had before; key columns alone."""
+        of = self.of
+        assert of.table is not None
+        if of.scope == "whole" or of.before is None:
+            return self.reached.was(at_version(self.spark, of.paths.table, of.table, "false"))
+        return self.held.was(of.before) or self.reached.was(at_version(self.spark, of.paths.table, of.before))
 
     def sizes(self) -> Relation:
         of = self.of
@@ -231,10 +176,6 @@ class _Made:
         if None in sizes:
             return Relation(self.spark.sql(f"SELECT * FROM {sql}"), sql)
         return Relation(lines(self.spark, {"before": "BIGINT", "after": "BIGINT"}, [tuple(sizes)]).frame, sql)
-
-
-def _texts(named: Mapping[str, Relation]) -> dict[str, str]:
-    return {name: relation.sql for name, relation in named.items()}
 
 
 def _late(spark: SparkSession, path: str, plan: EpochPlan) -> Relation:

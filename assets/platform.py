@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from assets.quality import Judgement
+    from assets.reached_relations import Held
     from infra.epochs import EpochRunner
     from infra.refusal import EpochRefusedError
     from infra.step import EpochResult, Step
@@ -114,13 +116,21 @@ class Platform:
             return str(self.settings.home / "epochs" / pipeline.name)
         return f"{self.settings.tables.rstrip('/')}/{EPOCHS}/{pipeline.name}"
 
-    def step(self, node: Node, run: str = "") -> Step:
-        """The node's part in the commit protocol; ``run`` is kept with rows that are refused."""
+    def step(self, node: Node, run: str = "", held: Held | None = None) -> Step:
+        """The node's part in the commit protocol.
+
+        Parameters
+        ----------
+        run
+            Kept with rows that are refused.
+        held
+            Gets what the audit reads, for the checks.
+        """
         from assets.operator_step import OperatorStep, to_table
         from assets.quality import auditor
         from infra.ingest import IngestStep
 
-        judge = auditor(self, node, run)
+        judge = auditor(self, node, run, held)
         if node.operation is not None:
             return OperatorStep(node, self.settings.tables, judge, self.code_version, session=self.session)
         runner = self.runner(node.pipeline)
@@ -144,10 +154,12 @@ class Platform:
             Id of the run, kept with the quality results and with rows that are refused.
         """
         from assets.quality import check_epoch
+        from assets.reached_relations import Held
 
-        runner, step = self.runner(node.pipeline), self.step(node, run)
+        runner, kept = self.runner(node.pipeline), Held()
+        step = self.step(node, run, kept)
         # Until its checks are done: to a second run the epoch would look like that of a killed one.
-        with runner.lock(node).held():
+        with runner.lock(node).held(), closing(kept):
             if node.name in self.rebuilding:
                 result = runner.rebuild(step, self.rebuilding.pop(node.name))
             else:
@@ -156,7 +168,7 @@ class Platform:
             if result is None:
                 self.say(f"  {node.name:<24} nothing new")
                 return None
-            outcome = Outcome(result, check_epoch(self, node, result, run))
+            outcome = Outcome(result, check_epoch(self, node, result, run, kept))
         self._unlisted = True
         self.say(_line(node, outcome))
         return outcome

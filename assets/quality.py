@@ -12,11 +12,13 @@ from uuid import uuid4
 
 from filelock import FileLock
 
-from assets.committed_relations import committed, judged, rows_of_table
+from assets.committed_relations import changelog, committed, judged, rows_of_table, stored
 from assets.held_verdicts import as_held
-from assets.relations import InputRelations, effective, epoch_relations
-from expectations.evaluate import InvariantResult, Judged, Relation, evaluate, evaluate_parts
+from assets.reached_relations import Held, Reached
+from assets.relations import InputRelations, Relations, effective, epoch_relations
+from expectations.evaluate import InvariantResult, Judged, evaluate, evaluate_parts
 from expectations.invariants import Invariant, invariants_of
+from expectations.touched import early
 from expectations.verdict import Verdict
 from infra.delta_io import last_note
 from infra.delta_lines import append_lines, lines_of, opened
@@ -49,10 +51,15 @@ def of_stage(node: Node, stage: str) -> list[Invariant]:
     return [invariant for invariant in invariants_of(node) if invariant.stage == stage]
 
 
-def auditor(platform: Platform, node: Node, run: str) -> Audit:
+def auditor(platform: Platform, node: Node, run: str, held: Held | None = None) -> Audit:
     """The audit of a node's epochs: a blocking violation quarantines the rows and refuses the epoch.
 
     What does not block is judged once the epoch is committed, with the rest; of a refused one, at once.
+
+    Parameters
+    ----------
+    held
+        Gets what the audit reads of the inputs, for `check_epoch`; whoever made it releases it.
     """
     from assets.quarantine import settle
 
@@ -61,9 +68,16 @@ def auditor(platform: Platform, node: Node, run: str) -> Audit:
     ) -> Sequence[InvariantResult]:
         seen = effective(node, plan)
         rules = of_stage(seen, "epoch")
-        with _shared(node, plan, "audit") as shared:
+        with _shared(node, plan, "audit", held=held) as shared:
             inputs = _inputs(platform, seen, spark, plan, shared)
-            judged, frame = _of_epoch(platform, seen, spark, plan, rows, counts["rows"], inputs, shared)
+            relations = _of_epoch(platform, seen, spark, plan, rows, counts["rows"], inputs)
+            frame = relations["rows"]()
+            if shared.few:
+                reached = Reached(spark, seen, inputs, shared, frame, max(counts["rows"], plan.records))
+                if held is not None:
+                    held.hold(plan, reached, platform.runner(node.pipeline).paths(node).table)
+                relations |= reached.relations if early(seen) else {}
+            judged = Judged(relations, {"rows": counts["rows"]}, keep=shared.keep)
             results = evaluate(spark, seen, [rule for rule in rules if rule.blocking], judged)
             if not all(result.passed for result in results):
                 results += evaluate(spark, seen, [rule for rule in rules if not rule.blocking], judged)
@@ -72,9 +86,15 @@ def auditor(platform: Platform, node: Node, run: str) -> Audit:
     return audit
 
 
-def check_epoch(platform: Platform, node: Node, result: EpochResult, run: str) -> Judgement:
-    """Judge what a committed epoch touches in its tables, and record that with what its audit found."""
-    return _recorded(platform, node, result.plan, list(result.audit), run, alone=False)
+def check_epoch(platform: Platform, node: Node, result: EpochResult, run: str, held: Held | None = None) -> Judgement:
+    """Judge what a committed epoch touches in its tables, and record that with what its audit found.
+
+    Parameters
+    ----------
+    held
+        What that audit has left.
+    """
+    return _recorded(platform, node, result.plan, list(result.audit), run, alone=False, held=held)
 
 
 def check_again(platform: Platform, node: Node, run: str) -> Judgement | None:
@@ -117,33 +137,46 @@ def _of_epoch(
     rows: DataFrame,
     count: int,
     inputs: InputRelations | None,
-    shared: SharedFrames,
-) -> tuple[Judged, Relation]:
-    """What judges an epoch's rows by what its plan could see; and the rows as queries have them."""
+) -> Relations:
+    """What judges an epoch's rows by what its plan could see."""
     tables = platform.runner(node.pipeline).paths(node)
-    relations = epoch_relations(spark, node, lambda name: getattr(tables, name), plan, rows, count, inputs)
-    return Judged(relations, {"rows": count}, keep=shared.keep), relations["rows"]()
+    return epoch_relations(spark, node, lambda name: getattr(tables, name), plan, rows, count, inputs)
 
 
 def _recorded(
-    platform: Platform, node: Node, plan: EpochPlan, audit: list[InvariantResult], run: str, alone: bool
+    platform: Platform,
+    node: Node,
+    plan: EpochPlan,
+    audit: list[InvariantResult],
+    run: str,
+    alone: bool,
+    held: Held | None = None,
 ) -> Judgement:
     """Judge what is committed: the epoch's rows by what their audit has not judged, and the tables."""
     from infra.changelog_files import epoch_rows
 
-    start, spark = time.monotonic(), platform.session()
+    start, spark, held = time.monotonic(), platform.session(), held or Held()
     there = committed(effective(node, plan), platform.runner(node.pipeline).paths(node), plan, alone)
     told = {result.invariant.id for result in audit}
     rules = [rule for rule in of_stage(there.node, "epoch") if rule.id not in told]
-    with _shared(node, plan, "checks", there.scope == "whole") as shared:
+    whole, found = there.scope == "whole", held.of(plan, spark)
+    with _shared(node, plan, "checks", whole) as shared:
         rows = shared.keep(epoch_rows(spark, there.paths.changelog, plan.epoch, there.version))
-        inputs = _inputs(platform, there.node, spark, plan, shared)
-        of_epoch, _ = _of_epoch(platform, there.node, spark, plan, rows, there.rows, inputs, shared)
-        if there.scope == "whole":
+        inputs = found.inputs if found is not None else _inputs(platform, there.node, spark, plan, shared)
+        of_epoch = _of_epoch(platform, there.node, spark, plan, rows, there.rows, inputs)
+        if whole:
             inputs = _inputs(platform, there.node, spark, plan, shared, whole=True)
-        tables = judged(spark, there, rows, inputs, shared)
-        found = evaluate_parts(spark, there.node, [(rules, of_epoch), (of_stage(there.node, "table"), tables)])
-    judgement = _kept(platform, node, plan.epoch, audit + found, run, start)
+        judged_rows, most = changelog(spark, there, rows), max(there.rows, plan.records)
+        if found is None or whole or not early(there.node):
+            found = Reached(spark, there.node, inputs, shared, judged_rows, most, lambda: stored(spark, there))
+        if not whole and early(there.node):
+            of_epoch |= found.relations
+        parts = [
+            (rules, Judged(of_epoch, {"rows": there.rows}, keep=shared.keep)),
+            (of_stage(there.node, "table"), judged(spark, there, judged_rows, found, held)),
+        ]
+        results = evaluate_parts(spark, there.node, parts)
+    judgement = _kept(platform, node, plan.epoch, audit + results, run, start)
     if not alone:
         log = platform.runner(node.pipeline).log
         log.write(node.name, plan.incarnation, plan.epoch, "judged", json.dumps({"run": run}))
@@ -187,7 +220,9 @@ def _inputs(
 
 
 @contextmanager
-def _shared(node: Node, plan: EpochPlan, what: str, whole: bool = False) -> Iterator[SharedFrames]:
+def _shared(
+    node: Node, plan: EpochPlan, what: str, whole: bool = False, held: Held | None = None
+) -> Iterator[SharedFrames]:
     from infra.shared_frames import SharedFrames
 
     records = None if whole else plan.records
@@ -195,7 +230,8 @@ def _shared(node: Node, plan: EpochPlan, what: str, whole: bool = False) -> Iter
     try:
         yield shared
     finally:
-        shared.release()
+        if held is None or held.reached is None or held.reached.shared is not shared:
+            shared.release()
 
 
 def lines_about(node: Node, epoch: int | None = None) -> pc.Expression:

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["InvariantResult", "Judged", "Relation", "evaluate", "evaluate_parts"]
 
+_IN_PARTITION = 2**33 - 1
+"""Bits of ``monotonically_increasing_id`` that number a partition's rows."""
+
 
 @dataclass
 class _Query:
-    """One invariant on its way; ``bad`` has its bad rows as (position, row as JSON)."""
+    """One invariant on its way; ``bad`` has its bad rows, ``first`` some of them as (position, row as JSON)."""
 
     position: int
     invariant: Invariant
@@ -36,6 +39,7 @@ class _Query:
     about: str = ""
     sql: str = ""
     bad: DataFrame | None = None
+    first: DataFrame | None = None
     rows: list[str] = field(default_factory=list)
     violations: int | None = None
     error: str | None = None
@@ -71,8 +75,8 @@ def evaluate_parts(
         for invariant in invariants:
             query = _Query(len(queries), invariant, judged)
             queries.append(query)
-            _prepare(spark, node, query, relations)
-    _collect(queries, sample)
+            _prepare(spark, node, query, relations, sample)
+    _collect(queries)
     _count(queries, sample)
     share = (time.monotonic() - start) / max(len(queries), 1)
     return [
@@ -122,7 +126,7 @@ class _Relations:
         return Relation(self._judged.keep(frame), f"({sql})")
 
 
-def _prepare(spark: SparkSession, node: Node, query: _Query, relations: _Relations) -> None:
+def _prepare(spark: SparkSession, node: Node, query: _Query, relations: _Relations, sample: int) -> None:
     from pyspark.sql import functions as F
 
     try:
@@ -130,24 +134,28 @@ def _prepare(spark: SparkSession, node: Node, query: _Query, relations: _Relatio
         query.about = judged_relation(query.text) or ""
         named = {name: relations[name] for name in relations_of(query.text)}
         query.sql = query.text.format(**{name: relation.sql for name, relation in named.items()})
-        bad = asked(spark, query.text, named)
-        row = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
-        query.bad = bad.select(F.lit(query.position).alias("position"), row.alias("row"))
+        query.bad = asked(spark, query.text, named)
+        # Not LIMIT: Spark numbers each in the code that it generates, and with it all of the query would be compiled
+        # anew in every epoch, and run cold.
+        place = F.monotonically_increasing_id().bitwiseAND(_IN_PARTITION)
+        first = query.bad.select(F.struct("*").alias("row"), place.alias("place")).where(F.col("place") <= sample)
+        row = F.to_json("row", {"ignoreNullFields": "false"})
+        query.first = first.select(F.lit(query.position).alias("position"), row.alias("row"))
     except Exception as error:  # all that can fail here has no narrower class in common
         query.error = _reason(error)
 
 
-def _collect(queries: Sequence[_Query], sample: int) -> None:
-    ready = {query.position: query for query in queries if query.bad is not None}
+def _collect(queries: Sequence[_Query]) -> None:
+    ready = {query.position: query for query in queries if query.first is not None}
     try:
-        lines = _union([q.bad.limit(sample + 1) for q in ready.values() if q.bad is not None])
+        lines = _union([q.first for q in ready.values() if q.first is not None])
     except Exception as error:
         for query in ready.values():
             if len(ready) == 1:
                 query.error = _reason(error)
             else:
                 # One of them fails while it runs; alone, it fails alone.
-                _collect([query], sample)
+                _collect([query])
         return
     for position, row in lines:
         ready[position].rows.append(row)
@@ -157,8 +165,11 @@ def _collect(queries: Sequence[_Query], sample: int) -> None:
 
 def _count(queries: Sequence[_Query], sample: int) -> None:
     """Count exactly where there are more than the sample."""
+    from pyspark.sql import functions as F
+
     full = {query.position: query for query in queries if len(query.rows) > sample}
-    counts = [q.bad.groupBy("position").count() for q in full.values() if q.bad is not None]
+    bad = [(q.position, q.bad) for q in full.values() if q.bad is not None]
+    counts = [rows.select(F.lit(position).alias("position")).groupBy("position").count() for position, rows in bad]
     for position, count in _union(counts):
         full[position].violations = count
 

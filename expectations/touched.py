@@ -19,16 +19,30 @@ from expectations.record_sql import records, with_mapped_key
 from pipelines import ForeignKeyJoin, Node, OneToManyJoin, TableAggregate, TableTableJoin
 
 
+def early(node: Node) -> bool:
+    """Whether what an epoch reaches can be found before it is committed: by its input records and its own rows."""
+    return isinstance(node.operation, TableTableJoin | ForeignKeyJoin)
+
+
 def reached(node: Node) -> dict[str, str]:
-    """Side to the query of its rows that the epoch reaches, asked first: touched keys are found in these."""
+    """Input to the query of its rows that the epoch reaches, asked first: touched keys are found in these.
+
+    A query sees the ones before it.
+    """
     made = node.operation
     if isinstance(made, ForeignKeyJoin):
-        rows = pointing_left(made, "{left}", ", value")
+        rows = pointing_left(made, "{left_before}", ", value")
+        # The rows after the epoch are those before it and its own changes: the table is read once for both.
         return {
-            "left": f"""SELECT key, value, timestamp, partition, offset FROM {rows}
+            "left_before": f"""SELECT key, value, timestamp, partition, offset FROM {rows}
 WHERE mapped IN (SELECT key FROM {{new_right}})
    OR key IN (SELECT key FROM {{new_left}})
-   OR key IN (SELECT key FROM {{changelog}})"""
+   OR key IN (SELECT key FROM {{changelog}})""",
+            "left": """SELECT b.* FROM {left_before} b LEFT ANTI JOIN {new_left} n ON n.key <=> b.key
+UNION ALL SELECT key, last.*
+FROM (SELECT key, max_by(struct(value, timestamp, partition, offset), offset) AS last
+      FROM {new_left} WHERE key IS NOT NULL GROUP BY key)
+WHERE last.value IS NOT NULL""",
         }
     return {}
 

@@ -36,12 +36,23 @@ def _opened(path: str, version: int | None, newest: tuple[str, int, int]) -> Del
 
 
 def _newest_commit(path: str) -> tuple[str, int, int] | None:
-    """Name, inode and time (ns) of the newest commit's file; None where that cannot be told."""
     try:
         with os.scandir(os.path.join(path, LOG)) as log:
             name = max(file.name for file in log if file.name.endswith(".json"))
-        status = os.stat(os.path.join(path, LOG, name))
     except (OSError, ValueError):  # no folder of this machine, or no commit in it
+        return None
+    return _file(path, name)
+
+
+def commit_file(path: str, version: int) -> tuple[str, int, int] | None:
+    """Name, inode and time (ns) of a commit's file; None where that cannot be told, or its log was cut."""
+    return _file(path, f"{version:020}.json")
+
+
+def _file(path: str, name: str) -> tuple[str, int, int] | None:
+    try:
+        status = os.stat(os.path.join(path, LOG, name))
+    except OSError:
         return None
     return name, status.st_ino, status.st_mtime_ns
 

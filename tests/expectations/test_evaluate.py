@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from expectations.evaluate import Judged, Relation, evaluate
+from expectations.evaluate import Judged, Relation, _union, evaluate
 from expectations.history import SCHEMA, history
 from expectations.invariants import invariants_of
 from expectations.results import asked
@@ -61,6 +61,22 @@ def test_a_query_that_fails_fails_alone(spark: Any, query: str):
     results = evaluate(spark, seen, rules, judged_on(spark, seen, epoch))
     assert list(_states(results).values()) == ["passed", "not evaluated", "violated"]
     assert results[1].error and results[1].violations is None
+
+
+def test_a_sample_is_taken_without_a_limit(spark: Any, monkeypatch: pytest.MonkeyPatch):
+    """Each LIMIT has a number of its own in generated code: all of the query would be compiled anew, every time."""
+    plans = []
+
+    def looked_at(frames: Any) -> Any:
+        plans.extend(frame._explain_string(extended=True) for frame in frames)
+        return _union(frames)
+
+    monkeypatch.setattr("expectations.evaluate._union", looked_at)
+    epoch = epoch_of("seen")
+    epoch["rows"].append(epoch["rows"][0] | {"offset": 8})
+    results = evaluate(spark, seen, invariants_of(seen), judged_on(spark, seen, epoch))
+    assert "violated" in _states(results).values() and plans
+    assert not [plan for plan in plans if "Limit" in plan]
 
 
 def test_no_invariants_is_no_work(spark: Any):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.quality import Judgement, check_again, check_epoch
+from assets.quality import Judgement, auditor, check_again, check_epoch
+from assets.reached_relations import Held
+from assets.relations import version_before
+from infra.changelog_files import epoch_rows
 from infra.layout import NodeTables
 from infra.settings import Settings
 from infra.step import EpochResult
@@ -164,3 +168,47 @@ def test_an_operator_that_forgets_a_reference_is_found_in_the_epoch(world: World
     for _ in world.changed("pairs", f"INSERT INTO {{table}} {row}"):
         assert {"equals_batch_join", "fold_equals_table", "table_size"} >= violated(world.epoch("pairs"))
         assert "equals_batch_join" in violated(world.epoch("pairs"))
+
+
+def audited(world: World, name: str) -> Held:
+    """What the audit of a node's last epoch leaves for its checks."""
+    result, held, paths = world.results[name], Held(), world.paths(name)
+    rows = epoch_rows(world.spark, paths.changelog, result.plan.epoch, result.version)
+    auditor(world.shop.platform, world.node(name), "audit", held)(world.spark, result.plan, rows, {"rows": result.rows})
+    return held
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_what_the_audit_read_is_not_read_again(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unread(*_: object, **__: object) -> None:
+        raise AssertionError("inputs were read twice")
+
+    held, result = audited(world, name), world.results[name]
+    with closing(held), monkeypatch.context() as patched:
+        patched.setattr("assets.quality._inputs", unread)
+        judgement = check_epoch(world.shop.platform, world.node(name), result, f"held-{name}", held)
+        assert violated(judgement) == set()
+        assert {r.scope for r in of_table(judgement).values()} == {"epoch"}
+        for _ in world.changed(name, "UPDATE {table} SET theirs = 'no' WHERE id = 'k1'"):
+            judgement = check_epoch(world.shop.platform, world.node(name), result, f"bad-{name}", held)
+            assert violated(judgement) >= {"fold_equals_table", "equals_batch_join"}
+    assert held.of(result.plan, world.spark) is None
+
+
+def test_what_the_audit_of_another_plan_read_is_not_used(world: World) -> None:
+    with closing(audited(world, "foreign")) as held:
+        plan = world.results["foreign"].plan
+        assert held.of(plan, world.spark) is not None
+        assert held.of(plan.model_copy(update={"epoch": plan.epoch + 1}), world.spark) is None
+        assert held.of(plan, cast(SparkSession, object())) is None
+
+
+def test_a_table_that_the_epoch_is_in_already_is_not_held_as_the_one_before(world: World) -> None:
+    """Of a run after a killed one the fold may be done."""
+    paths, result = world.paths("foreign"), world.results["foreign"]
+    before = version_before(paths.table, result.plan)
+    assert before is not None
+    with closing(audited(world, "foreign")) as held:
+        assert held.was(before) is None
+    judged = world.judged["foreign"]
+    assert violated(judged) == set() and of_table(judged)["table_size"].state == "passed"
