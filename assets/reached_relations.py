@@ -2,21 +2,24 @@
 
 | made | for |
 |---|---|
-| by the audit, of the rows that it judges | the audit, and the checks of the same epoch in the same process |
-| by the checks, of the rows as committed | the checks, where a run ended before them, or an epoch is large |
+| by the audit, of the rows that it judges | joins of tables by key or foreign key: the audit, and the checks after it |
+| by the checks, of the rows as committed | other joins, large epochs, and runs that ended before their checks |
 
 Held by ``tests/expectations/test_scopes.py``.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from assets.relations import InputRelations, Relations, at_version, version_before
 from expectations.invariant import packed, quoted, relations_of
+from expectations.invariants import invariants_of
 from expectations.results import Relation, asked
 from expectations.touched import needed, reached, touched
 from infra.delta_lines import opened
@@ -66,10 +69,7 @@ class Reached:
                 named["stored"] = self.stored()
             frame = asked(self.spark, query, named)
             sql = f"({query.format(**_texts(named))})"
-            # Computed once where more than the table's rows are found by it.
-            several = any("touched" in relations_of(other) for other in needed(self.node).values())
-            keys = frame.distinct()
-            self._touched = Relation(self.few(keys) if several else sent(keys, self.rows), sql)
+            self._touched = Relation(self._once("touched", frame.distinct()), sql)
         return self._touched
 
     @cached_property
@@ -85,17 +85,32 @@ class Reached:
     def _narrowed(self, found: Relations, queries: Mapping[str, str]) -> Relations:
         for name, query in queries.items():
             if name in found:
-                found[name] = cache(lambda query=query, seen=dict(found): self._kept(query, seen))
+                found[name] = cache(lambda name=name, query=query, seen=dict(found): self._asked(name, query, seen))
         return found
 
     def _named(self, query: str, relations: Relations) -> dict[str, Relation]:
         own = {"touched": self.touched, "changelog": lambda: self.changelog}
         return {n: (own.get(n) or relations[n])() for n in relations_of(query) if n in own or n in relations}
 
-    def _kept(self, query: str, seen: Relations) -> Relation:
+    def _asked(self, name: str, query: str, seen: Relations) -> Relation:
         named = self._named(query, seen)
         frame = asked(self.spark, query, named)
-        return Relation(self.few(frame), f"({query.format(**_texts(named))})")
+        return Relation(self._once(name, frame), f"({query.format(**_texts(named))})")
+
+    def _once(self, name: str, frame: DataFrame) -> DataFrame:
+        """A relation's rows, kept where several queries name it: to keep them costs a job."""
+        return self.few(frame) if self._uses[name] > 1 else sent(frame, self.rows)
+
+    @cached_property
+    def _uses(self) -> Counter[str]:
+        """How many queries of the node name each relation; the folded table's rows are found by touched keys."""
+        own = [*reached(self.node).values(), *needed(self.node).values(), touched(self.node) or ""]
+        found = Counter(["touched", *(name for query in own for name in relations_of(query))])
+        for rule in invariants_of(self.node):
+            # A rule of a user's that is no query is told of where it is judged.
+            with suppress(Exception):
+                found.update(relations_of(rule.violations(self.node)))
+        return found
 
     def few(self, frame: DataFrame) -> DataFrame:
         """What the epoch has or reaches, computed once: few rows beside a table's."""

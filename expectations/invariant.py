@@ -10,8 +10,8 @@ A query names relations in braces; whoever evaluates it says what they are. Befo
 | ``{new_left}``, ``{new_right}`` | the input records that the epoch consumed |
 | ``{left}``, ``{right}``, windows | records that the epoch could see: new (``is_new``) and open ones |
 | ``{right}``, versioned table looked up | all its records so far, ``is_new`` too |
-| ``{left}``, ``{right}``, other tables | the tables' live rows after the epoch |
-| ``{left_before}``, ``{right_before}`` | the tables' live rows before the epoch |
+| ``{left}``, ``{right}``, other tables | the tables' live rows after the epoch, at least those that it reaches |
+| ``{left_before}``, ``{right_before}`` | the same before the epoch |
 | ``{before}`` | the folded result before the epoch |
 | ``{bounds}`` | partition, first_offset where this epoch's offsets must start; absent: 0 |
 | ``{arrived}``, ``{reached}`` | what the order of the records tells: ``expectations/derived.py`` |
@@ -27,7 +27,7 @@ committed. ``whole``: everything, when checks are run alone, and after a rebuild
 | ``{table}`` | rows of the folded table with a key that the epoch could change | all rows |
 | ``{bounds}`` | where the epoch's offsets must start | nothing: at 0 |
 | ``{sizes}`` | rows of the folded table ``before`` and ``after``, by the statistics of its log | the same, before: 0 |
-| ``{was}`` | of the table's version before, rows with a key of ``{changelog}`` | nothing |
+| ``{was}`` | of the table's version before, the key columns of rows with a key of ``{changelog}`` | nothing |
 | ``{now}`` | of the table, rows with a key of ``{changelog}`` | all rows |
 | ``{left}``, ``{right}`` | the input tables' live rows that rows of ``{table}`` are made of | all live rows |
 | ``{late}`` | what the epoch dropped, in the columns of ``joins/late.py``; checked: records that it read | the same |
