@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 from deltalake import DeltaTable
@@ -19,9 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from infra.delta_lines import commit_file, commits, opened
+from infra.delta_lines import commits, opened
 from infra.delta_log import KEPT
 from infra.evolution import fitted, without_zone
+from infra.pinned_versions import pinned
 from infra.plan import CommitNote, Offsets
 
 RETENTION = {
@@ -71,26 +71,12 @@ def note_of(commit: Mapping[str, Any]) -> CommitNote | None:
 def read(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
     """The table at ``path`` as of ``version``; None for the newest, which costs no reconstruction of an old one.
 
-    A changelog is read at its newest version and cut by offsets: what lies below an offset never changes. A version is
-    opened once in a session: Delta keeps the list of files of the newest alone, and makes another one anew from the
-    log each time, in several jobs.
+    A changelog is read at its newest version and cut by offsets: what lies below an offset never changes.
     """
+    reader = spark.read.format("delta")
     if version is None:
-        return spark.read.format("delta").load(path)
-    commit = commit_file(path, version)
-    return _version(spark, path, version) if commit is None else _known_version(spark, path, version, commit)
-
-
-def _version(spark: SparkSession, path: str, version: int) -> DataFrame:
-    return spark.read.format("delta").option("versionAsOf", version).load(path)
-
-
-@lru_cache(maxsize=12)  # an engine keeps what it knows of sixteen frames in a session
-def _known_version(spark: SparkSession, path: str, version: int, commit: tuple[str, int, int]) -> DataFrame:
-    frame = _version(spark, path, version)
-    # It keeps that of a frame that it was asked about.
-    _ = frame.schema
-    return frame
+        return reader.load(path)
+    return pinned(spark, path, version, lambda: reader.option("versionAsOf", version).load(path))
 
 
 def append(

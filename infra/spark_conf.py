@@ -26,6 +26,8 @@ DELTA = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.databricks.delta.autoCompact.enabled": "false",
+    # An epoch's files took a third less than with Spark's snappy, in the same time.
+    "spark.sql.parquet.compression.codec": "zstd",
 }
 
 # What a driver needs that others start, too: docs/scale.md has it for them.
