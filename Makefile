@@ -5,8 +5,11 @@ SHELL := /bin/bash
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
 BIN := .venv/bin
-# Compiling every module of every package costs more than compiling on first import those that are used.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+# On all cores, which pip does not. Modules that are compiled on import are compiled again by each process where
+# PYTHONDONTWRITEBYTECODE is set, as it is in many images: half of what Dagster takes around a step. A file that does
+# not compile is a template, and nobody's module.
+COMPILE := $(BIN)/python -m compileall -q -j 0 .venv/lib || true
 INSTALLED := .venv/.installed
 DEVELOPED := .venv/.developed
 CHECKED := .venv/.java-checked
@@ -69,8 +72,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "rivermeet: installing into .venv (once)" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) -e '.[demo]'
+	@$(COMPILE)
 	@touch $@
 
 $(DEVELOPED): $(INSTALLED)
 	@$(PIP) -e '.[demo,dev]'
+	@$(COMPILE)
 	@touch $@

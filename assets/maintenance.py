@@ -5,14 +5,16 @@ is wanted, takes the defaults. Held by ``tests/assets/test_maintain.py``.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from assets.platform import Platform
 from assets.resource import PlatformResource
-from infra.table_care import Maintained, Retention
 from pipelines import Pipeline
+
+if TYPE_CHECKING:
+    from infra.table_care import Maintained, Retention
 
 
 class RetentionConfig(dg.Config):
@@ -30,7 +32,7 @@ def maintenance_key(pipeline: Pipeline) -> dg.AssetKey:
     return dg.AssetKey([pipeline.name, "maintenance"])
 
 
-def maintain_pipeline(platform: Platform, pipeline: Pipeline, keep: Retention) -> list[Maintained]:
+def maintain_pipeline(platform: Platform, pipeline: Pipeline, keep: "Retention") -> "list[Maintained]":
     """Maintain all tables of a pipeline, and the quality table that pipelines share."""
     from filelock import FileLock
 
@@ -53,6 +55,8 @@ def maintenance_asset(pipeline: Pipeline) -> dg.AssetsDefinition:
         "join that lags may still ask for stays.",
     )
     def maintenance(config: RetentionConfig, rivermeet: PlatformResource) -> dg.MaterializeResult[Any]:
+        from infra.table_care import Retention
+
         done = maintain_pipeline(rivermeet.platform, pipeline, Retention(**config.model_dump()))
         return dg.MaterializeResult(metadata=_metadata(done))
 
@@ -79,7 +83,7 @@ def maintenance_schedule(job: "dg.UnresolvedAssetJobDefinition") -> dg.ScheduleD
     )
 
 
-def _metadata(done: Sequence[Maintained]) -> Mapping[str, Any]:
+def _metadata(done: "Sequence[Maintained]") -> Mapping[str, Any]:
     columns = ("files_before", "files_after", "bytes_before", "bytes_after")
     lines = [
         {"table": one.table, "did": ", ".join(one.did) or "nothing", "live_files": one.live}

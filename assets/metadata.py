@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
-from deltalake import DeltaTable
 
 from assets.lineage import column_descriptions, column_lineage
 from assets.links import page_metadata
@@ -138,6 +137,8 @@ def _described(node: Node, path: str, *, lineage: bool) -> Mapping[str, Any]:
 
 
 def _schema(path: str, told: Mapping[str, str]) -> dg.TableSchema:
+    from deltalake import DeltaTable
+
     columns: dict[str, str] = {}
     for item in DeltaTable(path).schema().fields:
         parts = getattr(item.type, "fields", None)
