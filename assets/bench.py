@@ -73,7 +73,7 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
     rows_in = rows_out = peak = written = 0
     tables = Path(private.tables) / workload.pipeline.name / workload.result.name
     jobs = _jobs(settings)
-    for number, records in enumerate(_epochs(data, epochs)):
+    for number, records in enumerate(epochs_of(data, epochs)):
         rows_in += records.num_rows
         _deliver(workload, records, home / "data", number)
         line, rows = _epoch(platform, workload)
@@ -106,7 +106,8 @@ def private_settings(workload: Workload, settings: Settings) -> Settings:
     return replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
 
 
-def _epochs(data: Path, epochs: int | None) -> Iterator[pa.Table]:
+def epochs_of(data: Path, epochs: int | None) -> Iterator[pa.Table]:
+    """A workload's records as its files cut them, or cut into so many epochs by arrival."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -25,7 +25,7 @@ import click
 from assets.bench import PHASES, measured
 from assets.bench_workloads import WORKLOADS
 from assets.show import table
-from benchmarks.data import Size, write
+from benchmarks.data import Size, recut, write
 from benchmarks.floor import floor
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.page import write_page
@@ -97,9 +97,11 @@ def main(
             warm, data = Path(folder) / "warm", Path(folder) / "data"
             write(workload, warm, replace(WARM_UP, epochs=3))
             write(workload, data, size)
+            if cut is not None:
+                recut(data, cut)
             made = WORKLOADS[workload](cache) if workload in WORKLOADS else QUERIES[workload]()
             measured(made, warm, settings)
-            line = measured(made, data, settings, cut)
+            line = measured(made, data, settings)
             line["floor"] = floor(made, settings, Path(folder) / "floor")
             wanted = KNOWN.get((workload, size)) or duckdb_recompute.answer(workload, data)
             if (line["final_rows"], line["checksum"]) != wanted:

@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from assets.bench import epochs_of
 from benchmarks.nexmark.events import events
 from benchmarks.nexmark.queries import QUERIES
 
@@ -200,6 +201,15 @@ def write(workload: str, folder: Path, size: Size) -> int:
         pq.write_table(table, folder / f"epoch_{epoch:03d}.parquet")
         records += table.num_rows
     return records
+
+
+def recut(folder: Path, epochs: int) -> None:
+    """Cut the records of a folder anew, by arrival, so that all who read it get the same epochs."""
+    pieces = list(epochs_of(folder, epochs))
+    for file in folder.glob("epoch_*.parquet"):
+        file.unlink()
+    for epoch, records in enumerate(pieces):
+        pq.write_table(records, folder / f"epoch_{epoch:03d}.parquet")
 
 
 def _texts(rng: np.random.Generator, count: int) -> Any:

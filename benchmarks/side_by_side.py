@@ -70,9 +70,8 @@ def ours(line: Line) -> list[Line]:
         seconds = [sum(epoch.get(phase, 0.0) for phase in phases) for epoch in line["epochs"]]
         # All epochs of two streams are alike; of tables the first has the base.
         later = seconds if line["workload"] == "ss" else seconds[1:]
-        found.append(
-            {**line, "peer": name, "seconds_initial": seconds[0], "seconds_per_epoch": median(later or seconds)}
-        )
+        middle = median(later) if later else None
+        found.append({**line, "peer": name, "seconds_initial": seconds[0], "seconds_per_epoch": middle})
     return found
 
 
@@ -87,15 +86,17 @@ def shown(line: Line, others: Sequence[Line]) -> str:
 def _row(line: Line, mine: Line) -> list[str]:
     if "absent" in line:
         return [line["peer"], "absent", "", "", "", "", line["absent"]]
-    ratios = [line[name] / mine[name] for name in ("seconds_initial", "seconds_per_epoch")]
     extra = line["final_rows"] - mine["final_rows"]
     exact = line["checksum"] == mine["checksum"] and not extra
     return [
         line["peer"],
-        f"{line['seconds_initial']:.2f}",
-        f"{ratios[0]:.2f}",
-        f"{line['seconds_per_epoch']:.2f}",
-        f"{ratios[1]:.2f}",
+        *_times(line["seconds_initial"], mine["seconds_initial"]),
+        *_times(line["seconds_per_epoch"], mine["seconds_per_epoch"]),
         f"{line['peak_rss_mb']:,}",
         "exact" if exact else f"WRONG, {extra:+,} rows",
     ]
+
+
+def _times(theirs: float | None, mine: float | None) -> tuple[str, str]:
+    """Seconds and their ratio; nothing where all records were one epoch."""
+    return (f"{theirs:.2f}", f"{theirs / mine:.2f}") if theirs and mine else ("", "")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.data import WORKLOADS, Size
+from benchmarks.data import WORKLOADS, Size, recut, write
 
 SMALL = Size(left=2_000, right=200, epochs=2, changes=100)
 KNOWN: dict[str, tuple[list[int], int]] = {
@@ -29,3 +31,12 @@ def test_arrival_goes_on_from_epoch_to_epoch() -> None:
     for workload in WORKLOADS.values():
         arrived = np.concatenate([epoch["seq"] for epoch in workload(SMALL)])
         assert (arrived == np.arange(len(arrived))).all()
+
+
+@pytest.mark.parametrize("epochs", [1, 5])
+def test_another_cut_has_the_same_records_in_the_same_order(tmp_path: Path, epochs: int) -> None:
+    count = write("fk", tmp_path, SMALL)
+    recut(tmp_path, epochs)
+    pieces = [pq.read_table(file) for file in sorted(tmp_path.glob("*"))]
+    assert [piece.num_rows for piece in pieces] == [count // epochs] * epochs
+    assert np.concatenate([piece["seq"].to_numpy() for piece in pieces]).tolist() == list(range(count))

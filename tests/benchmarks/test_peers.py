@@ -139,3 +139,10 @@ def test_one_that_does_not_run_is_absent_and_one_that_is_wrong_says_so(
     assert ["absent" in line for line in told].count(True) == 1
     (line,) = (line for line in told if line.strip().startswith("Other"))
     assert line.split() == ["Other", "4.00", "2.00", "0.50", "0.50", "1", "WRONG,", "+2", "rows"]
+
+
+def test_where_all_is_one_epoch_no_other_is_told() -> None:
+    other = MINE | {"peer": "Other", "seconds_initial": 4.0, "seconds_per_epoch": None}
+    told = shown(MINE | {"epochs": [{"compute": 2.0, "checks": 1.0}]}, [other]).splitlines()
+    (line,) = (line for line in told if line.strip().startswith("Other"))
+    assert line.split() == ["Other", "4.00", "2.00", "1", "exact"]
