@@ -61,8 +61,8 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
         ``rows_in``, ``rows_out``, ``final_rows``, ``checksum``; ``seconds_initial`` and ``seconds_per_epoch`` of the
         join, from plan to fold; per epoch its phases, what reading the sources took (``ingest``), and the checks on
         what is committed (``checks``), in seconds, the ``bytes`` that the join wrote, and the Spark ``jobs`` of all
-        nodes, which a warm engine alone counts; ``bytes_written`` in all epochs; ``peak_rss_mb`` of this process and
-        the engine, as seen after each.
+        nodes, which a warm engine alone counts, and ``missed``, the checks that were not evaluated; ``bytes_written``
+        in all epochs; ``peak_rss_mb`` of this process and the engine, as seen after each.
     """
     private = private_settings(workload, settings)
     home = private.home
@@ -151,13 +151,17 @@ def _release() -> None:
 
 def _epoch(platform: Platform, workload: Workload) -> tuple[dict[str, Any], int]:
     """One epoch of all nodes: seconds by phase, and the join's rows."""
-    line: dict[str, Any] = {"rows": 0}
+    line: dict[str, Any] = {"rows": 0, "missed": []}
     start = time.monotonic()
     for node in workload.pipeline.stored:
         if node is workload.result:
             line["ingest"] = round(time.monotonic() - start, 3)
         outcome = platform.materialise(node, "bench")
-        if outcome is not None and node is workload.result:
+        if outcome is None:
+            continue
+        judged = outcome.judgement.verdicts
+        line["missed"] += [f"{node.name}: {one.invariant}" for one in judged if one.state == "not evaluated"]
+        if node is workload.result:
             line |= {phase: round(seconds, 3) for phase, seconds in outcome.result.seconds.items()}
             line |= {"checks": round(outcome.judgement.seconds, 3), "rows": outcome.result.rows}
     return line, line["rows"]

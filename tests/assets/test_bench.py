@@ -71,4 +71,5 @@ def test_the_answer_is_that_of_pandas(settings: Settings, tmp_path: Path, worklo
         # Each node's commit alone takes one; none are seen without an engine that counts them.
         assert epoch["jobs"] >= 3 or settings.engine != "auto"
         assert {"ingest", "plan", "compute", "audit", "commit", "fold", "checks"} <= set(epoch)
+        assert not epoch["missed"]
     assert line["bytes_written"] > 0 and line["peak_rss_mb"] > 0
