@@ -59,7 +59,7 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
             judged, note = outcome.judgement.verdicts, outcome.result.note
             yield from check_results(platform.settings, asset_of, judged, note.epoch, note.decided)
         elif _someone_waits(platform, node, context):
-            yield from _confirmed(platform, node, asset_of)
+            yield from _confirmed(platform, node, asset_of, context.run.run_id)
         else:
             context.log.info(f"{node.name}: nothing new")
 
@@ -135,19 +135,21 @@ def _someone_waits(platform: Platform, node: Node, context: dg.AssetExecutionCon
     return waiting
 
 
-def _confirmed(platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKey]) -> Iterator[Any]:
+def _confirmed(platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKey], run: str) -> Iterator[Any]:
     """The last epoch once more: same data version, and what its checks said then."""
-    from assets.quality import last_states
+    from assets.quality import states_of
     from infra.delta_io import last_note
 
     runner = platform.runner(node.pipeline)
-    found = last_note(runner.paths(node).changelog)
-    assert found is not None
-    epoch, decided = found[1].epoch, found[1].decided
+    # Whoever has just committed it is then done with its checks.
+    with runner.lock(node).held():
+        found = last_note(runner.paths(node).changelog)
+        assert found is not None
+        epoch, decided = found[1].epoch, found[1].decided
+        states = states_of(platform, node, epoch, run)
     for key in keys_of(node):
         metadata = {"epoch": epoch, "nothing_new": True}
         yield dg.MaterializeResult(key, metadata=metadata, data_version=dg.DataVersion(str(epoch)))
-    states = last_states(platform, node)
     for invariant in invariants_of(node):
         state, checked, violations = states.get(invariant.id, ("not evaluated", None, None))
         known = decided is not None and invariant.id in decided.invariants

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from infra.shared_frames import SharedFrames
     from infra.step import Audit, EpochResult
 
+States = Mapping[str, tuple[str, int | None, int | None]]
+"""Invariant to its state, rows checked and violations."""
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -269,11 +272,21 @@ def quality_lines(
     return lines_of(table, platform.quality, schema, not_older).to_table(columns, filter=wanted).to_pylist()
 
 
-def last_states(platform: Platform, node: Node) -> Mapping[str, tuple[str, int | None, int | None]]:
-    """Invariant to (state, rows checked, violations) of the node's newest judgement; read without Spark."""
+def states_of(platform: Platform, node: Node, epoch: int, run: str) -> States:
+    """The same of a committed epoch, which is judged now if this home never has: another one made it."""
+    known = last_states(platform, node, epoch)
+    if not known:
+        _later(platform, node, epoch, run, alone=False)
+        known = last_states(platform, node, epoch)
+    return known
+
+
+def last_states(platform: Platform, node: Node, epoch: int | None = None) -> States:
+    """What the node's newest judgement found, or that of one epoch; read without Spark."""
     columns = ["epoch", "invariant", "state", "checked", "violations", "judged_at"]
+    about = quality_lines(platform, lines_about(node, epoch), columns)
     # An epoch that was refused and then released has been judged twice.
-    lines = sorted(quality_lines(platform, lines_about(node), columns), key=lambda line: line["judged_at"] or 0)
+    lines = sorted(about, key=lambda line: line["judged_at"] or 0)
     last = max((line["epoch"] for line in lines), default=0)
     return {
         line["invariant"]: (line["state"], line["checked"], line["violations"])
