@@ -196,4 +196,5 @@ def _resident(settings: Settings) -> int:
 
 
 def _bytes(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*.parquet"))
+    """All that is stored: data, deletion vectors, the log, and what Hadoop writes beside each."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
