@@ -188,11 +188,13 @@ def _jobs(settings: Settings) -> int:
 
 
 def _resident(settings: Settings) -> int:
-    """Megabytes that this process and the engine hold."""
+    """Megabytes that this process holds, with the engine, or with the driver that is its child."""
     from infra.engine import status
 
-    engine = status(settings).memory_mb if settings.engine == "auto" else 0
-    return psutil.Process().memory_info().rss // 2**20 + engine
+    process = psutil.Process()
+    if settings.engine == "auto":
+        return process.memory_info().rss // 2**20 + status(settings).memory_mb
+    return sum(one.memory_info().rss for one in (process, *process.children(recursive=True))) // 2**20
 
 
 def _bytes(folder: Path) -> int:

@@ -273,7 +273,7 @@ def quality_lines(
 
 
 def states_of(platform: Platform, node: Node, epoch: int, run: str) -> States:
-    """The same of a committed epoch, which is judged now if this home never has: another one made it."""
+    """What was found of a committed epoch; judged now if this home never has, as where another one made it."""
     known = last_states(platform, node, epoch)
     if not known:
         _later(platform, node, epoch, run, alone=False)

@@ -21,8 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from infra.delta_lines import commit_file
 
-MOST = 24
-"""Versions that a session holds on to; an epoch of two views of views reads eight."""
+MOST = 64
+"""Versions that a session holds on to; an epoch of two views of views reads eight, and one that is let go is lost to
+frames that were made of it."""
 _views: WeakKeyDictionary[SparkSession, OrderedDict[str, DataFrame]] = WeakKeyDictionary()
 
 
