@@ -33,7 +33,11 @@ def write_page(path: Path, lines: Sequence[Line]) -> None:
 
 
 def _name(line: Line) -> str:
-    return f"{line['workload']}, {line['rows_in']:,} records, {len(line['epochs'])} epochs"
+    epochs, hot = len(line["epochs"]), line.get("size", {}).get("hot")
+    told = [line["workload"], f"{line['rows_in']:,} records", "1 epoch" if epochs == 1 else f"{epochs} epochs"]
+    told += [f"{hot:.0%} of one key"] if hot is not None else []
+    told += ["net changes"] if line.get("cache") else []
+    return ", ".join(told)
 
 
 def _by_phase(title: str, runs: Sequence[Line]) -> alt.Chart:

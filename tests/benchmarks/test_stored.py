@@ -57,3 +57,13 @@ def test_the_page_has_runs_and_peers_and_needs_no_network(tmp_path: Path) -> Non
     for word in ("fk, 30 records, 4 epochs", "2020-09-13", "2023-11-14", "Other engine", *ALL_PHASES):
         assert word in text
     assert "Not installed" not in text
+
+
+def test_what_measured_something_else_is_drawn_by_itself(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    hot = LINE | {"workload": "ss", "size": {"left": 10, "hot": 0.3}, "epochs": [BASE]}
+    write_page(page, [LINE, LINE | {"cache": True}, hot])
+    text = page.read_text()
+    tables, streams = "fk, 30 records, 4 epochs", "ss, 30 records, 1 epoch"
+    for title in (f"{tables}:", f"{tables}, net changes:", f"{streams}, 30% of one key:"):
+        assert title in text
