@@ -284,7 +284,7 @@ def states_of(platform: Platform, node: Node, epoch: int, run: str) -> States:
 def last_states(platform: Platform, node: Node, epoch: int | None = None) -> States:
     """What the node's newest judgement found, or that of one epoch; read without Spark."""
     columns = ["epoch", "invariant", "state", "checked", "violations", "judged_at"]
-    about = quality_lines(platform, lines_about(node, epoch), columns)
+    about = quality_lines(platform, lines_about(node, epoch), columns, oldest=epoch or 0)
     # An epoch that was refused and then released has been judged twice.
     lines = sorted(about, key=lambda line: line["judged_at"] or 0)
     last = max((line["epoch"] for line in lines), default=0)

@@ -9,7 +9,7 @@ from pathlib import Path
 import altair as alt
 
 from benchmarks.side_by_side import ours
-from benchmarks.stored import ALL_PHASES, Line, middle
+from benchmarks.stored import ALL_PHASES, Line, alike, middle, subject
 
 RUNS = 20
 
@@ -24,9 +24,10 @@ def write_page(path: Path, lines: Sequence[Line]) -> None:
     """
     charts: list[alt.Chart] = []
     mine = [line for line in lines if line["peer"] == "Rivermeet"]
-    for workload in sorted({_name(line) for line in mine}):
-        runs = [line for line in mine if _name(line) == workload][-RUNS:]
-        charts += [_by_phase(workload, runs), _beside(workload, runs[-1], lines)]
+    newest = {subject(line): line for line in mine}
+    for line in sorted(newest.values(), key=_name):
+        runs = alike(mine, line)[-RUNS:]
+        charts += [_by_phase(_name(line), runs), _beside(_name(line), line, lines)]
     page = alt.vconcat(*charts).resolve_scale(color="independent").configure_axis(labelLimit=300)
     path.parent.mkdir(parents=True, exist_ok=True)
     page.save(path, format="html", inline=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,13 +26,15 @@ def stored(path: Path) -> Sequence[Line]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+def subject(line: Line) -> Hashable:
+    """What a line has measured: of whom, on which records, in which cut."""
+    size = tuple(sorted(line.get("size", {}).items()))
+    return line["peer"], line["workload"], size, len(line.get("epochs", ())), line.get("cache", False)
+
+
 def alike(lines: Iterable[Line], line: Line) -> Sequence[Line]:
-    """The lines that have measured the same as a line of Rivermeet's, on the same records in the same cut."""
-
-    def what(one: Line) -> Any:
-        return one["peer"], one["workload"], one.get("size"), len(one.get("epochs", ())), one.get("cache", False)
-
-    return [one for one in lines if what(one) == what(line)]
+    """The lines that have measured the same as a line of Rivermeet's."""
+    return [one for one in lines if subject(one) == subject(line)]
 
 
 def middle(line: Line) -> Mapping[str, float]:
