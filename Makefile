@@ -33,7 +33,7 @@ ui: $(JARS)  ## Open Dagster with this project; history is kept in .rivermeet
 
 test: $(DEVELOPED) $(JARS)  ## Run all tests on the warm engine, then those that must hold on both engines
 	@$(BIN)/pytest -q $(AT_ONCE)
-	@RIVERMEET_ENGINE='local[2]' $(BIN)/pytest -q $(AT_ONCE) -m 'both_engines and not slow and not long'
+	@RIVERMEET_ENGINE='local[2]' $(BIN)/pytest -q $(AT_ONCE) -m 'both_engines and not slow'
 
 lint: $(DEVELOPED)  ## Check style and formatting
 	@$(BIN)/ruff check .

@@ -147,10 +147,13 @@ class _Made:
 
     def table(self) -> Relation:
         if self._table is None:
-            self._table = stored(self.spark, self.of)
+            rows = stored(self.spark, self.of)
             if self.of.scope == "epoch":
-                narrow = self.reached.with_keys(self._table, self.reached.touched())
-                self._table = replace(narrow, frame=self.reached.few(narrow.frame))
+                narrow = self.reached.with_keys(rows, self.reached.touched())
+                rows = replace(narrow, frame=self.reached.few(narrow.frame))
+            # Kept once it is what it is to be: where narrowing fails, every rule that names it is not evaluated, and
+            # none is judged on the whole table (tests/expectations/test_scopes.py).
+            self._table = rows
         return self._table
 
     def now(self) -> Relation:

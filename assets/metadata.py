@@ -7,10 +7,12 @@ from typing import Any
 
 import dagster as dg
 
+from assets.keys import changelog_key, table_key
 from assets.lineage import column_descriptions, column_lineage
 from assets.links import page_metadata
 from assets.platform import Outcome
 from expectations.invariant import Severity
+from expectations.invariants import invariants_of
 from expectations.verdict import Verdict
 from infra.layout import NodeTables
 from infra.plan import Decision
@@ -56,6 +58,11 @@ def table_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mapping[s
         **counted,
         **_described(node, paths.table, lineage=True),
     }
+
+
+def checked_assets(node: Node) -> dict[str, dg.AssetKey]:
+    """Invariant to the asset that it is a check of."""
+    return {i.id: table_key(node) if i.needs_table else changelog_key(node) for i in invariants_of(node)}
 
 
 def check_severity(state: str, severity: Severity) -> dg.AssetCheckSeverity:

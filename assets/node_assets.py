@@ -1,8 +1,9 @@
 """One step per node: a multi-asset of its changelog and its table, with a check per invariant.
 
-A step that finds nothing new yields nothing and is skipped. But a step skips whatever stands below it in the run, and
-a join may have news from its other input, or tables that others have changed, which only its own step refuses
-(``tests/assets/test_foreign_below.py``): then the step confirms its last epoch instead.
+A step that finds nothing new yields nothing, and Dagster skips whatever stands below it in the run. But a join may have
+news from its other input, or tables that others have changed, which only its own step refuses
+(``tests/assets/test_foreign_below.py``): then the step confirms its last epoch instead. Either way the checks show what
+they said of the epoch that stands (``assets/standing.py``).
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,16 +15,17 @@ from assets.automation import on_new_epoch, with_its_changelog
 from assets.freshness import freshness_policy
 from assets.keys import changelog_key, keys_of, op_name, table_key
 from assets.lineage import described
-from assets.metadata import changelog_metadata, check_results, check_severity, table_metadata
+from assets.metadata import changelog_metadata, check_results, checked_assets, table_metadata
 from assets.platform import Outcome, Platform
 from assets.resource import PlatformResource
-from expectations.invariants import Invariant, invariants_of
+from assets.standing import below, confirmed, show_standing
+from expectations.invariants import invariants_of
 from pipelines import Join, Node, Operation
 
 
 def node_assets(node: Node) -> dg.AssetsDefinition:
     """The assets of one node."""
-    asset_of = {invariant.id: _judged_asset(node, invariant) for invariant in invariants_of(node)}
+    asset_of = checked_assets(node)
 
     @dg.multi_asset(
         name=op_name(node),
@@ -59,15 +61,12 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
             judged, note = outcome.judgement.verdicts, outcome.result.note
             yield from check_results(platform.settings, asset_of, judged, note.epoch, note.decided)
         elif _someone_waits(platform, node, context):
-            yield from _confirmed(platform, node, asset_of, context.run.run_id)
+            yield from confirmed(platform, node, context.run.run_id)
         else:
             context.log.info(f"{node.name}: nothing new")
+            show_standing(platform, node, context, rivermeet.shown)
 
     return run_node
-
-
-def _judged_asset(node: Node, invariant: Invariant) -> dg.AssetKey:
-    return table_key(node) if invariant.needs_table else changelog_key(node)
 
 
 def _specs(node: Node) -> list[dg.AssetSpec]:
@@ -121,46 +120,7 @@ def _results(platform: Platform, node: Node, outcome: Outcome) -> Iterator[dg.Ma
 
 def _someone_waits(platform: Platform, node: Node, context: dg.AssetExecutionContext) -> bool:
     """Whether a step of this run that stands below this one has something to do or to refuse."""
-    selected = context.job_def.asset_layer.executable_asset_keys
-    waiting, below = False, {node.name}
-    for other in node.pipeline.nodes:
-        made = other.operation
-        if made is None or not below & {part.name for part in made.inputs.values()}:
-            continue
-        below.add(other.name)
-        if not other.is_stored:
-            continue
-        in_run = changelog_key(other) in selected
-        waiting = waiting or (in_run and platform.must_run(other))
-    return waiting
-
-
-def _confirmed(platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKey], run: str) -> Iterator[Any]:
-    """The last epoch once more: same data version, and what its checks said then."""
-    from assets.quality import states_of
-    from infra.delta_io import last_note
-
-    runner = platform.runner(node.pipeline)
-    # Whoever has just committed it is then done with its checks.
-    with runner.lock(node).held():
-        found = last_note(runner.paths(node).changelog)
-        assert found is not None
-        epoch, decided = found[1].epoch, found[1].decided
-        states = states_of(platform, node, epoch, run)
-    for key in keys_of(node):
-        metadata = {"epoch": epoch, "nothing_new": True}
-        yield dg.MaterializeResult(key, metadata=metadata, data_version=dg.DataVersion(str(epoch)))
-    for invariant in invariants_of(node):
-        state, checked, violations = states.get(invariant.id, ("not evaluated", None, None))
-        known = decided is not None and invariant.id in decided.invariants
-        yield dg.AssetCheckResult(
-            asset_key=asset_of[invariant.id],
-            check_name=invariant.id,
-            passed=state == "passed",
-            severity=dg.AssetCheckSeverity.WARN if known else check_severity(state, invariant.severity),
-            description=f"As judged with epoch {epoch}; nothing is new since.",
-            metadata={"epoch": epoch, "state": state, "checked": checked or 0, "violations": violations or 0},
-        )
+    return any(platform.must_run(other) for other in below(node, context))
 
 
 def _checks_alone(

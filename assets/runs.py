@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluation
 from dagster_shared.error import SerializableErrorInfo
 
 from assets.automation import WHOLE
@@ -57,14 +58,21 @@ def run_pipeline(platform: Platform, pipeline: Pipeline, selected: Sequence[str]
             raise_on_error=False,
             tags={"rivermeet/pipeline": pipeline.name} | ({} if selected else {WHOLE: pipeline.name}),
         )
+        evaluated = _evaluations(instance, result.run_id)
     for event in result.get_step_failure_events():
         error = event.step_failure_data.error
         cause = error.cause if error and error.cause else error
         platform.say(f"  FAILED {event.step_key}: {_told(cause) if cause else 'see the run'}")
-    failed = [c for c in result.get_asset_check_evaluations() if not c.passed]
+    failed = [check for check in evaluated if not check.passed]
     for check in failed:
         platform.say(f"  VIOLATED {check.asset_key.to_user_string()}: {check.description}")
     return result.success and not any(check.severity is dg.AssetCheckSeverity.ERROR for check in failed)
+
+
+def _evaluations(instance: dg.DagsterInstance, run: str) -> list[AssetCheckEvaluation]:
+    """All verdicts of a run, with those of nodes that have nothing new (``assets/standing.py``)."""
+    logged = instance.all_logs(run, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+    return [entry.get_dagster_event().asset_check_evaluation_data for entry in logged]
 
 
 def _told(error: SerializableErrorInfo) -> str:

@@ -47,7 +47,23 @@ def status_table(platform: Platform, pipeline: Pipeline) -> str:
     lines = [_status(platform, node, held[node.name]) for node in pipeline.stored]
     header = ["node", "kind", "epoch", "rows", "lag", "late", "dead", "checks"]
     way = f"\nheld epochs: rivermeet quarantine show {pipeline.name}" if any(held.values()) else ""
+    rejected = {node.name: _rejected(platform, node) for node in pipeline.stored if node.source}
+    for name, refusal in rejected.items():
+        way += f"\n{name}: {refusal}" if refusal else ""
     return f"{pipeline.name}\n{table(header, lines)}{way}"
+
+
+def _rejected(platform: Platform, node: Node) -> str | None:
+    """Where the bad rows lie that the source's newest epoch was refused for; None where none is, or one came since."""
+    paths = platform.runner(node.pipeline).paths(node)
+    found, kept = last_note(paths.changelog), opened(paths.rejected)
+    if kept is None:
+        return None
+    rows = kept.to_pyarrow_dataset().to_table(columns=["epoch"])
+    epoch = max(rows["epoch"].to_pylist(), default=None)
+    if epoch is None or (found is not None and found[1].epoch >= epoch):
+        return None
+    return f"epoch {epoch} was refused: {rows.num_rows:,} bad rows, with file, line and reason, in {paths.rejected}"
 
 
 def _status(platform: Platform, node: Node, held: Sequence[HeldState]) -> list[Any]:

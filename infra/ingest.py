@@ -2,22 +2,25 @@
 
 What is bad in the input is a dead letter and keeps nothing else from being loaded (``infra/file_reading.py``). Two
 things refuse an epoch: a file that was loaded and has changed since, for its records cannot be taken back, and more bad
-rows than ``max_bad_share``. That share is of rows: a file that cannot be read, or is a duplicate, does not count in it,
-for nobody knows how many rows it has, and the sound files of the epoch would wait for it. Only a source that tolerates
-nothing (``max_bad_share=0``) is refused for a file that cannot be read.
+rows than ``max_bad_share``. Of such an epoch the bad rows are kept, in the table ``rejected``, and nothing else. The
+share is of rows: a file that cannot be read, or is a duplicate, does not count in it, for nobody knows how many rows it
+has, and the sound files of the epoch would wait for it. Only a source that tolerates nothing (``max_bad_share=0``) is
+refused for a file that cannot be read.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from infra.dead_letters import GONE, OpenLetters, rows_again
 from infra.declaration import new_columns
-from infra.delta_io import last_note
+from infra.delta_io import RETENTION, append, last_note
 from infra.duplicate_files import duplicates, hashed, marked
 from infra.epoch_log import EpochLog
 from infra.file_discovery import FileState, discover, moved
@@ -28,6 +31,9 @@ from infra.shared_frames import SharedFrames
 from infra.source_history import SourceHistory, history, states
 from infra.step import Audit, StepFrames
 from pipelines import Node, Source
+
+SHOWN, WIDTH = 5, 200
+"""Bad rows that a refusal names, and characters of each."""
 
 
 class TooManyBadRowsError(EpochRefusedError):
@@ -66,6 +72,7 @@ class IngestStep:
     code_version: str = ""
     retry: bool = False
     _unread_files: dict[int, int] = field(default_factory=dict, init=False, compare=False)
+    _dead: dict[int, DataFrame] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def source(self) -> Source:
@@ -77,6 +84,11 @@ class IngestStep:
     def dead_letters(self) -> str:
         """Location of the node's dead letters: beside its changelog."""
         return f"{self.changelog.removesuffix('/changelog')}/dead_letter"
+
+    @property
+    def rejected(self) -> str:
+        """Location of the bad rows of the newest epoch that was refused for them."""
+        return f"{self.changelog.removesuffix('/changelog')}/rejected"
 
     def check(self, plan: EpochPlan) -> str | None:
         """Why the plan cannot be run: a file of this machine is not what it was when it was planned."""
@@ -141,6 +153,7 @@ class IngestStep:
             return SourceFrames(shared.keep(found.parsed))
 
         frames, self._unread_files[plan.epoch] = read_all(kept, {state.path for state in files})
+        self._dead[plan.epoch] = frames.dead
         return StepFrames(frames.records, {"dead_letter": frames.dead})
 
     def without_poison(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
@@ -153,13 +166,20 @@ class IngestStep:
         bad = counts["dead_letter"] - (unread if share else len(duplicates(plan.files)))
         total = bad + counts["rows"]
         if bad > share * total and not plan.retries:
+            dead = self._dead[plan.epoch]
+            self._reject(dead, plan)
             raise TooManyBadRowsError(
                 f"source '{self.node.pipeline.name}.{self.node.name}': {bad} of {total} rows in "
-                f"{len(plan.files)} files are no records, more than max_bad_share="
-                f"{share}; nothing was loaded: mend the files or raise the share "
-                f"(first files: {', '.join(f.path for f in plan.files[:3])})"
+                f"{len(plan.files)} files are no records, more than max_bad_share={share}; nothing was loaded: mend "
+                f"the files or raise the share. {_first(dead, counts['dead_letter'])}. All are kept in {self.rejected}"
             )
         return self.judge(spark, plan, rows, counts) if self.judge else ()
+
+    def _reject(self, dead: DataFrame, plan: EpochPlan) -> None:
+        """Keep the bad rows of a refused epoch, in place of those of the one refused before."""
+        rows = dead.withColumn("epoch", F.lit(plan.epoch).cast("bigint"))
+        app_id = f"{self.node.pipeline.name}/{self.node.name}/rejected/{plan.incarnation}"
+        append(rows, self.rejected, app_id, plan.epoch, properties=RETENTION, replace=True)
 
     def flatten(self, changelog: DataFrame) -> DataFrame:
         """The last row per key as columns of the folded table."""
@@ -177,3 +197,21 @@ class IngestStep:
 
     def _found(self) -> Sequence[FileState]:
         return discover(self.source.files, self.data, self.session)
+
+
+def _first(dead: DataFrame, count: int) -> str:
+    """The first bad rows, each with its place, its text and what is wrong with it."""
+    shown = dead.orderBy("file", "position").limit(SHOWN).collect()
+    lines = [
+        row.file
+        + (f", line {row.line}" if row.line else "")
+        + (f": {_short(row.text)}" if row.text else "")
+        + f" ({row.reason})"
+        for row in shown
+    ]
+    return f"{'The first' if count > len(lines) else 'They are'}: {'; '.join(lines)}"
+
+
+def _short(text: str) -> str:
+    """A row's text on one line."""
+    return json.dumps(text if len(text) <= WIDTH else f"{text[:WIDTH]}…", ensure_ascii=False)

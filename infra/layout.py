@@ -42,6 +42,11 @@ class NodeTables:
         return self._at("dead_letter")
 
     @property
+    def rejected(self) -> str:
+        """Bad rows of a source's newest epoch that was refused for their number."""
+        return self._at("rejected")
+
+    @property
     def quarantine(self) -> str:
         """Rows of refused epochs."""
         return self._at("quarantine")

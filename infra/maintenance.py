@@ -35,7 +35,7 @@ from infra.oldest_needed import oldest_needed
 from infra.table_care import Maintained, Retention, TableCare
 from pipelines import Node, Pipeline
 
-TABLES = ("changelog", "table", "memory", "late", "dead_letter", "quarantine")
+TABLES = ("changelog", "table", "memory", "late", "dead_letter", "rejected", "quarantine")
 SMALL = 16 * 2**20
 """Bytes below which a file is put together with others; a larger one is written once and then left."""
 SMALL_LINES = 2**20

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings as hypothesis
 
 from infra import engine
-from infra.session import release, session
+from infra import session as sessions
 from infra.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,24 +21,74 @@ if TYPE_CHECKING:
 hypothesis.register_profile("same", derandomize=True)
 hypothesis.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
+HOME = "RIVERMEET_TEST_HOME"
+MADE = pytest.StashKey[Path]()
+# Queries of a few hundred rows: compiling them took a third of the processor time of all tests. What runs on
+# `local[2]`, in a process of its own, or is marked `prove` compiles them as a user's run does.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose one home, and so one warm engine, for all processes of a test run; a given one is kept."""
+    if hasattr(config, "workerinput") or HOME in os.environ:
+        return
+    config.stash[MADE] = Path(tempfile.mkdtemp(prefix="rivermeet-tests-"))
+    os.environ[HOME] = str(config.stash[MADE])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop that engine and remove the home."""
+    made = config.stash.get(MADE, None)
+    if made is not None:
+        engine.stop(settings_of(made))
+        shutil.rmtree(made, ignore_errors=True)
+        del os.environ[HOME]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is left out of `make test` is slow too, so that ``-m "not slow"`` names all that is quick."""
+    for item in items:
+        if item.get_closest_marker("prove") or item.get_closest_marker("bench"):
+            item.add_marker(pytest.mark.slow)
+
+
+def settings_of(home: Path) -> Settings:
+    """The user's settings, but for where tables, data and the engine are."""
+    unset = {"RIVERMEET_TABLES", "RIVERMEET_DATA", "RIVERMEET_ENGINE_PORT"}
+    env = {k: v for k, v in os.environ.items() if k not in unset}
+    return Settings.from_env(env | {"RIVERMEET_HOME": str(home)})
+
 
 @pytest.fixture(scope="session")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+def settings() -> Iterator[Settings]:
     """A home of the tests' own: the user's tables and engine are not touched.
 
     ``RIVERMEET_TEST_HOME`` names one that is kept, with its engine warm, from run to run.
     """
-    kept = os.environ.get("RIVERMEET_TEST_HOME")
-    home = kept or tmp_path_factory.mktemp("home")
-    unset = {"RIVERMEET_TABLES", "RIVERMEET_DATA", "RIVERMEET_ENGINE_PORT"}
-    env = {k: v for k, v in os.environ.items() if k not in unset}
-    settings = Settings.from_env(env | {"RIVERMEET_HOME": str(home)})
-    yield settings
-    release()
-    if not kept:
-        engine.stop(settings)
+    yield settings_of(Path(os.environ[HOME]))
+    sessions.release()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interpreted(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Sessions on the warm engine compile no queries, but in `make prove`."""
+    remote = sessions._remote
+    if request.config.option.markexpr == "prove":
+        yield
+        return
+
+    def made(channel: object) -> SparkSession:
+        spark = remote(channel)  # pyright: ignore[reportArgumentType]
+        for name, value in INTERPRETED.items():
+            spark.conf.set(name, value)
+        return spark
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sessions, "_remote", made)
+        yield
 
 
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> SparkSession:
-    return session(settings)
+    return sessions.session(settings)

@@ -27,6 +27,7 @@ from infra.held import HeldState
 from infra.session import session
 from infra.settings import PROJECT, Settings
 from pipelines import Files, Node, Pipeline
+from tests.crashes import How, crash_at
 
 FILES = Files("sales/*.csv", "csv", {"id": "STRING", "n": "INT", "at": "BIGINT"})
 TILL = Pipeline("till")
@@ -111,8 +112,11 @@ def decided(target: Till, node: Node, epoch: int, how: Literal["release", "drop"
     target.materialise(node, f"{how}-{epoch}")
 
 
-def die(target: Till, node: Node, epoch: int, how: str, point: str) -> None:
-    """Decide in a process of its own that is killed at ``point``."""
+def die(target: Till, node: Node, epoch: int, how: Literal["release", "drop"], point: str, by: How = "SIGKILL") -> None:
+    """Decide and end at ``point``: in a process of its own that is killed, or here."""
+    if by == "raised":
+        crash_at(point, lambda: decided(target, node, epoch, how))
+        return
     assert target.engine is not None
     env = os.environ | target.engine.environ() | {crash.SETTING: point}
     command = [sys.executable, "-m", "tests.assets.held", str(target.settings.home), node.name, str(epoch), how]

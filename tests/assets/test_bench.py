@@ -53,10 +53,10 @@ def answer(workload: str, all_records: Any) -> Sequence[int]:
     return len(hits), int((hits["num_x"] * (hits["num_y"] + 1)).sum())
 
 
-SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in (("fk", None), ("fk", 1), ("st", None))]
+PROVE = [pytest.param(*case, marks=pytest.mark.prove) for case in (("fk", None), ("fk", 1), ("st", None))]
 
 
-@pytest.mark.parametrize(("workload", "epochs"), [("ss", None), *SLOW])
+@pytest.mark.parametrize(("workload", "epochs"), [("ss", None), *PROVE])
 def test_the_answer_is_that_of_pandas(settings: Settings, tmp_path: Path, workload: str, epochs: int | None) -> None:
     given = records(workload)
     if workload == "st":

@@ -11,7 +11,7 @@ from assets.quality import last_states
 from infra.settings import Settings
 from tests.infra.odd_names import NAME, NUMBER, OWNER, PRICE, TOWN, Shop
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.prove, pytest.mark.timeout(900)]
 
 
 def test_the_epoch_of_another_home_is_judged_where_it_is_confirmed(

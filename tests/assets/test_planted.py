@@ -26,7 +26,7 @@ from tests.assets.planted_pipeline import PIPELINE, deliver
 from tests.browser import needs_chromium
 from tests.offline_page import offline_page
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), needs_chromium]
+pytestmark = [pytest.mark.prove, pytest.mark.timeout(1800), needs_chromium]
 
 RULES = {(node.name, rule.id): rule for node in PIPELINE.stored for rule in invariants_of(node)}
 PLACES = ("Dagster", "page", "Data Docs")

@@ -28,6 +28,7 @@ from infra.refusal import EpochRefusedError
 from infra.settings import Settings
 from pipelines import JoinWindow, Node, Pipeline
 from tests.assets.held import FILES, NOT_NEGATIVE, TILL, Till, billed, decided, die, judge_by, prices, rule, sales, till
+from tests.crashes import EITHER, How
 from tests.reliability import survived
 
 BAD = "a,5,1\nb,-1,2\nc,7,3\n"
@@ -196,12 +197,13 @@ def test_a_release_is_of_the_rows_and_the_invariants_that_were_seen(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
+@EITHER
 @pytest.mark.parametrize(
     ("how", "points"),
     [("release", ("decided", "computed", "sides-written", "committed", "merged")), ("drop", ("decided", "committed"))],
 )
 def test_killed_anywhere_a_decision_takes_effect_once(
-    settings: Settings, tmp_path: Path, negative: None, how: Any, points: tuple[str, ...]
+    settings: Settings, tmp_path: Path, negative: None, how: Any, points: tuple[str, ...], by: How
 ) -> None:
     disturbed, undisturbed = till(tmp_path / "killed", settings), till(tmp_path / "whole", settings)
     done = "released" if how == "release" else "dropped"
@@ -210,7 +212,7 @@ def test_killed_anywhere_a_decision_takes_effect_once(
             here.deliver(point, f"a,{epoch},1\nb{epoch},-1,2\n")
             refused(here, prices)
         decided(undisturbed, prices, epoch, how)
-        die(disturbed, prices, epoch, how, point)
+        die(disturbed, prices, epoch, how, point, by)
         # Whatever runs the node next carries it out, or finds it done.
         assert (disturbed.materialise(prices, "next") is None) == (point in ("committed", "merged"))
         assert disturbed.materialise(prices, "next") is None, point

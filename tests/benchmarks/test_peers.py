@@ -106,7 +106,7 @@ def test_a_peer_is_right(data: Path, tmp_path: Path, settings: Settings, module:
     assert len(line["epochs"]) == len(list((data / workload).glob("*.parquet")))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(("workload", "idle"), [("fk", 0), ("st", 3_000)])
 def test_kafka_streams_answers(data: Path, tmp_path: Path, workload: str, idle: int) -> None:
     """Its topics race each other, so that a few rows may differ; more would be a mistake of ours.

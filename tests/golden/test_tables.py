@@ -36,7 +36,7 @@ HELD: Mapping[str, str] = {
     "s002.suggested.rules": f"{HERE}::test_a_null_stream_value_triggers_in_0_10_0_only",
     "s002.tt.rules.tombstones": f"{HERE}::test_when_a_tombstone_is_sent",
     "s002.window.sql": f"{HERE}::test_the_windows_ends_are_inclusive_and_mirrored",
-    "s002.st.sql": "golden/as_replay.py::replay_case",
+    "s002.st.sql": "golden/test_printed.py::test_all_records_at_once_at_every_profile_that_has_to_give_it",
     "s003.matrix.": "joins/test_windowed_tables.py::test_every_cell_of_the_page_is_declarable_or_refused_with_a_reason",
     "s003.api": "joins/test_windowed_tables.py::test_windows_of_one_table_meet_those_of_another_through_a_map",
     "s003.driver": "joins/test_windowed_tables.py::test_every_cell_of_the_page_is_declarable_or_refused_with_a_reason",

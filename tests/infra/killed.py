@@ -29,6 +29,7 @@ from infra.settings import PROJECT, Settings
 from infra.step import EpochResult, Step
 from infra.table_care import Retention
 from pipelines import Files, Node, Pipeline, Table
+from tests.crashes import How, crash_at
 from tests.joins.batch import TYPES, two_tables
 from tests.world import World
 
@@ -138,8 +139,11 @@ def side_rows(target: World, node: Node) -> dict[str, Counter[str]]:
     return found
 
 
-def die(target: World, settings: Settings, what: str, point: str) -> None:
-    """Do ``what`` in a process of its own, killed at ``point``."""
+def die(target: World, settings: Settings, what: str, point: str, by: How = "SIGKILL") -> None:
+    """Do ``what`` and end at ``point``: in a process of its own that is killed, or here."""
+    if by == "raised":
+        crash_at(point, lambda: ACTS[what](target))
+        return
     env = os.environ | settings.environ() | {crash.SETTING: point}
     command = [sys.executable, "-m", "tests.infra.killed", str(target.root), what]
     done = subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True, timeout=300)

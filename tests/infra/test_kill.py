@@ -11,6 +11,7 @@ import pytest
 from infra import crash
 from infra.settings import Settings
 from pipelines import Node
+from tests.crashes import EITHER, How
 from tests.infra.killed import data, deliver, die, ingested, joined, maintained, once, rebuilt, side_rows, world
 from tests.reliability import survived
 from tests.world import Record, World
@@ -82,9 +83,15 @@ def same(disturbed: World, undisturbed: World, node: Node, point: str, *aside: s
     assert side_rows(disturbed, node) == side_rows(undisturbed, node), point
 
 
+def killed_by(what: str, point: str, by: How) -> How:
+    """Of a join, SIGKILL where a query of the epoch or of its fold may be going on."""
+    return "SIGKILL" if what == "join" and point in ("computed", "committed", "merged") else by
+
+
 @pytest.mark.slow
+@EITHER
 @pytest.mark.parametrize("what", EPOCH)
-def test_killed_at_every_point_of_an_epoch(tmp_path: Path, settings: Settings, what: str) -> None:
+def test_killed_at_every_point_of_an_epoch(tmp_path: Path, settings: Settings, what: str, by: How) -> None:
     disturbed, undisturbed = world(tmp_path / "killed", settings), world(tmp_path / "whole", settings)
     node = joined() if what == "join" else ingested()
     for n, (point, delivery) in enumerate(zip(points(what), deliveries(), strict=True)):
@@ -94,7 +101,7 @@ def test_killed_at_every_point_of_an_epoch(tmp_path: Path, settings: Settings, w
         else:
             deliver(data(disturbed) / "people" / f"{n}.jsonl", delivery[2])
         once(undisturbed, node)
-        die(disturbed, settings, what, point)
+        die(disturbed, settings, what, point, killed_by(what, point, by))
         # What the kill left behind is finished or found finished, and then nothing is new.
         once(disturbed, node)
         assert once(disturbed, node) is None, point
@@ -103,7 +110,8 @@ def test_killed_at_every_point_of_an_epoch(tmp_path: Path, settings: Settings, w
 
 
 @pytest.mark.slow
-def test_killed_at_every_point_of_a_rebuild(tmp_path: Path, settings: Settings) -> None:
+@EITHER
+def test_killed_at_every_point_of_a_rebuild(tmp_path: Path, settings: Settings, by: How) -> None:
     """What the next run makes of it is the rebuilt changelog, or the old one where the kill came before the plan."""
     disturbed, undisturbed = world(tmp_path / "killed", settings), world(tmp_path / "whole", settings)
     node = joined()
@@ -117,9 +125,9 @@ def test_killed_at_every_point_of_a_rebuild(tmp_path: Path, settings: Settings) 
             # A plan that the rebuild puts aside.
             publish(disturbed, deliveries()[3])
             publish(undisturbed, deliveries()[3])
-            die(disturbed, settings, "join", "planned")
+            die(disturbed, settings, "join", "planned", by)
             rebuilt(undisturbed)
-        die(disturbed, settings, "rebuild", point)
+        die(disturbed, settings, "rebuild", point, by)
         if point == "refused":
             rebuilt(disturbed)
         once(disturbed, node)
@@ -134,7 +142,8 @@ def test_killed_at_every_point_of_a_rebuild(tmp_path: Path, settings: Settings) 
 
 
 @pytest.mark.slow
-def test_killed_in_maintenance(tmp_path: Path, settings: Settings) -> None:
+@EITHER
+def test_killed_in_maintenance(tmp_path: Path, settings: Settings, by: How) -> None:
     """Between OPTIMIZE and VACUUM, also while a plan stands that was made before."""
     disturbed, undisturbed = world(tmp_path / "killed", settings), world(tmp_path / "whole", settings)
     node = joined()
@@ -143,10 +152,10 @@ def test_killed_in_maintenance(tmp_path: Path, settings: Settings) -> None:
         publish(undisturbed, delivery)
         once(undisturbed, node)
         if n == 3:
-            die(disturbed, settings, "join", "planned")
+            die(disturbed, settings, "join", "planned", by)
         else:
             once(disturbed, node)
-    die(disturbed, settings, "maintenance", f"maintained:{node.name}")
+    die(disturbed, settings, "maintenance", f"maintained:{node.name}", by)
     once(disturbed, node)
     same(disturbed, undisturbed, node, "maintained")
     maintained(disturbed)
@@ -158,13 +167,15 @@ def test_killed_in_maintenance(tmp_path: Path, settings: Settings) -> None:
     survived("kill -9 of maintenance, between OPTIMIZE and VACUUM", "rows and the standing plan as without it")
 
 
-def test_killed_again_and_again_before_the_commit(tmp_path: Path, settings: Settings) -> None:
+@pytest.mark.slow
+@EITHER
+def test_killed_again_and_again_before_the_commit(tmp_path: Path, settings: Settings, by: How) -> None:
     """The plan that was logged first is the one that runs, also when more has arrived since."""
     target, node = world(tmp_path / "killed", settings), joined()
     publish(target, deliveries()[0])
-    die(target, settings, "join", "planned")
+    die(target, settings, "join", "planned", by)
     publish(target, deliveries()[1])
-    die(target, settings, "join", "sides-written")
+    die(target, settings, "join", "sides-written", by)
     result = once(target, node)
     assert result is not None
     assert {side: part.records for side, part in result.plan.inputs.items()} == {"left": 2, "right": 1}

@@ -147,7 +147,7 @@ def note_of(last: CommitNote) -> Callable[[int], str]:
     return note
 
 
-@pytest.mark.parametrize("epochs", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("epochs", [1_000, pytest.param(10_000, marks=pytest.mark.prove)])
 def test_a_step_stays_as_quick(tmp_path: Path, settings: Settings, epochs: int) -> None:
     spark = session(settings)
     world, young = (

@@ -157,7 +157,7 @@ def test_two_minutes_of_kills(tmp_path: Path, settings: Settings) -> None:
     soaked(tmp_path, settings, seconds=120, seed=1)
 
 
-@pytest.mark.long
+@pytest.mark.prove
 @pytest.mark.timeout(3600)
 def test_ten_minutes_of_kills(tmp_path: Path, settings: Settings) -> None:
     soaked(tmp_path, settings, seconds=600, seed=2)

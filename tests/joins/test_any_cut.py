@@ -293,7 +293,7 @@ def test_no_cut_changes_the_rows(world: Make, family: str, seed: int) -> None:
     survived(f"{CUT}: {family}", SAME, epochs)
 
 
-@pytest.mark.long
+@pytest.mark.prove
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("seed", range(2, 12))
 @pytest.mark.parametrize("family", FAMILIES)

@@ -1,8 +1,8 @@
-"""Recorded histories through the real epochs, in three pieces: the rows are those of one piece.
+"""Recorded histories in three epochs, in steps and through the real protocol: the rows are those of one epoch.
 
-Each set of options of a family and profile is here in one of its types; `test_golden` has the printed tables with one
-record per epoch. A cache is flushed at the end of each epoch too, so that a cached history's rows are
-those that the reference gives with these commits.
+Each set of options of a family and profile is here in one of its types; ``tests/golden`` has the printed tables with
+one record per epoch. A cache is flushed at the end of each epoch too, so that a cached history's rows are those that
+the reference gives with these commits.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.replay import replay
+from assets.replay import Way, replay
 from assets.replay_epochs import in_epochs
 from tests.joins import test_recorded_foreign_key as foreign_key
 from tests.joins import test_recorded_stream_stream as stream_stream
 from tests.joins import test_recorded_tables as tables
+from tests.joins.in_steps import in_pieces, in_steps
 
 EPOCHS = 3
 SAMPLE = 4
@@ -49,9 +50,9 @@ def matters(case: Given) -> bool:
     return "cache" in case or "materialized" not in case
 
 
-def check(spark: SparkSession, cases: list[Given], expected: Expected) -> None:
+def check(spark: SparkSession, cases: list[Given], expected: Expected, way: Way) -> None:
     assert len(cases) > SAMPLE
-    answers = replay(spark, [tables.asked(case) for case in cases], "3.1", in_epochs(EPOCHS))
+    answers = replay(spark, [tables.asked(case) for case in cases], "3.1", way)
     for case, answer in zip(cases, answers, strict=True):
         assert answer.get("output", answer.get("error")) == expected(case), case
 
@@ -71,27 +72,36 @@ def in_3_1(cases: Iterable[Given]) -> list[Given]:
     return [tables.asked(case) | {"semantics": "3.1"} for case in cases if case["semantics"] == "kafka-4"]
 
 
-@pytest.mark.slow
+WAYS = pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(in_steps(in_pieces(EPOCHS)), marks=pytest.mark.slow, id="in steps"),
+        pytest.param(in_epochs(EPOCHS), marks=pytest.mark.prove, id="in real epochs"),
+    ],
+)
+
+
 @pytest.mark.timeout(1800)
-def test_streams(spark: SparkSession) -> None:
+@WAYS
+def test_streams(spark: SparkSession, way: Way) -> None:
     cases = [case for group in stream_stream.recorded().values() for case in group]
-    check(spark, sampled(cases, set_of_options), lambda case: case["output"])
+    check(spark, sampled(cases, set_of_options), lambda case: case["output"], way)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_tables(spark: SparkSession) -> None:
+@WAYS
+def test_tables(spark: SparkSession, way: Way) -> None:
     every = [*tables.recorded(), *in_3_1(tables.recorded())]
-    check(spark, sampled(every, set_of_options), lambda case: as_rows(tables.in_pieces(case)))
+    check(spark, sampled(every, set_of_options), lambda case: as_rows(tables.in_pieces(case)), way)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_foreign_keys(spark: SparkSession) -> None:
+@WAYS
+def test_foreign_keys(spark: SparkSession, way: Way) -> None:
     every = [*foreign_key.recorded(), *in_3_1(foreign_key.recorded())]
 
     def expected(case: Given) -> list[Given]:
         by_reference = "cache" in case or case["semantics"] == "3.1"
         return foreign_key.by_reference(case, EPOCHS) if by_reference else case["output"]
 
-    check(spark, sampled(every, set_of_options), expected)
+    check(spark, sampled(every, set_of_options), expected, way)

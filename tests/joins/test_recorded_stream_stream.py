@@ -17,6 +17,7 @@ from assets.replay import Way, at_once, replay
 from assets.replay_epochs import in_epochs
 from pipelines import JoinWindow
 from tests.joins.batch import TYPES, Batch, by_partition, run, two_streams
+from tests.joins.in_steps import in_pieces, in_steps
 from tests.reference.histories import random_histories
 from tests.reference.record_stream_stream import GROUPS, RECORDED, drawn
 from tests.reference.recording import by_group
@@ -82,10 +83,16 @@ def test_self_joins_of_the_default_profile_are_one_step(spark: SparkSession, how
     check(spark, self_joins(how, 60), at_once)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_self_joins_of_the_default_profile_in_three_epochs(spark: SparkSession) -> None:
-    check(spark, self_joins("outer", SAMPLE), in_epochs(3))
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(in_steps(in_pieces(3)), id="in steps"),
+        pytest.param(in_epochs(3), marks=pytest.mark.prove, id="in real epochs"),
+    ],
+)
+def test_self_joins_of_the_default_profile_in_three_epochs(spark: SparkSession, way: Way) -> None:
+    check(spark, self_joins("outer", SAMPLE), way)
 
 
 ORDERED = [

@@ -11,11 +11,12 @@ import pytest
 from assets.replay import Way, at_once, replay
 from assets.replay_cases import Case, checked
 from assets.replay_declared import KEY
-from assets.replay_epochs import in_epochs
 from assets.replay_frames import records as frame_of
 from joins.operator import EpochInputs, compute
 from joins.order import LEFT, RIGHT, in_processing_order
 from pipelines import Files, Pipeline, TimeWindows, count
+from tests.joins.in_steps import in_pieces as in_pieces_of
+from tests.joins.in_steps import in_steps
 from tests.reference.histories import records_of
 from tests.reference.record_tables import GOLDEN, TYPES, case
 from tests.reference.recording import read
@@ -101,7 +102,7 @@ def in_pieces(case: Given) -> list[Any] | None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", [at_once, in_epochs(EPOCHS)], ids=["at once", "in epochs"])
+@pytest.mark.parametrize("way", [at_once, in_steps(in_pieces_of(EPOCHS))], ids=["at once", "in steps"])
 @pytest.mark.parametrize("join", ["stream-table", "table-table"])
 def test_deletes_that_leave_no_trace(spark: SparkSession, join: str, way: Way) -> None:
     """Deletes at the very timestamp of a value that stands above nothing, over and over; half of the cases show it."""

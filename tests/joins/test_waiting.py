@@ -132,7 +132,7 @@ COPARTITIONED: dict[str, tuple[str, dict[str, Any], Callable[[], Any]]] = {
 
 
 # In CI these families wait for ever among those of tests/joins/test_any_cut.py.
-@pytest.mark.long
+@pytest.mark.prove
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("family", COPARTITIONED)

@@ -1,0 +1,43 @@
+"""A run that ends at a named point: raised in this process, or by SIGKILL in one of its own.
+
+What a crash leaves in tables and log is the same either way, for nothing of the protocol catches it. SIGKILL leaves
+more: queries that go on in the engine, locks that the system gives back. It is used at three points of an epoch in
+`make test`, and at all of them in `make prove`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import pytest
+
+from infra import crash
+
+How = Literal["raised", "SIGKILL"]
+EITHER = pytest.mark.parametrize("by", ["raised", pytest.param("SIGKILL", marks=pytest.mark.prove)])
+
+
+class CrashError(BaseException):
+    """The end of a run at a named point; no `Exception`, as nothing may take it for an error that it can mend."""
+
+
+@contextmanager
+def crashing_at(point: str) -> Iterator[None]:
+    """Expect whatever runs inside to reach ``POINT`` or ``POINT:NODE`` and end there."""
+
+    def reached(here: str, node: str) -> None:
+        assert here in crash.POINTS, here
+        if point in (here, f"{here}:{node}"):
+            raise CrashError(point)
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(CrashError):
+        patched.setattr(crash, "reached", reached)
+        yield
+
+
+def crash_at(point: str, act: Callable[[], Any]) -> None:
+    """Do something and end at a point."""
+    with crashing_at(point):
+        act()
