@@ -14,11 +14,11 @@ INSTALLED := .venv/.installed
 DEVELOPED := .venv/.developed
 CHECKED := .venv/.java-checked
 JARS := .jars/.fetched
-# A test keeps about one core busy. Each process has an engine of its own, and files stay whole: their tests share tables.
+# A test keeps about one core busy. Both processes share an engine, and files stay whole: their tests share tables.
 # In their order: by itself xdist takes files of one long test last, and then one process waits for the other.
 AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo ui test lint types bench cluster cluster-stop clean
+.PHONY: help demo ui test prove lint types bench cluster cluster-stop clean
 
 help:  ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,9 +31,12 @@ ui: $(JARS)  ## Open Dagster with this project; history is kept in .rivermeet
 	@$(BIN)/rivermeet feed invoice
 	@$(BIN)/rivermeet ui
 
-test: $(DEVELOPED) $(JARS)  ## Run all tests on the warm engine, then those that must hold on both engines
+test: $(DEVELOPED) $(JARS)  ## Run the tests that every change has to pass, in two processes on one warm engine
 	@$(BIN)/pytest -q $(AT_ONCE)
-	@RIVERMEET_ENGINE='local[2]' $(BIN)/pytest -q $(AT_ONCE) -m 'both_engines and not slow'
+
+prove: $(DEVELOPED) $(JARS)  ## Run what takes too long for each change, then what must hold on both engines
+	@$(BIN)/pytest -q $(AT_ONCE) -m prove
+	@RIVERMEET_ENGINE='local[2]' $(BIN)/pytest -q $(AT_ONCE) -m both_engines
 
 lint: $(DEVELOPED)  ## Check style and formatting
 	@$(BIN)/ruff check .
@@ -65,17 +68,23 @@ $(CHECKED): $(INSTALLED)
 	@$(BIN)/python -m infra.java
 	@touch $@
 
+# Shows that the process in the background goes on, and ends as it does.
+define SHOW
+{ for ((s = 1; ; s++)); do kill -0 $$! 2>/dev/null || break; sleep 1; \
+  ((s % 10)) || echo "rivermeet: $(1), $$s s" >&2; done; wait $$!; }
+endef
+
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
 	  echo "rivermeet: needs Python 3.11, '$(PYTHON)' is not: install it, or make PYTHON=/path/to/python3.11" >&2; \
 	  exit 1; }
 	@echo "rivermeet: installing into .venv (once)" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(PIP) -e '.[demo]'
+	@$(PIP) -e '.[demo]' & $(call SHOW,installing)
 	@$(COMPILE)
 	@touch $@
 
 $(DEVELOPED): $(INSTALLED)
-	@$(PIP) -e '.[demo,dev]'
+	@$(PIP) -e '.[demo,dev]' & $(call SHOW,installing what tests need)
 	@$(COMPILE)
 	@touch $@

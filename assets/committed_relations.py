@@ -139,6 +139,7 @@ class _Made:
     reached: Reached
     held: Held
     _table: Relation | None = None
+    _failed: Exception | None = None
 
     def bounds(self) -> Relation:
         return bounds(
@@ -146,15 +147,24 @@ class _Made:
         )
 
     def table(self) -> Relation:
+        # Where it cannot be narrowed, every rule that names it is not evaluated: on the whole table, rows that the
+        # epoch does not touch would be violations (tests/expectations/test_scopes.py).
+        if self._failed is not None:
+            raise self._failed
         if self._table is None:
-            rows = stored(self.spark, self.of)
-            if self.of.scope == "epoch":
-                narrow = self.reached.with_keys(rows, self.reached.touched())
-                rows = replace(narrow, frame=self.reached.few(narrow.frame))
-            # Kept once it is what it is to be: where narrowing fails, every rule that names it is not evaluated, and
-            # none is judged on the whole table (tests/expectations/test_scopes.py).
-            self._table = rows
+            try:
+                self._table = self._touched()
+            except Exception as error:
+                self._failed = error
+                raise
         return self._table
+
+    def _touched(self) -> Relation:
+        rows = stored(self.spark, self.of)
+        if self.of.scope == "whole":
+            return rows
+        narrow = self.reached.with_keys(rows, self.reached.touched())
+        return replace(narrow, frame=self.reached.few(narrow.frame))
 
     def now(self) -> Relation:
         """The table's rows with a key of the changelog's."""

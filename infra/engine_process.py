@@ -34,6 +34,10 @@ FOREIGN = (
 )
 
 
+SHOWN_EVERY_SECONDS = 5
+"""How often a person who waits for the engine sees that it is coming."""
+
+
 class EngineError(RuntimeError):
     """The warm engine could not be started, reached or stopped."""
 
@@ -75,11 +79,15 @@ def launch(settings: Settings, files: EngineFiles) -> EngineState:
     env = {k: v for k, v in os.environ.items() if k not in FOREIGN} | settings.environ()
     env["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = files.new_token()
     process = spawn([sys.executable, "-m", "infra.engine_server"], env, files.folder, files.log)
-    deadline = time.monotonic() + START_TIMEOUT_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
+    began = time.monotonic()
+    shown = SHOWN_EVERY_SECONDS
+    while (waited := time.monotonic() - began) < START_TIMEOUT_SECONDS and process.poll() is None:
         state = files.read()
         if state is not None and state.pid == process.pid:
             return state
+        if waited > shown:
+            print(f"rivermeet: the Spark engine is starting, {waited:.0f} s", file=sys.stderr)
+            shown += SHOWN_EVERY_SECONDS
         time.sleep(0.05)
     process.kill()
     raise EngineError(f"the engine did not start: {last_said(files.log)} (log: {files.log})")

@@ -22,6 +22,8 @@ hypothesis.register_profile("same", derandomize=True)
 hypothesis.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 HOME = "RIVERMEET_TEST_HOME"
+MAY_BE_SKIPPED = "may be skipped: "
+"""Starts the reason of a test that CI may skip."""
 MADE = pytest.StashKey[Path]()
 # Queries of a few hundred rows: compiling them took a third of the processor time of all tests. What runs on
 # `local[2]`, in a process of its own, or is marked `prove` compiles them as a user's run does.
@@ -51,6 +53,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("prove") or item.get_closest_marker("bench"):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Where all that tests need is installed (CI), one that is skipped has failed, unless it says why it may be."""
+    report = yield
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        reason = str(report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr)
+        if MAY_BE_SKIPPED not in reason:
+            report.outcome, report.longrepr = "failed", f"skipped in CI: {reason}"
+    return report
 
 
 def settings_of(home: Path) -> Settings:

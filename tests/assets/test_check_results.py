@@ -200,6 +200,20 @@ def test_checks_alone_say_the_same(planted: Home) -> None:
     assert "planted_critical" in checks(planted)
 
 
+def test_a_run_that_finds_nothing_new_says_it_again(planted: Home) -> None:
+    before = {name: (check.passed, check.severity) for name, check in checks(planted).items()}
+    assert not planted.run(), "a critical rule is broken, now as before"
+    assert {name: (check.passed, check.severity) for name, check in checks(planted).items()} == before
+    check = checks(planted)["planted_critical"]
+    assert check.description == "As judged with epoch 1; nothing is new since."
+    event = planted.instance.get_latest_materialization_event(KEY)
+    assert event is not None and event.asset_materialization is not None
+    assert "nothing_new" not in event.asset_materialization.metadata
+    assert check.target_materialization_data is not None
+    assert check.target_materialization_data.run_id == event.run_id
+    assert any(line.startswith("  VIOLATED planted/orders_changelog") for line in planted.said), planted.said
+
+
 def test_an_epoch_that_is_confirmed_is_as_severe_as_before(planted: Home) -> None:
     before = {name: (check.passed, check.severity) for name, check in checks(planted).items()}
     deliver(planted, "one", ("x", 1, 1500), to="more")

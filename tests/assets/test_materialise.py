@@ -12,7 +12,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.keys import changelog_key, table_key
+from assets.keys import changelog_key, keys_of, table_key
+from assets.metadata import checked_assets
 from assets.show import status_table
 from infra.delta_io import last_note, read
 from infra.feeds import feed
@@ -146,13 +147,27 @@ def test_status_knows_all_of_it(delivered: Shop) -> None:
 
 
 def test_nothing_new_is_green_and_writes_no_epoch(delivered: Shop) -> None:
-    before = delivered.epochs()
+    before, made = delivered.epochs(), materialised(delivered.home)
     green, said = delivered.run()
     assert green
+    # Nothing is fresher for it; but every check says what it said of the epoch that stands.
+    assert materialised(delivered.home) == made
+    run = delivered.home.instance.get_runs(limit=1)[0].run_id
+    keys = [dg.AssetCheckKey(key, id) for node in PIPELINE.nodes for id, key in checked_assets(node).items()]
+    latest = delivered.home.instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    assert latest.keys() == set(keys)
+    assert {(record.run_id, record.status.value) for record in latest.values()} == {(run, "SUCCEEDED")}
     # What stands below a source with nothing new is skipped, and says nothing.
     assert {line.split()[0] for line in said} == {"purchases", "products", "customers"}
     assert all(line.endswith("nothing new") for line in said)
     assert delivered.epochs() == before
+
+
+def materialised(home: Home) -> dict[dg.AssetKey, int]:
+    """The newest materialisation of every asset."""
+    records = home.instance.get_asset_records([key for node in PIPELINE.nodes for key in keys_of(node)])
+    events = [(r.asset_entry.asset_key, r.asset_entry.last_materialization_record) for r in records]
+    return {key: event.storage_id for key, event in events if event is not None}
 
 
 def test_checks_can_run_alone_all_or_one(delivered: Shop) -> None:

@@ -11,8 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assets.quality import Judgement, auditor, check_again, check_epoch
-from assets.reached_relations import Held
+from assets.reached_relations import Held, Reached
 from assets.relations import version_before
+from expectations.invariant import relations_of
+from expectations.results import Relation
 from infra.changelog_files import epoch_rows
 from infra.layout import NodeTables
 from infra.settings import Settings
@@ -168,6 +170,26 @@ def test_an_operator_that_forgets_a_reference_is_found_in_the_epoch(world: World
     for _ in world.changed("pairs", f"INSERT INTO {{table}} {row}"):
         assert {"equals_batch_join", "fold_equals_table", "table_size"} >= violated(world.epoch("pairs"))
         assert "equals_batch_join" in violated(world.epoch("pairs"))
+
+
+def test_a_relation_that_cannot_be_narrowed_fails_for_all_who_name_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them is judged on the whole table instead: what the epoch does not touch would be violations."""
+    real, asked = Reached.with_keys, []
+
+    def failing(self: Reached, rows: Relation, keys: Relation, columns: str = "* EXCEPT (__key)") -> Relation:
+        if not asked:
+            asked.append(rows)
+            raise RuntimeError("no room for it")
+        return real(self, rows, keys, columns)
+
+    monkeypatch.setattr(Reached, "with_keys", failing)
+    node, results = world.node("left"), of_table(world.epoch("left"))
+    named = {name for name, r in results.items() if {"table", "now"} & set(relations_of(r.invariant.violations(node)))}
+    assert {name for name, result in results.items() if result.state == "not evaluated"} == named
+    assert len(named) > 1
+    assert {result.state for name, result in results.items() if name not in named} == {"passed"}
 
 
 def audited(world: World, name: str) -> Held:

@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from infra.delta_io import read as read_table
 from infra.file_discovery import discover
 from infra.file_reading import SourceFrames, read, read_all
 from infra.ingest import TooManyBadRowsError
@@ -289,6 +290,31 @@ def test_files_that_cannot_be_read_are_no_share_of_rows(spark: SparkSession, tmp
     with pytest.raises(TooManyBadRowsError, match=r"1 of 2 rows in 1 files .*max_bad_share=0\.01"):
         source.run()
     assert len(source.letters()) == 1
+
+
+def test_an_epoch_with_too_many_bad_rows_names_the_first_and_keeps_all(spark: SparkSession, tmp_path: Path) -> None:
+    source = fed(spark, tmp_path)
+    bad = "".join(f"x{n},no,{n}\n" for n in range(7))
+    source.deliver(a=f"id,n,at\na,1,10\n{bad}", b="id,n,at\nb,2\n")
+    with pytest.raises(TooManyBadRowsError) as refused:
+        source.run()
+    told = str(refused.value)
+    a, rejected = tmp_path / "data/a.csv", source.step.rejected
+    assert told.startswith("source 'p.s': 8 of 9 rows in 2 files are no records, more than max_bad_share=0.01;")
+    assert f"The first: {a}, line 3: \"x0,no,0\" (column 'n': 'no' is not INT); {a}, line 4: \"x1,no,1\" (" in told
+    assert '"x4,no,4"' in told and '"x5,no,5"' not in told and told.endswith(f"All are kept in {rejected}")
+
+    def kept() -> list[tuple[Any, ...]]:
+        rows = read_table(spark, rejected).orderBy("file", "position").collect()
+        return [(row.epoch, Path(row.file).name, row.line, row.text) for row in rows]
+
+    assert kept() == [(1, "a.csv", n + 3, f"x{n},no,{n}") for n in range(7)] + [(1, "b.csv", 2, "b,2")]
+    assert source.letters() == [], "nothing of it is committed"
+    # The next refusal takes its place.
+    source.deliver(a="id,n,at\na,1,10\n", b="id,n,at\nb,2\n")
+    with pytest.raises(TooManyBadRowsError, match=r"1 of 2 rows .* They are: .*b\.csv, line 2: \"b,2\" \("):
+        source.run()
+    assert kept() == [(2, "b.csv", 2, "b,2")]
 
 
 def test_a_plan_whose_file_changed_is_passed_over(spark: SparkSession, tmp_path: Path) -> None:

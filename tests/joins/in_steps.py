@@ -23,28 +23,27 @@ once per family by ``tests/joins/test_real_epochs.py``.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
 
 from assets.replay import Rows, Way, widest
 from assets.replay_cases import Case
 from assets.replay_declared import declared
-from assets.replay_frames import Place, answers, in_listed_order, numbers_of, records
+from assets.replay_frames import Place, in_listed_order, numbers_of, records
 from infra.offsets import looked_up
 from infra.shared_frames import SharedFrames
 from joins.changelog import as_of
-from joins.operator import EpochFrames, EpochInputs, Moment, Numbers, Side, compute
+from joins.operator import EpochInputs, Moment, Numbers, Side, compute
 from joins.order import LEFT, RIGHT
 from pipelines import Operation
-
-if TYPE_CHECKING:
-    from pyspark.sql import Row
 
 Cut = Callable[[int], Iterable[int]]
 """Length of a history to the places where its epochs end, the length itself last."""
@@ -92,27 +91,48 @@ def _answered(spark: SparkSession, cases: Sequence[Case], steps: Sequence[Step])
         run = _Run(spark, cases, steps, shared)
         so_far = run.compute(run.so_far())
         taken = run.compute(run.steps(so_far))
-        many = cases[0].join == "one-to-many"
-        before, found = (answers(frames.rows, many, "sequence") for frames in (so_far, taken))
-        _check_left_behind(steps, so_far, taken, "memory", adds=False)
-        _check_left_behind(steps, so_far, taken, "late", adds=True)
     finally:
         shared.release()
-    rows: dict[int, Rows] = {}
+    _check_left_behind(steps, so_far.memory, taken.memory, adds=False)
+    _check_left_behind(steps, so_far.late, taken.late, adds=True)
+    before, found = _by_step(so_far.rows), _by_step(taken.rows)
+    rows: dict[int, list[Row]] = defaultdict(list)
     for number, step in enumerate(steps):
-        mine = rows.setdefault(step.case, [])
+        mine, name = rows[step.case], cases[step.case].name
         # Where a cache holds rows back, epochs end with a commit of it: then only the fold is that of one epoch.
         if cases[step.case].cache:
-            assert _fold(before.get(number, [])) == _fold(mine), (cases[step.case].name, step)
+            assert _fold(before[number]) == _fold(mine), (name, step)
         else:
-            assert before.get(number, []) == mine, (cases[step.case].name, step)
-        mine += found.get(number, [])
-    return rows
+            assert [*map(_without_own, before[number])] == [*map(_without_own, mine)], (name, step)
+        mine += found[number]
+    return {case: [_answer(row) for row in mine] for case, mine in rows.items()}
 
 
-def _fold(rows: Rows) -> dict[Any, Any]:
-    last = {row["key"]: (row["value"], row["ts"]) for row in rows}
+def _answer(row: Row) -> dict[str, Any]:
+    """A row as a case's output has it."""
+    return {
+        "key": "".join(row.key[name] for name in ("k", "many_k") if name in row.key) if row.key else None,
+        "value": row.value and row.value.v,
+        "ts": row.timestamp,
+        "in": row.trigger.offset,
+    }
+
+
+def _fold(rows: Sequence[Row]) -> dict[Any, Any]:
+    last = {str(_without_own(row)["key"]): (row.value and row.value.v, row.timestamp) for row in rows}
     return {key: row for key, row in last.items() if row[0] is not None}
+
+
+@dataclass(frozen=True)
+class Computed:
+    """The frames of an epoch as rows, and stream time by partition."""
+
+    rows: Sequence[Row]
+    schema: StructType
+    late: Sequence[Row] = ()
+    memory: Sequence[Row] = ()
+    memory_schema: StructType | None = None
+    stream_time: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -131,11 +151,22 @@ class _Run:
         self.before = self._sides(lambda step: range(step.start))
         self.new = self._sides(lambda step: range(step.start, step.end))
 
-    def compute(self, inputs: EpochInputs) -> EpochFrames:
-        """The operator's frames, each computed once."""
+    def compute(self, inputs: EpochInputs) -> Computed:
+        """What the operator gives, in order: as rows, so that what reads them plans none of this again."""
         found = compute(self.operation, inputs)
-        memory, late = (f if f is None else self.shared.keep(f) for f in (found.memory, found.late))
-        return EpochFrames(self.shared.keep(found.rows), late, memory, found.timed)
+        ordered = found.rows.orderBy("partition", "sequence").drop("sequence")
+        times: dict[int, int] = {}
+        if found.timed:
+            timed = reduce(DataFrame.union, [frame.select("partition", "timestamp") for frame in found.timed])
+            times = dict(timed.groupBy("partition").agg(F.max("timestamp")).collect())  # pyright: ignore
+        return Computed(
+            ordered.collect(),
+            ordered.schema,
+            found.late.collect() if found.late is not None else (),
+            found.memory.collect() if found.memory is not None else (),
+            found.memory.schema if found.memory is not None else None,
+            times,
+        )
 
     def so_far(self) -> EpochInputs:
         """What came before each epoch, as one epoch on the state of nothing."""
@@ -150,9 +181,10 @@ class _Run:
             numbers=self.numbers,
         )
 
-    def steps(self, so_far: EpochFrames) -> EpochInputs:
+    def steps(self, so_far: Computed) -> EpochInputs:
         """Each epoch's records, on what came before."""
-        times = _times(so_far.timed)
+        times, kept = so_far.stream_time, so_far.memory_schema
+        memory = None if kept is None else self.spark.createDataFrame(so_far.memory, kept)
 
         def is_open(frame: DataFrame, slack: int) -> DataFrame:
             return frame.where(f"timestamp > {looked_up(times)} - {slack}L")
@@ -161,9 +193,15 @@ class _Run:
             known = self.before[side]
             return as_of(None, known if moment == "before" else known.unionByName(self.new[side]))
 
+        schema = StructType([*so_far.schema.fields, StructField("offset", LongType())])
+        places: Counter[int] = Counter()
+        numbered = []
+        for row in so_far.rows:
+            numbered.append((*row, places[row.partition]))
+            places[row.partition] += 1
+        rows = self.spark.createDataFrame(numbered, schema)
+
         def emitted(slack: int | None) -> DataFrame:
-            place = F.expr("CAST(row_number() OVER (PARTITION BY partition ORDER BY sequence) - 1 AS BIGINT)")
-            rows = so_far.rows.withColumn("offset", place).drop("sequence")
             return rows if slack is None else is_open(rows, slack)
 
         return EpochInputs(
@@ -172,7 +210,7 @@ class _Run:
             earlier=lambda side: self.before[side],
             table=table,
             emitted=emitted,
-            memory=lambda: so_far.memory,
+            memory=lambda: memory,
             stream_time=times,
             keep=self.shared.keep,
             numbers=self.numbers,
@@ -196,28 +234,19 @@ class _Run:
         return {side: self.shared.keep(ordered(frame, places[side])) for side, frame in sides.items()}
 
 
-def _times(timed: Sequence[DataFrame]) -> dict[int, int]:
-    """Stream time by partition, as an epoch's totals have it."""
-    times: dict[int, int] = {}
-    for frame in timed:
-        for partition, time in frame.groupBy("partition").agg(F.max("timestamp")).collect():
-            times[partition] = max(time, times.get(partition, time))
-    return times
-
-
-def _check_left_behind(steps: Sequence[Step], so_far: EpochFrames, taken: EpochFrames, name: str, adds: bool) -> None:
+def _check_left_behind(steps: Sequence[Step], so_far: Sequence[Row], taken: Sequence[Row], adds: bool) -> None:
     """What a step leaves is what the next one starts with; ``adds``: on top of what it started with itself."""
-    before, after = (_by_step(getattr(frames, name)) for frames in (so_far, taken))
+    before, after = _by_step(so_far), _by_step(taken)
     for number, (step, following) in enumerate(pairwise(steps)):
         if step.case == following.case:
-            left = sorted(after[number] + (before[number] if adds else []))
-            assert left == sorted(before[number + 1]), (name, step)
+            left = sorted(repr(_without_own(row)) for row in after[number] + (before[number] if adds else []))
+            assert left == sorted(repr(_without_own(row)) for row in before[number + 1]), step
 
 
-def _by_step(frame: DataFrame | None) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = defaultdict(list)
-    for row in frame.collect() if frame is not None else []:
-        found[row["partition"]].append(repr(_without_own(row)))
+def _by_step(rows: Sequence[Row]) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row.partition].append(row)
     return found
 
 
