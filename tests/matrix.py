@@ -1,6 +1,6 @@
 """README's matrix of features, generated from the tests that prove them: ``python -m tests.matrix``.
 
-A test marked ``proves`` proves the cell that its marker and parameters name: ``join`` (the family), ``how`` and
+A test marked ``cell`` proves the cell that its marker and parameters name: ``join`` (the family), ``how`` and
 ``semantics``. A cell that is offered and that no test proves is an error, so that the matrix cannot promise more than
 the tests hold.
 """
@@ -66,7 +66,7 @@ class _Collector:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            for mark in item.iter_markers("proves"):
+            for mark in item.iter_markers("cell"):
                 for cell in _cells(mark, item):
                     self.found.setdefault(cell, item.nodeid.replace("|", "/"))
 
@@ -87,7 +87,7 @@ def proofs() -> Mapping[Cell, str]:
     pytest.main(["--collect-only", "-qq", "-m", "", "--no-header", str(PROJECT / "tests")], plugins=[collector])
     missing = [cell for cell in offered() if cell not in collector.found]
     if missing:
-        raise LookupError(f"offered, and no test marked `proves` has it: {missing}")
+        raise LookupError(f"offered, and no test marked `cell` has it: {missing}")
     return collector.found
 
 

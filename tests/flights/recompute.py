@@ -60,6 +60,11 @@ def _all_flights() -> pd.DataFrame:
     )
 
 
+def forget() -> None:
+    """Read the package's files again, as where a test gives others."""
+    _all_flights.cache_clear()
+
+
 def _first_at(after: pd.Series, clock: pd.Series, zones: pd.Series) -> tuple[pd.Series, pd.Series]:
     """First instant not before ``after`` at which a zone's clock shows ``clock``, and its month on that clock."""
     instants, months = [], []

@@ -31,7 +31,7 @@ from tests.joins.batch import FILES, TYPES
 from tests.reliability import survived
 from tests.world import World
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.timeout(7200)
 
 ROUND = 500
 """Epochs from one maintenance to the next."""
@@ -147,7 +147,9 @@ def note_of(last: CommitNote) -> Callable[[int], str]:
     return note
 
 
-@pytest.mark.parametrize("epochs", [1_000, pytest.param(10_000, marks=pytest.mark.prove)])
+@pytest.mark.parametrize(
+    "epochs", [pytest.param(1_000, marks=pytest.mark.prove), pytest.param(10_000, marks=pytest.mark.bench)]
+)
 def test_a_step_stays_as_quick(tmp_path: Path, settings: Settings, epochs: int) -> None:
     spark = session(settings)
     world, young = (

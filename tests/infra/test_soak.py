@@ -151,13 +151,13 @@ def soaked(tmp_path: Path, settings: Settings, seconds: float, seed: int) -> Non
     assert len(made) > 10 and len(table) > 5, told
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.timeout(1200)
 def test_two_minutes_of_kills(tmp_path: Path, settings: Settings) -> None:
     soaked(tmp_path, settings, seconds=120, seed=1)
 
 
-@pytest.mark.prove
+@pytest.mark.bench
 @pytest.mark.timeout(3600)
 def test_ten_minutes_of_kills(tmp_path: Path, settings: Settings) -> None:
     soaked(tmp_path, settings, seconds=600, seed=2)

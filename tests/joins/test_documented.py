@@ -76,7 +76,7 @@ def text(value: tuple[Any, Any] | None) -> str | None:
     return value and "-".join("null" if part is None else part for part in value)
 
 
-@pytest.mark.proves
+@pytest.mark.cell
 @pytest.mark.parametrize(("join", "how"), JOINS)
 def test_random_histories_at_once(spark: SparkSession, join: str, how: str) -> None:
     check(spark, join, how, 300, at_once)

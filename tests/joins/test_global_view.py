@@ -97,7 +97,8 @@ def random_epochs(seed: int, count: int) -> list[dict[str, list[Record]]]:
     ]
 
 
-@pytest.mark.parametrize(("view", "how"), [("inner", "left"), ("left", "inner")])
+@pytest.mark.slow
+@pytest.mark.parametrize(("view", "how"), [("inner", "left"), pytest.param("left", "inner", marks=pytest.mark.prove)])
 def test_any_updates_of_either_table(world: Make, tmp_path: Path, view: str, how: str) -> None:
     shop = Shop()
     made = shop.view(view)
@@ -160,7 +161,7 @@ def test_a_view_over_a_table_with_itself(world: Make) -> None:
     assert [r["value"] for r in here.rows(node)] == [{"own": "A", "whole": "B"}, {"own": "B", "whole": None}]
 
 
-@pytest.mark.proves(join="global-global", how=("inner", "left"))
+@pytest.mark.cell(join="global-global", how=("inner", "left"))
 def test_the_views_rows_themselves(spark: SparkSession) -> None:
     shop = Shop()
     columns = "timestamp BIGINT, partition INT, offset BIGINT"

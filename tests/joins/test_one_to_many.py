@@ -9,6 +9,7 @@ import pytest
 from assets.replay import Way, at_once, replay
 from assets.replay_epochs import in_epochs
 from tests.golden.load import tables
+from tests.joins.in_steps import in_pieces, in_steps
 from tests.reference.histories import foreign_key_of, random_histories
 from tests.reference.one_to_many import OneToManyJoin
 from tests.reference.records import Record
@@ -27,7 +28,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "cache": {"cache": True, "commit_every": 4},
     "versioned": {"left_versioned_ms": 3, "right_versioned_ms": 10},
 }
-WAYS = [pytest.param(at_once, id="at once"), pytest.param(in_epochs(EPOCHS), id="in epochs", marks=pytest.mark.slow)]
+WAYS = [
+    pytest.param(at_once, id="at once"),
+    pytest.param(in_steps(in_pieces(EPOCHS)), id="in steps"),
+    pytest.param(in_epochs(EPOCHS), id="in real epochs", marks=pytest.mark.prove),
+]
 Given = dict[str, Any]
 
 
@@ -83,7 +88,7 @@ def test_the_documents_steps(spark: SparkSession, way: Way) -> None:
         assert [(steps[r["in"]], r["key"], r["value"]) for r in answer["output"]] == expected, table["id"]
 
 
-@pytest.mark.proves(join="one-to-many", how="inner")
+@pytest.mark.cell(join="one-to-many", how="inner")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_random_histories_are_the_references(spark: SparkSession, kind: str, way: Way) -> None:

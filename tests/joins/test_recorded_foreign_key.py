@@ -85,7 +85,7 @@ def by_reference(case: Given, epochs: int = 1) -> list[Given]:
 
 
 @pytest.mark.slow
-@pytest.mark.proves(join="fk-table-table")
+@pytest.mark.cell(join="fk-table-table")
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize(("semantics", "kind"), KINDS)
 def test_kafka_streams_answered_the_same(spark: SparkSession, semantics: str, kind: str, how: str) -> None:

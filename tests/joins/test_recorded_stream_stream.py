@@ -38,7 +38,7 @@ Make = Callable[..., World]
 NAMES = [
     pytest.param(
         f"ss.{semantics}.{name}",
-        marks=[pytest.mark.proves(join="stream-stream", how=how, semantics=semantics)] if name == how else [],
+        marks=[pytest.mark.cell(join="stream-stream", how=how, semantics=semantics)] if name == how else [],
     )
     for semantics, name, how, *_ in GROUPS
 ]

@@ -69,7 +69,7 @@ def said(case: Given) -> list[Any] | None:
     return [[row["key"], row["value"], row["ts"], row["in"]] for row in case["output"]]
 
 
-@pytest.mark.proves
+@pytest.mark.cell
 @pytest.mark.slow
 @pytest.mark.parametrize(("join", "how", "semantics"), KINDS)
 def test_kafka_streams_answered_the_same(spark: SparkSession, join: str, how: str, semantics: str) -> None:
@@ -77,7 +77,7 @@ def test_kafka_streams_answered_the_same(spark: SparkSession, join: str, how: st
     check(spark, [asked(case) for case in mine], at_once, [said(case) for case in mine])
 
 
-@pytest.mark.proves
+@pytest.mark.cell
 @pytest.mark.slow
 @pytest.mark.parametrize(("join", "how"), FAMILIES)
 def test_profile_3_1_is_the_reference(spark: SparkSession, join: str, how: str) -> None:

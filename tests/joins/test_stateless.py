@@ -100,7 +100,7 @@ def source(pipeline: Pipeline, name: str, kind: str = "stream", partitions: int 
     return verb(name, FILES, key=["k"], value=["v"], timestamp="ts", partitions=partitions)
 
 
-@pytest.mark.proves(join="to-stream")
+@pytest.mark.cell(join="to-stream")
 @pytest.mark.parametrize("epochs", [2])
 @pytest.mark.parametrize("name", UNARY)
 def test_one_input(world: Make, name: str, epochs: int) -> None:
@@ -126,7 +126,7 @@ def offset_of(row: dict[str, Any]) -> int:
     return row["trigger"]["offset"]
 
 
-@pytest.mark.proves(join="to-table")
+@pytest.mark.cell(join="to-table")
 def test_records_without_a_key_are_kept_beside_the_table(world: Make) -> None:
     a = source(Pipeline("around"), "a")
     node = a.to_table("out")
@@ -152,7 +152,7 @@ def test_a_filter_of_a_streams_null_values_sees_the_key(world: Make) -> None:
     assert [(r["key"], r["value"], r["timestamp"]) for r in here.rows(node)] == [({"k": "x"}, None, 3)]
 
 
-@pytest.mark.proves(join="map-values")
+@pytest.mark.cell(join="map-values")
 def test_columns_may_be_called_like_our_own(world: Make) -> None:
     pipeline = Pipeline("around")
     schema = {"partition": "STRING", "value": "STRING", "key": "STRING", "offset": "STRING", "ts": "BIGINT"}
@@ -199,7 +199,7 @@ def two_columns(pipeline: Pipeline, partitions: int = 2) -> Stream:
     return pipeline.stream("a", files, key=["k"], value=["n", "m"], timestamp="ts", partitions=partitions)
 
 
-@pytest.mark.proves(join="select-key")
+@pytest.mark.cell(join="select-key")
 def test_select_key_repartitions_in_processing_order(world: Make) -> None:
     a = two_columns(Pipeline("around"))
     node = a.select_key({"nr": expr("n", "INT"), "own": expr("k", "STRING")}, "out", 3)
@@ -242,7 +242,7 @@ def test_select_key_puts_a_key_where_a_source_puts_it(spark: SparkSession) -> No
         assert keys.select(ours).distinct().count() == partitions
 
 
-@pytest.mark.proves(join="merge")
+@pytest.mark.cell(join="merge")
 @pytest.mark.parametrize("epochs", [2])
 def test_merge_in_processing_order(world: Make, epochs: int) -> None:
     pipeline = Pipeline("around")
@@ -271,7 +271,7 @@ def test_merge_in_processing_order(world: Make, epochs: int) -> None:
         assert found == expected, case
 
 
-@pytest.mark.proves(join="filter")
+@pytest.mark.cell(join="filter")
 def test_a_filtered_table_is_folded(world: Make) -> None:
     a: Table = source(Pipeline("around"), "a", "table")
     node = a.filter("v = '1'", "out")

@@ -65,7 +65,7 @@ def test_printed_invoices_are_what_the_rows_below_say() -> None:
     assert {case.how for case in INVOICE} == {"inner", "left"}
 
 
-@pytest.mark.parametrize("epochs", [3, pytest.param(EACH, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("epochs", [3, pytest.param(EACH, marks=[pytest.mark.prove, pytest.mark.timeout(900)])])
 @pytest.mark.parametrize("case", INVOICE, ids=lambda case: case.id)
 def test_invoice_through_two_chained_look_ups(world: Make, case: Case, epochs: int) -> None:
     """KIP-99's shape; the order of the table's steps stands, so updates are interleaved by timestamp."""

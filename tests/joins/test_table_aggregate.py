@@ -82,7 +82,7 @@ def test_script_says_what_the_rules_say() -> None:
     assert [(group, value and (value[0], value[2]), time) for group, value, time, _ in expected(script())] == MOVED
 
 
-@pytest.mark.proves(join="table-aggregate")
+@pytest.mark.cell(join="table-aggregate")
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_script_and_random_histories(world: Make, epochs: int) -> None:
     check(world, [script(), *random_histories(1, 60, 30, first=1)], epochs)
@@ -93,7 +93,7 @@ def test_long_history_of_few_groups(world: Make) -> None:
     check(world, random_histories(2, 2, 400), 3)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_the_same_with_one_record_per_epoch(world: Make) -> None:
     check(world, [script(), *random_histories(3, 20, 12, first=1)], EACH)

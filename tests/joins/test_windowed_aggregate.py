@@ -105,7 +105,7 @@ def test_sliding_windows_are_made_left_and_right_of_records() -> None:
     assert counted(SlidingWindows(10), 3, 5) == [(0, 0, 11, 1), (1, 0, 11, 2), (1, 4, 15, 1)]
 
 
-@pytest.mark.parametrize("epochs", [1, EACH])
+@pytest.mark.parametrize("epochs", [1, pytest.param(EACH, marks=pytest.mark.prove)])
 def test_page_views_by_day(world: Make, epochs: int) -> None:
     pipeline_stream = stream()
     node = pipeline_stream.group_by_key().windowed_by(TimeWindows(f"{DAY}m")).aggregate({"views": count()}, "views")
@@ -118,7 +118,7 @@ def test_page_views_by_day(world: Make, epochs: int) -> None:
     assert all(row["key"]["window_end"] - row["key"]["window_start"] == DAY * minute for row in rows)
 
 
-@pytest.mark.proves(join="windowed-aggregate")
+@pytest.mark.cell(join="windowed-aggregate")
 @pytest.mark.parametrize("epochs", [3])
 @pytest.mark.parametrize("windows", WINDOWS, ids=str)
 def test_random_histories(world: Make, windows: Windows, epochs: int) -> None:
@@ -127,7 +127,7 @@ def test_random_histories(world: Make, windows: Windows, epochs: int) -> None:
     check(world, windows, [*early, *later], epochs)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("windows", [WINDOWS[1]], ids=str)
 def test_the_same_with_one_record_per_epoch(world: Make, windows: Windows) -> None:

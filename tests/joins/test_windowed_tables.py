@@ -264,7 +264,7 @@ def check(made: Joins, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.proves(join="windowed-tables", how=("inner", "left", "outer"))
+@pytest.mark.cell(join="windowed-tables", how=("inner", "left", "outer"))
 def test_joins_of_windowed_tables_say_what_their_references_say(world: Make) -> None:
     names = {name: f"key STRUCT<k: STRING>, value STRUCT<{name}n: BIGINT>" for name in "abts"}
     made = Joins(world("joins", **names), Pipeline("joins"))
