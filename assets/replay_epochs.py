@@ -1,7 +1,7 @@
 """Replay through the real epochs: changelogs of Delta, plans, commits, in a home of its own.
 
-Input tables are folded after every second epoch: a table that is behind its changelog is the usual case. The result
-is not folded, as no join reads its own table.
+Inputs are written without Spark, and their tables folded after every second epoch: a table that is behind its changelog
+is the usual case. The result is not folded, as no join reads its own table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from assets.replay import Rows, Way, places, widest
 from assets.replay_cases import Case
 from assets.replay_declared import declared
-from assets.replay_frames import Place, answers, in_listed_order, numbers_of, records
+from assets.replay_frames import Place, answers, in_listed_order, numbers_of, record_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +57,7 @@ def _answered(spark: SparkSession, home: Path, cases: Sequence[Case], count: int
     for epoch in range(1, count + 1):
         part = [place for place in places(cases) if _epoch_of(place, cases, count) == epoch]
         for side, source in inputs.values():
-            notes[side] = _published(spark, runner, source, side, part, epoch, notes.get(side))
+            notes[side] = _published(runner, source, side, part, epoch, notes.get(side))
         runner.run(step)
     changelog = read(spark, runner.paths(node).changelog)
     found = answers(changelog, cases[0].join == "one-to-many", "epoch", "offset")
@@ -81,7 +81,6 @@ def _epoch_of(place: Place, cases: Sequence[Case], count: int) -> int:
 
 
 def _published(
-    spark: SparkSession,
     runner: EpochRunner,
     node: Node,
     side: str,
@@ -90,12 +89,10 @@ def _published(
     previous: CommitNote | None,
 ) -> CommitNote:
     """One input's records of one epoch, committed to its changelog and folded into its table as a source's are."""
-    from pyspark.sql import functions as F
-
     from assets.operator_step import to_table
-    from infra.delta_io import append
     from infra.fold import fold
     from infra.plan import CommitNote
+    from infra.small_changelogs import append_records
 
     mine: list[Any] = [place for place in part if place[2].side == side]
     ends = (dict(previous.ends) if previous else {}) | {case: offset for case, offset, _ in mine}
@@ -103,8 +100,8 @@ def _published(
     if not mine and previous is not None:
         return previous
     paths = runner.paths(node)
-    frame = records(spark, mine, side, "many_k" in node.key).withColumn("epoch", F.lit(epoch).cast("bigint"))
-    append(frame, paths.changelog, paths.app_id("changelog", 1), epoch, note=note)
+    rows = record_table(mine, side, "many_k" in node.key, epoch)
+    append_records(rows, paths.changelog, paths.app_id("changelog", 1), note)
     if node.is_table and epoch % 2:
         fold(runner.fold_session, paths, list(node.key), to_table, note)
     return note

@@ -13,6 +13,7 @@ from assets.replay_cases import Case
 from assets.replay_declared import KEY, MANY_KEY
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from joins.operator import Numbers
@@ -25,7 +26,40 @@ def records(spark: SparkSession, places: Iterable[Place], side: str, many: bool)
     """One input's records of many cases: key, value, timestamp, partition, offset."""
     key = ", ".join(f"{n}: {t}" for n, t in (MANY_KEY if many and side == "right" else KEY).items())
     schema = f"key STRUCT<{key}>, value STRUCT<case: INT, v: STRING>, timestamp BIGINT, partition INT, offset BIGINT"
-    rows = [
+    return spark.createDataFrame(_rows(places, side), schema)
+
+
+def record_table(places: Iterable[Place], side: str, many: bool, epoch: int) -> pa.Table:
+    """The same records as an epoch of a changelog."""
+    import pyarrow as pa
+
+    names = [*(MANY_KEY if many and side == "right" else KEY)]
+    schema = pa.schema(
+        {
+            "key": pa.struct({names[0]: pa.int32(), names[1]: pa.string()}),
+            "value": pa.struct({"case": pa.int32(), "v": pa.string()}),
+            "timestamp": pa.int64(),
+            "partition": pa.int32(),
+            "offset": pa.int64(),
+            "epoch": pa.int64(),
+        }
+    )
+    lines = [
+        {
+            "key": key and dict(zip(names, key, strict=True)),
+            "value": value and {"case": value[0], "v": value[1]},
+            "timestamp": timestamp,
+            "partition": partition,
+            "offset": offset,
+            "epoch": epoch,
+        }
+        for key, value, timestamp, partition, offset in _rows(places, side)
+    ]
+    return pa.Table.from_pylist(lines, schema)
+
+
+def _rows(places: Iterable[Place], side: str) -> list[tuple[Any, ...]]:
+    return [
         (
             None if record.key is None else (case, record.key),
             None if record.value is None else (case, record.value),
@@ -36,7 +70,6 @@ def records(spark: SparkSession, places: Iterable[Place], side: str, many: bool)
         for case, offset, record in places
         if record.side == side
     ]
-    return spark.createDataFrame(rows, schema)
 
 
 def numbers_of(spark: SparkSession, cases: Sequence[Case]) -> Numbers:

@@ -10,30 +10,26 @@ refused for a file that cannot be read.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from infra.dead_letters import GONE, OpenLetters, rows_again
 from infra.declaration import new_columns
-from infra.delta_io import RETENTION, append, last_note
+from infra.delta_io import last_note
 from infra.duplicate_files import duplicates, hashed, marked
 from infra.epoch_log import EpochLog
 from infra.file_discovery import FileState, discover, moved
 from infra.file_reading import SourceFrames, read, read_all
 from infra.plan import CommitNote, EpochPlan
 from infra.refusal import EpochRefusedError
+from infra.rejected_rows import first_bad_rows, reject
 from infra.shared_frames import SharedFrames
 from infra.source_history import SourceHistory, history, states
 from infra.step import Audit, StepFrames
 from pipelines import Node, Source
-
-SHOWN, WIDTH = 5, 200
-"""Bad rows that a refusal names, and characters of each."""
 
 
 class TooManyBadRowsError(EpochRefusedError):
@@ -167,19 +163,14 @@ class IngestStep:
         total = bad + counts["rows"]
         if bad > share * total and not plan.retries:
             dead = self._dead[plan.epoch]
-            self._reject(dead, plan)
+            reject(dead, self.rejected, plan)
+            first = first_bad_rows(dead, counts["dead_letter"])
             raise TooManyBadRowsError(
                 f"source '{self.node.pipeline.name}.{self.node.name}': {bad} of {total} rows in "
                 f"{len(plan.files)} files are no records, more than max_bad_share={share}; nothing was loaded: mend "
-                f"the files or raise the share. {_first(dead, counts['dead_letter'])}. All are kept in {self.rejected}"
+                f"the files or raise the share. {first}. All are kept in {self.rejected}"
             )
         return self.judge(spark, plan, rows, counts) if self.judge else ()
-
-    def _reject(self, dead: DataFrame, plan: EpochPlan) -> None:
-        """Keep the bad rows of a refused epoch, in place of those of the one refused before."""
-        rows = dead.withColumn("epoch", F.lit(plan.epoch).cast("bigint"))
-        app_id = f"{self.node.pipeline.name}/{self.node.name}/rejected/{plan.incarnation}"
-        append(rows, self.rejected, app_id, plan.epoch, properties=RETENTION, replace=True)
 
     def flatten(self, changelog: DataFrame) -> DataFrame:
         """The last row per key as columns of the folded table."""
@@ -197,21 +188,3 @@ class IngestStep:
 
     def _found(self) -> Sequence[FileState]:
         return discover(self.source.files, self.data, self.session)
-
-
-def _first(dead: DataFrame, count: int) -> str:
-    """The first bad rows, each with its place, its text and what is wrong with it."""
-    shown = dead.orderBy("file", "position").limit(SHOWN).collect()
-    lines = [
-        row.file
-        + (f", line {row.line}" if row.line else "")
-        + (f": {_short(row.text)}" if row.text else "")
-        + f" ({row.reason})"
-        for row in shown
-    ]
-    return f"{'The first' if count > len(lines) else 'They are'}: {'; '.join(lines)}"
-
-
-def _short(text: str) -> str:
-    """A row's text on one line."""
-    return json.dumps(text if len(text) <= WIDTH else f"{text[:WIDTH]}…", ensure_ascii=False)

@@ -49,9 +49,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is left out of `make test` is slow too, so that ``-m "not slow"`` names all that is quick."""
+    """What is left out of `make test`, and what runs epochs over Delta, is slow: ``-m "not slow"`` names what is quick."""
     for item in items:
-        if item.get_closest_marker("prove") or item.get_closest_marker("bench"):
+        marked = item.get_closest_marker("prove") or item.get_closest_marker("bench")
+        if marked or {"world", "make"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
 
 

@@ -7,13 +7,15 @@ more: queries that go on in the engine, locks that the system gives back. It is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
+from pyspark.sql import SparkSession
 
 from infra import crash
+from infra.session import close, new_session
 
 How = Literal["raised", "SIGKILL"]
 EITHER = pytest.mark.parametrize("by", ["raised", pytest.param("SIGKILL", marks=pytest.mark.prove)])
@@ -37,7 +39,11 @@ def crashing_at(point: str) -> Iterator[None]:
         yield
 
 
-def crash_at(point: str, act: Callable[[], Any]) -> None:
-    """Do something and end at a point."""
-    with crashing_at(point):
-        act()
+@contextmanager
+def doomed(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session for what ends there: whoever runs next closes the sessions of the one that died."""
+    own = new_session(spark)
+    try:
+        yield own
+    finally:
+        close(own)

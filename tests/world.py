@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, Transaction, write_deltalake
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from assets.operator_step import OperatorStep, to_table
-from infra.delta_io import APPEND_ONLY, last_note, read
+from infra.delta_io import last_note, read
 from infra.delta_lines import opened
 from infra.epoch_log import EpochLog
 from infra.epochs import EpochRunner
 from infra.fold import fold
 from infra.plan import CommitNote
+from infra.small_changelogs import append_records
 from infra.step import EpochResult
 from pipelines import Node
 
@@ -80,16 +80,8 @@ class World:
             rows.append((*named, timestamp, partition, ends[partition], epoch))
         note = CommitNote(incarnation=1, epoch=epoch, ends=ends, times=times)
         lines = [dict(zip(schema.names, row, strict=True)) for row in rows]
-        write_deltalake(
-            paths.changelog,
-            pa.Table.from_pylist(lines, schema),
-            mode="append",
-            configuration=APPEND_ONLY if found is None else None,
-            commit_properties=CommitProperties(
-                custom_metadata={"userMetadata": note.model_dump_json()},
-                app_transactions=[Transaction(paths.app_id("changelog", 1), epoch)],
-            ),
-        )
+        records_of = pa.Table.from_pylist(lines, schema)
+        append_records(records_of, paths.changelog, paths.app_id("changelog", 1), note)
         if node.is_table and epoch % 2:
             fold(lambda: self.fold_session, paths, list(node.key), to_table, note)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from pyspark.sql import SparkSession
 
 from assets.decisions import decide, states
 from assets.platform import Platform
@@ -27,7 +28,7 @@ from infra.held import HeldState
 from infra.session import session
 from infra.settings import PROJECT, Settings
 from pipelines import Files, Node, Pipeline
-from tests.crashes import How, crash_at
+from tests.crashes import How, crashing_at, doomed
 
 FILES = Files("sales/*.csv", "csv", {"id": "STRING", "n": "INT", "at": "BIGINT"})
 TILL = Pipeline("till")
@@ -100,6 +101,17 @@ class Till(Platform):
         return states(self.runner(TILL), node)[-1]
 
 
+@dataclass
+class DoomedTill(Till):
+    """The same till on a session of its own."""
+
+    spark: SparkSession | None = None
+
+    def session(self):
+        assert self.spark is not None
+        return self.spark
+
+
 def till(home: Path, engine: Settings) -> Till:
     """The till in ``home``."""
     settings = replace(engine, home=home, tables=str(home / "tables"), data=str(home / "data"))
@@ -115,7 +127,8 @@ def decided(target: Till, node: Node, epoch: int, how: Literal["release", "drop"
 def die(target: Till, node: Node, epoch: int, how: Literal["release", "drop"], point: str, by: How = "SIGKILL") -> None:
     """Decide and end at ``point``: in a process of its own that is killed, or here."""
     if by == "raised":
-        crash_at(point, lambda: decided(target, node, epoch, how))
+        with doomed(target.session()) as spark, crashing_at(point):
+            decided(DoomedTill(target.settings, engine=target.engine, spark=spark), node, epoch, how)
         return
     assert target.engine is not None
     env = os.environ | target.engine.environ() | {crash.SETTING: point}

@@ -200,7 +200,10 @@ def test_a_release_is_of_the_rows_and_the_invariants_that_were_seen(
 @EITHER
 @pytest.mark.parametrize(
     ("how", "points"),
-    [("release", ("decided", "computed", "sides-written", "committed", "merged")), ("drop", ("decided", "committed"))],
+    [
+        ("release", ("decided", "computed", "sides-written", "committed", "merged")),
+        pytest.param("drop", ("decided", "committed"), marks=pytest.mark.prove),
+    ],
 )
 def test_killed_anywhere_a_decision_takes_effect_once(
     settings: Settings, tmp_path: Path, negative: None, how: Any, points: tuple[str, ...], by: How

@@ -18,6 +18,8 @@ from tests.expectations.clean import CLEAN, Epoch
 from tests.expectations.nodes import judged_on
 from tests.expectations.planted import PLANTED, Planted
 
+pytestmark = pytest.mark.slow
+
 _STREAMS = {14, 25, 26, 29, 37, 38, 42, 45, 51, 53, 55, 63, 69}
 _TABLES = {84, 85, 86, 87, 91, 112, 113, 118, 122, 123, 125, 156}
 DOCUMENTED = _STREAMS | _TABLES | {165, 167, 184, 193, 194}

@@ -24,6 +24,8 @@ from tests.joins.batch import FILES, TYPES, stream_and_global, two_streams
 from tests.reliability import survived
 from tests.world import Record, World
 
+pytestmark = pytest.mark.slow
+
 (RULE,) = RULES
 COLUMNS = ["side", "key", "value", "timestamp", "partition", "offset", "stream_time", "close", "reason", "epoch"]
 

@@ -20,7 +20,7 @@ from tests.expectations import nodes
 from tests.expectations.recorded import NASTY, found, judged, line, node_history, of_source
 from tests.offline_page import Page, offline_page
 
-pytestmark = needs_chromium
+pytestmark = [pytest.mark.slow, needs_chromium]
 
 NODES = [node for node in vars(nodes).values() if isinstance(node, Node)]
 LOST = "record_shape"

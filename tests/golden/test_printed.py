@@ -41,6 +41,7 @@ def test_all_records_at_once_at_every_profile_that_has_to_give_it(spark: SparkSe
     check_printed(spark, TABLES[join], at_once)
 
 
+@pytest.mark.slow
 @JOINS
 def test_one_record_per_epoch(spark: SparkSession, join: str) -> None:
     check_printed(spark, uncached(join), in_steps(each_alone), every_profile=False)

@@ -29,7 +29,7 @@ from infra.settings import PROJECT, Settings
 from infra.step import EpochResult, Step
 from infra.table_care import Retention
 from pipelines import Files, Node, Pipeline, Table
-from tests.crashes import How, crash_at
+from tests.crashes import How, crashing_at, doomed
 from tests.joins.batch import TYPES, two_tables
 from tests.world import World
 
@@ -142,7 +142,8 @@ def side_rows(target: World, node: Node) -> dict[str, Counter[str]]:
 def die(target: World, settings: Settings, what: str, point: str, by: How = "SIGKILL") -> None:
     """Do ``what`` and end at ``point``: in a process of its own that is killed, or here."""
     if by == "raised":
-        crash_at(point, lambda: ACTS[what](target))
+        with doomed(target.spark) as spark, doomed(target.spark) as fold_session, crashing_at(point):
+            ACTS[what](replace(target, spark=spark, fold_session=fold_session))
         return
     env = os.environ | settings.environ() | {crash.SETTING: point}
     command = [sys.executable, "-m", "tests.infra.killed", str(target.root), what]

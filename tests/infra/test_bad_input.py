@@ -27,6 +27,8 @@ from tests.infra.sources import Fed, fed
 from tests.reliability import survived
 from tests.world import World
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = {"id": "STRING", "n": "INT", "at": "BIGINT"}
 CSV = b"id,n,at\na,1,10\n"
 DAY = 86_400_000
@@ -306,15 +308,15 @@ def test_an_epoch_with_too_many_bad_rows_names_the_first_and_keeps_all(spark: Sp
 
     def kept() -> list[tuple[Any, ...]]:
         rows = read_table(spark, rejected).orderBy("file", "position").collect()
-        return [(row.epoch, Path(row.file).name, row.line, row.text) for row in rows]
+        return [(row.epoch, Path(row.file).name, row.text) for row in rows]
 
-    assert kept() == [(1, "a.csv", n + 3, f"x{n},no,{n}") for n in range(7)] + [(1, "b.csv", 2, "b,2")]
+    assert kept() == [(1, "a.csv", f"x{n},no,{n}") for n in range(7)] + [(1, "b.csv", "b,2")]
     assert source.letters() == [], "nothing of it is committed"
     # The next refusal takes its place.
     source.deliver(a="id,n,at\na,1,10\n", b="id,n,at\nb,2\n")
     with pytest.raises(TooManyBadRowsError, match=r"1 of 2 rows .* They are: .*b\.csv, line 2: \"b,2\" \("):
         source.run()
-    assert kept() == [(2, "b.csv", 2, "b,2")]
+    assert kept() == [(2, "b.csv", "b,2")]
 
 
 def test_a_plan_whose_file_changed_is_passed_over(spark: SparkSession, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from infra.engine_process import EngineError
 from infra.settings import PROJECT
 from infra.spark_conf import DRIVER
 
-slow = pytest.mark.slow
+slow = pytest.mark.prove
 JOIN = "tests/joins/test_stream_stream.py::test_nasty_script_and_random_histories[left-3]"
 
 

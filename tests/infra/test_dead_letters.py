@@ -26,6 +26,8 @@ from pipelines import expr
 from tests.infra.sources import Fed, fed
 from tests.reliability import survived
 
+pytestmark = pytest.mark.slow
+
 BAD = "id,n,at\na,1,10\nb,x,20\nc,y,30\n"
 
 
@@ -151,7 +153,7 @@ def test_a_row_that_is_not_kept_whole_stays_dead(spark: SparkSession, tmp_path: 
         assert opened(source)[0][2:] == ("l" * KEPT, f"{reason} (its text is cut to 10,000 characters)")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_killed_anywhere_a_retry_takes_effect_once(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     """The process that is killed has the mended declaration of ``tests/infra/sources.py``: another ``not_after``."""
     expected = None

@@ -169,13 +169,13 @@ def test_other_settings_wait_for_its_clients(own: Settings, warm: EngineState) -
     assert engine.status(own).state == warm
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_killed_engine_is_replaced_within_a_process(own: Settings, warm: EngineState) -> None:
     assert said(client(own, CLIENT_WHOSE_ENGINE_DIES)) == ["3", "4"]
     assert engine.start(own) != warm
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_killed_supervisor_takes_its_jvm_along(own: Settings, warm: EngineState) -> None:
     os.kill(warm.pid, signal.SIGKILL)
     wait_until(lambda: not warm.processes())
@@ -183,7 +183,7 @@ def test_a_killed_supervisor_takes_its_jvm_along(own: Settings, warm: EngineStat
     assert said(client(own)) == ["3"]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_it_stops_when_idle_and_not_before(own: Settings) -> None:
     engine.stop(own)
     held = engine.attach(replace(own, engine_idle_minutes=1 / 60))

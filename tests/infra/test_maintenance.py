@@ -145,7 +145,7 @@ def _read(target: World, path: str, version: int | None) -> list[str]:
     return sorted(map(repr, read(target.spark, path, version).collect()))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_an_open_plan_may_pin_less_than_its_join_has_consumed(tmp_path: Path, run_often: World) -> None:
     """Of a plan that was made while the table was behind its changelog."""
     target, node = later(run_often, tmp_path / "world", 0), joined()
@@ -159,7 +159,7 @@ def test_an_open_plan_may_pin_less_than_its_join_has_consumed(tmp_path: Path, ru
     assert oldest_needed(runner, right(node), path, 1) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_join_that_never_ran_may_need_all(tmp_path: Path, run_often: World) -> None:
     target, node = later(run_often, tmp_path / "world", 10), joined()
     left(node).left_join(right(node), "never", foreign_key="v", select=ROWS)  # pyright: ignore
@@ -169,7 +169,7 @@ def test_a_join_that_never_ran_may_need_all(tmp_path: Path, run_often: World) ->
     assert set(maintained(target, joined())["b/table"].did) & {"vacuumed", "log cut"}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_newest_note_outlives_the_retention_of_the_log(tmp_path: Path, run_often: World) -> None:
     """Delta cleans its log as it writes a checkpoint, by age alone, and a checkpoint has no notes."""
     target, node = later(run_often, tmp_path / "world", 24 * 100, checkpointInterval="1"), joined()
@@ -187,7 +187,7 @@ def test_the_newest_note_outlives_the_retention_of_the_log(tmp_path: Path, run_o
     assert [row["r"] for row in target.rows(node, "table") if row["k"] == "p"] == ["after all that time"]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_rows_past_their_retention_go(tmp_path: Path, run_often: World) -> None:
     target, node = later(run_often, tmp_path / "world", 0), joined()
     paths = target.runner("batch").paths(node)
@@ -211,7 +211,7 @@ def test_rows_past_their_retention_go(tmp_path: Path, run_often: World) -> None:
     assert list(log.lines("ab", "plan")) == [1, 2, 3, 4]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_killed_between_optimize_and_vacuum(tmp_path: Path, settings: Settings, run_often: World) -> None:
     target, node = later(run_often, tmp_path / "world", 10), joined()
     env = os.environ | settings.environ() | {crash.SETTING: "maintained:b"}
@@ -224,7 +224,7 @@ def test_killed_between_optimize_and_vacuum(tmp_path: Path, settings: Settings, 
     assert target.run(node) is None
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_run_goes_first(tmp_path: Path, run_often: World) -> None:
     target, node = later(run_often, tmp_path / "world", 10), joined()
     path = target.runner("batch").paths(left(node)).changelog

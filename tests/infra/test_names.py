@@ -20,7 +20,7 @@ from infra.settings import PROJECT, Settings, SettingsError
 from tests.infra.odd_names import NAME, NUMBER, ODD, ODD_HOME, OWNER, PRICE, TOWN, Shop
 from tests.reliability import survived
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.prove, pytest.mark.timeout(900)]
 
 ORDERS, OWNERS = (NUMBER, OWNER, PRICE, "at"), (NAME, TOWN, "at")
 ANN, BOB = f"ann {ODD}", "bob'; --"

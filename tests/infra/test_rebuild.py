@@ -86,6 +86,7 @@ def streams() -> Node:
     return a.left_join(b, "ab", window=JoinWindow(10, 10, 0), select=LR)
 
 
+@pytest.mark.prove
 def test_a_longer_grace_takes_what_was_late(tmp_path: Path, settings: Settings) -> None:
     node, target = streams(), world(tmp_path, settings)
     spec = node.join_spec

@@ -267,7 +267,7 @@ def make(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Calla
     return lambda: World(tmp_path_factory.mktemp("world"), spark, session, {})
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_joins_over_tables_that_have_grown(make: Callable[[], World], spark: SparkSession) -> None:
     """The rows are those of a world in which everything was declared as it is now from the start."""
     grown, always = make(), make()
@@ -297,7 +297,7 @@ def test_joins_over_tables_that_have_grown(make: Callable[[], World], spark: Spa
             assert [note.epoch for _, note in notes(path)][-1] == 1, path
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.timeout(1800)
 def test_other_families_over_inputs_that_have_grown(make: Callable[[], World]) -> None:
     mapped = {"who": "who", "n": "n"}

@@ -29,7 +29,7 @@ from infra.settings import PROJECT, Settings
 from tests.infra.killed import deliver
 from tests.reliability import survived
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.prove, pytest.mark.timeout(1800)]
 
 BIN = Path(sys.executable).parent
 NODES = ("purchases", "products", "priced_purchases")
@@ -153,7 +153,6 @@ def test_two_command_lines(shop: Shop) -> None:
     shop.check()
 
 
-@pytest.mark.slow
 def test_a_command_line_and_dagster(shop: Shop) -> None:
     keys = ",".join(f"invoice/{node}_changelog" for node in NODES) + ",invoice/products_table"
     for _ in range(2):
@@ -166,7 +165,6 @@ def test_a_command_line_and_dagster(shop: Shop) -> None:
     shop.check()
 
 
-@pytest.mark.slow
 def test_two_homes_with_an_engine_each(shop: Shop, tmp_path: Path) -> None:
     other = replace(shop.settings, home=tmp_path / "other")
     stop = tmp_path / "stop"

@@ -79,6 +79,7 @@ def test_streams_and_then_a_global_table(world: Make, seed: int) -> None:
         assert found == [(x.key, x.value, x.timestamp) for x in expected if at[x.trigger].partition == p]
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("seed", [2])
 def test_a_filtered_table_and_then_a_foreign_key(world: Make, seed: int) -> None:
     pipeline = Pipeline("chain")
@@ -112,6 +113,7 @@ def test_a_filtered_table_and_then_a_foreign_key(world: Make, seed: int) -> None
     assert folded == {key: value for key, value in table.items() if value is not None}
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("seed", [4])
 def test_selected_keys_and_then_streams(world: Make, seed: int) -> None:
     pipeline = Pipeline("chain")

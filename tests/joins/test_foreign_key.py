@@ -96,7 +96,8 @@ def test_printed_tables_say_what_the_reference_says() -> None:
         assert rows == [(e.at_step, e.key, e.value) for e in case.expected], case.id
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [pytest.param("inner", marks=pytest.mark.prove), "left"])
 @pytest.mark.parametrize("epochs", [3])
 def test_printed_tables_nasty_script_and_random_histories(
     world: Make, spark: SparkSession, how: str, epochs: int

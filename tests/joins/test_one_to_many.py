@@ -15,6 +15,8 @@ from tests.reference.one_to_many import OneToManyJoin
 from tests.reference.records import Record
 from tests.reference.table_options import NetOfCommits, VersionedSides
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -17,6 +17,8 @@ from tests.joins.plans.epochs import NODES, TYPES, Planner
 from tests.joins.plans.skeleton import difference
 from tests.world import World
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def planner(
