@@ -49,7 +49,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is left out of `make test`, and what runs epochs over Delta, is slow: ``-m "not slow"`` names what is quick."""
+    """What `make test` leaves out is slow, and so are epochs over Delta: ``-m "not slow"`` names all that is quick."""
     for item in items:
         marked = item.get_closest_marker("prove") or item.get_closest_marker("bench")
         if marked or {"world", "make"} & set(getattr(item, "fixturenames", ())):
