@@ -63,7 +63,8 @@ def _rejected(platform: Platform, node: Node) -> str | None:
     epoch = max(rows["epoch"].to_pylist(), default=None)
     if epoch is None or (found is not None and found[1].epoch >= epoch):
         return None
-    return f"epoch {epoch} was refused: {rows.num_rows:,} bad rows, with file, line and reason, in {paths.rejected}"
+    bad = f"{rows.num_rows:,} bad row{'s' if rows.num_rows > 1 else ''}"
+    return f"epoch {epoch} was refused: {bad}, with file, line and reason, in {paths.rejected}"
 
 
 def _status(platform: Platform, node: Node, held: Sequence[HeldState]) -> list[Any]:

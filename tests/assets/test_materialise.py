@@ -198,7 +198,11 @@ def test_a_file_without_records_fails_by_name_until_it_is_taken_away(delivered: 
         failed = [line for line in said if line.lstrip().startswith("FAILED")]
         assert len(failed) == 1, said
         assert failed[0].startswith("  FAILED invoice__purchases: source 'invoice.purchases': 1 of 1 rows")
-        assert str(bad) in failed[0] and "\n" not in failed[0]
+        assert f'{bad}, line 1: "this is no JSON" (' in failed[0] and "\n" not in failed[0]
+        platform = delivered.home.platform
+        rejected = platform.runner(PIPELINE).paths(PIPELINE.node("purchases")).rejected
+        told = f"purchases: epoch 4 was refused: 1 bad row, with file, line and reason, in {rejected}"
+        assert status_table(platform, PIPELINE).endswith(told)
         assert delivered.epochs() == before
     finally:
         bad.unlink()
