@@ -195,14 +195,14 @@ def test_a_release_is_of_the_rows_and_the_invariants_that_were_seen(
     assert shop.state(sales).state == "released"
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.timeout(1800)
 @EITHER
 @pytest.mark.parametrize(
     ("how", "points"),
     [
         ("release", ("decided", "computed", "sides-written", "committed", "merged")),
-        pytest.param("drop", ("decided", "committed"), marks=pytest.mark.prove),
+        ("drop", ("decided", "committed")),
     ],
 )
 def test_killed_anywhere_a_decision_takes_effect_once(
@@ -229,6 +229,21 @@ def test_killed_anywhere_a_decision_takes_effect_once(
     ]
     assert kept[0] == kept[1]
     assert len(kept[0]) == 2 * len(points)
+
+
+@pytest.mark.slow
+def test_ended_before_its_commit_a_release_takes_effect_once(
+    settings: Settings, tmp_path: Path, negative: None
+) -> None:
+    """At other points, and by SIGKILL: the test above."""
+    here = till(tmp_path, settings)
+    here.deliver("one", "a,1,1\nb,-1,2\n")
+    refused(here, prices)
+    die(here, prices, 1, "release", "sides-written", "raised")
+    assert here.materialise(prices, "next") is not None
+    assert here.materialise(prices, "next") is None
+    assert here.state(prices).state == "released"
+    assert len(here.records(prices)) == 2
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_a_planted_violation_is_found(spark: Any, planted: Planted):
         assert spark.sql(broken.sql).count() == broken.violations
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("node", CLEAN)
 def test_nothing_else_is_found(spark: Any, node: str):

@@ -15,7 +15,7 @@ from infra.file_reading import SourceFrames, read
 from pipelines.flights import PIPELINE
 from tests.flights import recompute
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.prove
 
 
 @pytest.fixture(scope="module")
