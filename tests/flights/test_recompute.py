@@ -30,7 +30,7 @@ def delivered(root: Path, source: str) -> pd.DataFrame:
     return pd.concat(frames, keys=[p.name[:7] for p in paths], names=["file"]).reset_index("file")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_steps_deliver_what_pandas_expects(data: Path) -> None:
     for step in range(1, steps("flights") + 1):
         assert feed("flights", data, step)
@@ -72,6 +72,7 @@ def test_the_last_state_of_every_flight_is_the_packages_row(data: Path) -> None:
     pd.testing.assert_frame_equal(recompute.comparable(found, columns), recompute.comparable(package, columns))
 
 
+@pytest.mark.prove
 def test_planes_that_come_late_join_exactly_their_flights() -> None:
     planes = recompute.raw("planes.csv")
     late = planes.loc[planes["manufacturer"] == recompute.LATE_MANUFACTURER, "tailnum"]
@@ -86,7 +87,7 @@ def partitioned(records: pd.DataFrame, epoch: pd.Series | int) -> pd.DataFrame:
     return records.assign(epoch=epoch, partition=[zlib.crc32(repr(key).encode()) % 4 for key in keys])
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("cut", ["steps", "one"])
 def test_every_departure_is_a_trip_and_only_missing_arrivals_are_one_sided(cut: str) -> None:
     left, right = recompute.departures(), recompute.arrivals()
