@@ -41,6 +41,8 @@ class World:
     types: Mapping[str, str]
     """Node name to ``(key type, value type)`` DDL, for inputs that are written by hand."""
     results: list[EpochResult] = field(default_factory=list)
+    fold_every: int = 2
+    """Epochs of an input until its table is folded again."""
 
     def __post_init__(self) -> None:
         (self.root / "locks").mkdir(parents=True, exist_ok=True)
@@ -56,7 +58,7 @@ class World:
         )
 
     def publish(self, node: Node, records: Iterable[Record]) -> None:
-        """Append records to an input's changelog, as its source would, and fold it every other time.
+        """Append records to an input's changelog, as its source would, and fold it every few epochs.
 
         What is under test is what reads them: they are written without Spark, which takes a second or two less.
         A folded table that is behind its changelog is the usual case.
@@ -82,7 +84,7 @@ class World:
         lines = [dict(zip(schema.names, row, strict=True)) for row in rows]
         records_of = pa.Table.from_pylist(lines, schema)
         append_records(records_of, paths.changelog, paths.app_id("changelog", 1), note)
-        if node.is_table and epoch % 2:
+        if node.is_table and epoch % self.fold_every == 1 % self.fold_every:
             fold(lambda: self.fold_session, paths, list(node.key), to_table, note)
 
     def step(self, node: Node) -> OperatorStep:
