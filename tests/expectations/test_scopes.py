@@ -142,6 +142,7 @@ def test_both_scopes_pass_and_say_what_they_read(world: World, name: str) -> Non
 UNTOUCHED = "id = 'k3'"
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("sql", "epoch", "whole"),
     [
@@ -164,6 +165,7 @@ def test_what_is_found_in_which_scope(
         assert violated(world.whole(name)) == (epoch if whole is None else whole)
 
 
+@pytest.mark.prove
 def test_an_operator_that_forgets_a_reference_is_found_in_the_epoch(world: World) -> None:
     """(a, k1) ended with the second epoch, and 'a' was renamed: rows that are stored still are found by their parts."""
     row = "SELECT 'a', 'k1', 'a', 'old', 1L, 0, 0L"
@@ -200,6 +202,7 @@ def audited(world: World, name: str) -> Held:
     return held
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("name", JOINED)
 def test_what_the_audit_read_is_not_read_again(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def unread(*_: object, **__: object) -> None:
@@ -217,6 +220,7 @@ def test_what_the_audit_read_is_not_read_again(world: World, name: str, monkeypa
     assert held.of(result.plan, world.spark) is None
 
 
+@pytest.mark.prove
 def test_what_the_audit_of_another_plan_read_is_not_used(world: World) -> None:
     with closing(audited(world, "foreign")) as held:
         plan = world.results["foreign"].plan
@@ -225,6 +229,7 @@ def test_what_the_audit_of_another_plan_read_is_not_used(world: World) -> None:
         assert held.of(plan, cast(SparkSession, object())) is None
 
 
+@pytest.mark.prove
 def test_a_table_that_the_epoch_is_in_already_is_not_held_as_the_one_before(world: World) -> None:
     """Of a run after a killed one the fold may be done."""
     paths, result = world.paths("foreign"), world.results["foreign"]

@@ -182,7 +182,7 @@ def test_killed_anywhere_a_retry_takes_effect_once(spark: SparkSession, settings
     assert expected[0] == [(1, "a", 1), (2, "b", 1)]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_command_says_what_became_of_them(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     home = replace(settings, home=tmp_path, tables=str(tmp_path / "tables"), data=str(tmp_path))
     platform = OnEngine(home, engine=settings)

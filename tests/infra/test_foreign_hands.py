@@ -147,6 +147,7 @@ def test_a_restore_to_our_last_version_heals(tmp_path: Path, settings: Settings)
     survived("foreign hands: RESTORE to our last version", "taken as healed")
 
 
+@pytest.mark.prove
 def test_a_table_in_foreign_hands_is_folded_anew(tmp_path: Path, settings: Settings) -> None:
     node, target = joined(), world(tmp_path, settings)
     publish(target, deliveries()[0])
@@ -163,6 +164,7 @@ def test_a_table_in_foreign_hands_is_folded_anew(tmp_path: Path, settings: Setti
     survived("foreign hands: a folded table", "refused at the next plan, folded anew")
 
 
+@pytest.mark.prove
 def test_vacuum_past_a_pinned_version(tmp_path: Path, settings: Settings) -> None:
     node, target = joined(), world(tmp_path, settings)
     publish(target, deliveries()[0])

@@ -90,7 +90,7 @@ def killed_by(what: str, point: str, by: How) -> How:
 
 @pytest.mark.slow
 @EITHER
-@pytest.mark.parametrize("what", EPOCH)
+@pytest.mark.parametrize("what", ["join", pytest.param("ingest", marks=pytest.mark.prove)])
 def test_killed_at_every_point_of_an_epoch(tmp_path: Path, settings: Settings, what: str, by: How) -> None:
     disturbed, undisturbed = world(tmp_path / "killed", settings), world(tmp_path / "whole", settings)
     node = joined() if what == "join" else ingested()
@@ -109,7 +109,7 @@ def test_killed_at_every_point_of_an_epoch(tmp_path: Path, settings: Settings, w
         survived(f"kill -9 of an epoch, {point}", "the next run ends in the rows of an undisturbed one")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @EITHER
 def test_killed_at_every_point_of_a_rebuild(tmp_path: Path, settings: Settings, by: How) -> None:
     """What the next run makes of it is the rebuilt changelog, or the old one where the kill came before the plan."""
@@ -141,7 +141,7 @@ def test_killed_at_every_point_of_a_rebuild(tmp_path: Path, settings: Settings, 
     same(disturbed, undisturbed, node, "after the rebuilds", "epoch")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @EITHER
 def test_killed_in_maintenance(tmp_path: Path, settings: Settings, by: How) -> None:
     """Between OPTIMIZE and VACUUM, also while a plan stands that was made before."""

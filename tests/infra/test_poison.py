@@ -84,6 +84,7 @@ def test_in_a_table_it_ends_the_row_that_it_replaces(world: World) -> None:
     assert verified is not None and verified.holds
 
 
+@pytest.mark.prove
 def test_a_stream_joined_with_itself(world: World) -> None:
     facts, _ = inputs("stream", "table")
     node = facts.join(facts, "out", window=JoinWindow(5, 5), select=RATE)
@@ -113,6 +114,7 @@ def test_killed_before_the_commit_it_is_skipped_once(world: World, monkeypatch: 
     assert len(letters(world, node)) == 1
 
 
+@pytest.mark.prove
 def test_a_wrong_expression_is_no_bad_record(world: World) -> None:
     facts, table = inputs("stream", "table")
     node = facts.left_join(table, "out", select={"rate": "CAST(concat(left.n, 'x') AS INT)"})

@@ -24,6 +24,7 @@ def joined(spark: SparkSession, rows: int) -> DataFrame:
     return spark.range(10).join(f.broadcast(sums), f.col("id") == f.col("k"), "left")
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("records", [10, None])
 def test_a_broadcast_that_was_cancelled_is_made_again(spark: SparkSession, records: int | None) -> None:
     rows, failures = 300_000_000, []
