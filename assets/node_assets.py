@@ -64,7 +64,7 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
             yield from confirmed(platform, node, context.run.run_id)
         else:
             context.log.info(f"{node.name}: nothing new")
-            show_standing(platform, node, context, rivermeet.shown)
+            yield from show_standing(platform, node, context, rivermeet.shown)
 
     return run_node
 

@@ -6,9 +6,10 @@ nothing new most of the time, so the verdicts are given again:
 | node | its verdicts are given by |
 |---|---|
 | nothing new, but a node below it runs | its own step, which confirms its epoch: same data version, same checks |
-| nothing new, and below it neither | its own step; also those of all below it, whose steps Dagster skips |
+| nothing new, and below it neither | its own step, which gives check results alone |
+| below such a node | that step too, as events of the run: their own steps Dagster skips |
 
-The second case records checks only. A materialisation would make the node look fresh, and it had no new epoch.
+Where nothing is new there is no materialisation: one would make the node look fresh, and it had no new epoch.
 Held by ``tests/assets/test_idle_runs.py``.
 """
 
@@ -72,8 +73,10 @@ def confirmed(platform: Platform, node: Node, run: str) -> Iterator[dg.Materiali
     yield from results
 
 
-def show_standing(platform: Platform, node: Node, context: dg.AssetExecutionContext, shown: set[str]) -> None:
-    """Record the verdicts of a node that has nothing new, and of all below it in this run.
+def show_standing(
+    platform: Platform, node: Node, context: dg.AssetExecutionContext, shown: set[str]
+) -> Iterator[dg.AssetCheckResult]:
+    """The verdicts of a node that has nothing new; those of all below it in this run are recorded.
 
     Parameters
     ----------
@@ -83,7 +86,11 @@ def show_standing(platform: Platform, node: Node, context: dg.AssetExecutionCont
     from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluation
     from dagster._core.events import DagsterEvent
 
-    nodes = [one for one in [node, *below(node, context)] if one.name not in shown]
+    own = standing_epoch(platform, node, context.run.run_id)
+    yield from own[1] if own is not None else ()
+    shown.add(node.name)
+    # Of these no step is executed that could give a result.
+    nodes = [one for one in below(node, context) if one.name not in shown]
     shown.update(one.name for one in nodes)
     targets = _newest_materialisations(context.instance, nodes)
     step = context.get_step_execution_context()
