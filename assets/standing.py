@@ -9,8 +9,8 @@ nothing new most of the time, so the verdicts are given again:
 | nothing new, and below it neither | its own step, which gives check results alone |
 | below such a node | that step too, as events of the run: their own steps Dagster skips |
 
-Where nothing is new there is no materialisation: one would make the node look fresh, and it had no new epoch.
-Held by ``tests/assets/test_idle_runs.py``.
+The last two record no materialisation: it would make the node look fresh, and it had no new epoch.
+Held by ``tests/assets/test_materialise.py`` and ``tests/assets/test_check_results.py``.
 """
 
 from __future__ import annotations
