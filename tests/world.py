@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from assets.operator_step import OperatorStep, to_table
-from infra.delta_io import last_note, read
+from infra.delta_io import append, last_note, read
 from infra.delta_lines import opened
 from infra.epoch_log import EpochLog
 from infra.epochs import EpochRunner
@@ -41,8 +41,8 @@ class World:
     types: Mapping[str, str]
     """Node name to ``(key type, value type)`` DDL, for inputs that are written by hand."""
     results: list[EpochResult] = field(default_factory=list)
-    fold_every: int = 2
-    """Epochs of an input until its table is folded again."""
+    as_sources_do: bool = False
+    """Whether inputs are published as by a source: through Spark, grown where needed, folded each time."""
 
     def __post_init__(self) -> None:
         (self.root / "locks").mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ class World:
         )
 
     def publish(self, node: Node, records: Iterable[Record]) -> None:
-        """Append records to an input's changelog, as its source would, and fold it every few epochs.
+        """Append records to an input's changelog, and fold it every other time.
 
         What is under test is what reads them: they are written without Spark, which takes a second or two less.
         A folded table that is behind its changelog is the usual case.
@@ -82,9 +82,12 @@ class World:
             rows.append((*named, timestamp, partition, ends[partition], epoch))
         note = CommitNote(incarnation=1, epoch=epoch, ends=ends, times=times)
         lines = [dict(zip(schema.names, row, strict=True)) for row in rows]
-        records_of = pa.Table.from_pylist(lines, schema)
-        append_records(records_of, paths.changelog, paths.app_id("changelog", 1), note)
-        if node.is_table and epoch % self.fold_every == 1 % self.fold_every:
+        app_id, published = paths.app_id("changelog", 1), pa.Table.from_pylist(lines, schema)
+        if self.as_sources_do:
+            append(self.spark.createDataFrame(published), paths.changelog, app_id, epoch, note=note)
+        else:
+            append_records(published, paths.changelog, app_id, note)
+        if node.is_table and (epoch % 2 or self.as_sources_do):
             fold(lambda: self.fold_session, paths, list(node.key), to_table, note)
 
     def step(self, node: Node) -> OperatorStep:

@@ -71,7 +71,7 @@ def world(root: Path, settings: Settings) -> World:
     """The tables below ``root``."""
     spark = session(settings)
     engine = settings.engine_home if settings.engine == "auto" else None
-    return EngineWorld(root, spark, new_session(spark), {"a": TYPES, "b": TYPES}, fold_every=1, engine=engine)
+    return EngineWorld(root, spark, new_session(spark), {"a": TYPES, "b": TYPES}, as_sources_do=True, engine=engine)
 
 
 def data(target: World) -> Path:

@@ -264,7 +264,7 @@ def told(world: World, node: Node, table: str = "changelog") -> list[dict[str, A
 @pytest.fixture(scope="module")
 def make(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Callable[[], World]:
     session = new_session(spark)
-    return lambda: World(tmp_path_factory.mktemp("world"), spark, session, {})
+    return lambda: World(tmp_path_factory.mktemp("world"), spark, session, {}, as_sources_do=True)
 
 
 @pytest.mark.prove

@@ -25,7 +25,7 @@ def planner(
     tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, fold_session: SparkSession
 ) -> Iterator[Planner]:
     root = tmp_path_factory.mktemp("plans")
-    planner = Planner(World(root, spark, fold_session, TYPES))
+    planner = Planner(World(root, spark, fold_session, TYPES, as_sources_do=True))
     yield planner
     planner.close()
 
