@@ -16,9 +16,9 @@ Two runs of the operator answer all of them:
 | steps | the epoch's records, on that state | the epoch's rows |
 
 The step that is proved: state so far + an epoch's rows and memory = state so far of the next epoch. So the rows of the
-steps, one after the other, are those of any cut into these epochs. The protocol around a step (plans,
-commits, folds, what is read back from Delta) is proved by `assets.replay_epochs` and ``tests/world.py``: a few epochs of
-each family in `make test`, all of them in `make prove`.
+steps, one after the other, are those of any cut into these epochs. The protocol around a step (plans, commits, folds,
+what is read back from Delta) is proved by `assets.replay_epochs` and ``tests/world.py``: a few epochs of each family in
+`make test`, all of them in `make prove`.
 """
 
 from __future__ import annotations
