@@ -84,7 +84,8 @@ class World:
         lines = [dict(zip(schema.names, row, strict=True)) for row in rows]
         app_id, published = paths.app_id("changelog", 1), pa.Table.from_pylist(lines, schema)
         if self.as_sources_do:
-            append(self.spark.createDataFrame(published), paths.changelog, app_id, epoch, note=note)
+            appended = self.spark.createDataFrame(published, f"{self.types[node.name]}, {PLACE}")
+            append(appended, paths.changelog, app_id, epoch, note=note)
         else:
             append_records(published, paths.changelog, app_id, note)
         if node.is_table and (epoch % 2 or self.as_sources_do):
