@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from queue import SimpleQueue
+from threading import local
 from typing import TYPE_CHECKING, Any
 
 from assets.replay_cases import Case, checked
@@ -42,36 +42,38 @@ def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) 
             results[at]["error"] = problem
         elif isinstance(case, Case):
             groups.setdefault(group_of(case), []).append((at, case))
-    # Much of a small job is planning, on one core: two groups at a time keep two busy.
-    idle: SimpleQueue[SparkSession] = SimpleQueue()
-    for _ in range(WORKERS):
-        worker = new_session(spark)
+    own = local()
+    opened: list[SparkSession] = []
+
+    def open_session() -> None:
+        # By the thread that uses it: a checkpoint belongs to the active session, and a thread has its own.
+        own.session = new_session(spark)
+        opened.append(own.session)
         for name, value in INTERPRETED.items():
-            worker.conf.set(name, value)
-        idle.put(worker)
+            own.session.conf.set(name, value)
 
     def answer(members: Sequence[tuple[int, Case]]) -> None:
-        session = idle.get()
-        try:
-            found = way(session, [case for _, case in members])
-        finally:
-            idle.put(session)
+        found = way(own.session, [case for _, case in members])
         for number, (at, _) in enumerate(members):
             results[at]["output"] = found.get(number, [])
 
-    with ThreadPoolExecutor(WORKERS) as pool:
+    # Much of a small job is planning, on one core: two groups at a time keep two busy.
+    with ThreadPoolExecutor(WORKERS, initializer=open_session) as pool:
         list(pool.map(answer, groups.values()))
-    while not idle.empty():
-        close(idle.get())
+    for session in opened:
+        close(session)
     return results
 
 
 def at_once(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
     """All records of every case in one step of the operator, without any table."""
     from infra.shared_frames import SharedFrames
+    from infra.shuffles import fit_shuffles
     from joins.operator import compute
 
-    shared = SharedFrames("replay")
+    size = sum(len(case.input) for case in cases)
+    fit_shuffles(spark, size)
+    shared = SharedFrames("replay", size)
     try:
         numbers = numbers_of(spark, cases)
         operation = declared(widest(cases), len(cases)).operation

@@ -40,6 +40,7 @@ from assets.replay_declared import declared
 from assets.replay_frames import Place, in_listed_order, numbers_of, records
 from infra.offsets import looked_up
 from infra.shared_frames import SharedFrames
+from infra.shuffles import fit_shuffles
 from joins.changelog import as_of
 from joins.operator import EpochInputs, Moment, Numbers, Side, compute
 from joins.order import LEFT, RIGHT
@@ -86,7 +87,9 @@ def in_steps(cut: Cut) -> Way:
 
 
 def _answered(spark: SparkSession, cases: Sequence[Case], steps: Sequence[Step]) -> Mapping[int, Rows]:
-    shared = SharedFrames("steps")
+    size = sum(step.end for step in steps)
+    fit_shuffles(spark, size)
+    shared = SharedFrames("steps", size)
     try:
         run = _Run(spark, cases, steps, shared)
         so_far = run.compute(run.so_far())
