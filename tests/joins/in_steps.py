@@ -100,6 +100,7 @@ def _answered(spark: SparkSession, cases: Sequence[Case], steps: Sequence[Step])
     # another memory. What the rows of the steps must be, their test says.
     if not cases[0].cache:
         _check_left_behind(steps, so_far.memory, taken.memory)
+        _check_dropped(steps, so_far.late, taken.late)
     before, found = _by_step(so_far.rows), _by_step(taken.rows)
     rows: dict[int, list[Row]] = defaultdict(list)
     for number, step in enumerate(steps):
@@ -128,6 +129,7 @@ class Computed:
     schema: StructType
     memory: Sequence[Row] = ()
     memory_schema: StructType | None = None
+    late: Sequence[Row] = ()
     stream_time: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -160,6 +162,7 @@ class _Run:
             ordered.schema,
             found.memory.collect() if found.memory is not None else (),
             found.memory.schema if found.memory is not None else None,
+            found.late.collect() if found.late is not None else (),
             times,
         )
 
@@ -236,6 +239,19 @@ def _check_left_behind(steps: Sequence[Step], so_far: Sequence[Row], taken: Sequ
         if step.case == following.case:
             left = sorted(repr(_without_own(row)) for row in after[number])
             assert left == sorted(repr(_without_own(row)) for row in before[number + 1]), step
+
+
+def _check_dropped(steps: Sequence[Step], so_far: Sequence[Row], taken: Sequence[Row]) -> None:
+    """A record is dropped, for the same reason, in every cut."""
+    before, found = _by_step(so_far), _by_step(taken)
+    for number, (step, following) in enumerate(pairwise(steps)):
+        if step.case == following.case:
+            dropped = sorted(_reason(row) for row in [*before[number], *found[number]])
+            assert dropped == sorted(map(_reason, before[number + 1])), step
+
+
+def _reason(row: Row) -> str:
+    return f"{row.offset} {row.side} {row.reason}"
 
 
 def _by_step(rows: Sequence[Row]) -> dict[int, list[Row]]:
