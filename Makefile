@@ -49,23 +49,23 @@ bench: $(DEVELOPED) $(JARS)  ## Measure epochs of 10,000 changes on a million ro
 	@$(BIN)/python -m benchmarks
 
 cluster: $(JARS)  ## Start a Spark cluster on this machine, for RIVERMEET_ENGINE=spark://127.0.0.1:7077
-	@$(BIN)/python -m infra.cluster start
+	@$(BIN)/python -m infra.engine.cluster start
 
 cluster-stop: $(INSTALLED)  ## Stop that cluster
-	@$(BIN)/python -m infra.cluster stop
+	@$(BIN)/python -m infra.engine.cluster stop
 
 clean:  ## Stop engine and cluster; remove the environment, caches and all that runs wrote here (.rivermeet)
-	@if [ -x $(BIN)/rivermeet ]; then $(BIN)/rivermeet engine stop || true; $(BIN)/python -m infra.cluster stop || true; fi
+	@if [ -x $(BIN)/rivermeet ]; then $(BIN)/rivermeet engine stop || true; $(BIN)/python -m infra.engine.cluster stop || true; fi
 	@rm -rf .venv .rivermeet .cluster .pytest_cache .ruff_cache .hypothesis *.egg-info spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Fetched jars stay in .jars: like pip's cache they are the same for every version of the code.
-$(JARS): $(CHECKED) infra/jars.py
-	@$(BIN)/python -m infra.jars
+$(JARS): $(CHECKED) infra/engine/jars.py
+	@$(BIN)/python -m infra.engine.jars
 	@mkdir -p $(@D) && touch $@
 
 $(CHECKED): $(INSTALLED)
-	@$(BIN)/python -m infra.java
+	@$(BIN)/python -m infra.engine.java
 	@touch $@
 
 # Shows that the process in the background goes on, and ends as it does.

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets.automation import EVERY_15_MINUTES, WHOLE, on_new_epoch_sensor
-from assets.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
-from assets.node_assets import node_assets
-from assets.report import report_asset
-from assets.resource import PlatformResource
+from assets.defs.automation import EVERY_15_MINUTES, WHOLE, on_new_epoch_sensor
+from assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
+from assets.defs.node_assets import node_assets
+from assets.defs.resource import PlatformResource
+from assets.reports.quality_report import report_asset
 from pipelines import Pipeline, load_all
 
 

@@ -22,9 +22,9 @@ from typing import Any
 
 import click
 
-from assets.bench import PHASES, measured
-from assets.bench_workloads import WORKLOADS
-from assets.show import table
+from assets.bench.run import PHASES, measured
+from assets.bench.workloads import WORKLOADS
+from assets.cli.show import table
 from benchmarks.data import Size, recut, write
 from benchmarks.floor import floor
 from benchmarks.nexmark.queries import QUERIES
@@ -40,7 +40,8 @@ CHECKED = ("audit", "checks")
 KNOWN = {
     ("fk", Size()): (987_460, 27217525616),
     ("ss", Size()): (601_224, 10320770309903392),
-    # DuckDB takes ten minutes for the hot key's; these are of its query with buckets, as in joins/time_buckets.py.
+    # DuckDB takes ten minutes for the hot key's; these are of its query with buckets, as in
+    # joins/stream_stream/time_buckets.py.
     ("ss", Size(hot=0.0)): (416_565, 7159835528971143),
     ("ss", Size(hot=0.3)): (596_320, 10245834574629502),
     ("st", Size()): (980_399, 244449220369),

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from assets.bench import epochs_of
+from assets.bench.run import epochs_of
 from benchmarks.nexmark.events import events
 from benchmarks.nexmark.queries import QUERIES
 

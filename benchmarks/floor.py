@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assets.bench import private_settings
-from assets.bench_workloads import Workload
-from infra.delta_io import last_note, quoted, read
-from infra.layout import NodeTables
-from infra.session import session
+from assets.bench.run import private_settings
+from assets.bench.workloads import Workload
+from infra.delta.io import last_note, quoted, read
+from infra.delta.layout import NodeTables
+from infra.engine.session import session
 from infra.settings import Settings
 
 if TYPE_CHECKING:

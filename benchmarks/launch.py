@@ -24,18 +24,18 @@ import dagster as dg
 import psutil
 from dagster_graphql import DagsterGraphQLClient, DagsterGraphQLClientError
 
-from assets.show import table
+from assets.cli.show import table
 from benchmarks.peers.kafka_streams import free_ports
-from infra import engine
-from infra.feeds import feed, steps
-from infra.processes import Apart, end
+from infra.engine import warm as engine
+from infra.engine.processes import Apart, end
+from infra.feeds.registry import feed, steps
 from infra.settings import Settings
 
 ASSETS = ("products_changelog", "products_table")
 LIMIT_S = 300
 ATTACH = """
 import time; start = time.monotonic()
-from infra.session import session
+from infra.engine.session import session
 from infra.settings import Settings
 session(Settings.from_env()).sql("SELECT 1").collect()
 print(time.monotonic() - start)

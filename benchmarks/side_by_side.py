@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from assets.bench import PHASES
-from assets.show import table
+from assets.bench.run import PHASES
+from assets.cli.show import table
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.stored import ALL_PHASES, Line
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from expectations.derived import DERIVED
 from expectations.invariant import Invariant, judged_relation, relations_of
 from expectations.results import InvariantResult, Judged, Relation, asked
+from expectations.rules.derived import DERIVED
 from pipelines import Node
 
 if TYPE_CHECKING:

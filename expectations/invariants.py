@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from expectations import (
-    aggregate_rules,
-    batch_rules,
-    changelog_rules,
-    late_rules,
-    lookup_rules,
-    stream_rules,
-    table_rules,
-    window_rules,
-)
-from expectations.declared_rules import declared_rules
 from expectations.invariant import Invariant
-from expectations.verify_rule import VERIFY
+from expectations.rules import aggregate as aggregate_rules
+from expectations.rules import batch as batch_rules
+from expectations.rules import changelog as changelog_rules
+from expectations.rules import late as late_rules
+from expectations.rules import lookup as lookup_rules
+from expectations.rules import stream as stream_rules
+from expectations.rules import table as table_rules
+from expectations.rules import window as window_rules
+from expectations.rules.declared import declared_rules
+from expectations.rules.verify import VERIFY
 from pipelines import Node
 
 __all__ = ["ALL", "Invariant", "invariants_of"]

@@ -7,7 +7,7 @@
 | ``jdbc:postgresql://db/shop?user=ann&password=abc`` | ``jdbc:postgresql://db/shop?user=ann&password=***`` |
 | ``abfss://container@account.dfs.core.windows.net/x`` | the same: the part before the @ names a container |
 
-Held by ``tests/infra/test_doors.py``.
+Held by ``tests/infra/engine/test_doors.py``.
 """
 
 from __future__ import annotations

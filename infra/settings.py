@@ -1,7 +1,7 @@
 """Settings: the environment, read once, checked, and frozen.
 
 A location stands in plans, Delta commits, SQL and Dagster's metadata, so that one with a credential in it is refused;
-what a message shows of it is `redacted`. Held by ``tests/infra/test_doors.py``.
+what a message shows of it is `redacted`. Held by ``tests/infra/engine/test_doors.py``.
 """
 
 from __future__ import annotations

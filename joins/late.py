@@ -11,9 +11,9 @@
     left  - @4      no key
     left  a @-7     before 1970, where no window is
 
-Who is dropped is the family's own rule: ``joins/stream_stream.py``, ``joins/window_store.py``,
-``joins/windowed_aggregate.py``, ``joins/to_table.py``, and look-ups with a null key that give no row. Held by
-``tests/expectations/test_late_share.py``.
+Who is dropped is the family's own rule: ``joins/stream_stream/profile_3_1.py``,
+``joins/stream_stream/window_store.py``, ``joins/aggregates/windowed.py``, ``joins/stateless/to_table.py``, and look-ups
+with a null key that give no row. Held by ``tests/expectations/test_late_share.py``.
 """
 
 from __future__ import annotations

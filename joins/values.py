@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from joins.changelog import field_names
 from pipelines.joins import ValueExpr
+from records.changelog import field_names
 
 
 def with_record(records: DataFrame, name: str) -> DataFrame:

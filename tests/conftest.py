@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings as hypothesis
 
-from infra import engine
-from infra import session as sessions
+from infra.engine import session as sessions
+from infra.engine import warm as engine
 from infra.settings import Settings
 
 if TYPE_CHECKING:

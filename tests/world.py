@@ -13,15 +13,15 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from assets.operator_step import OperatorStep, to_table
-from infra.delta_io import append, last_note, read
-from infra.delta_lines import opened
-from infra.epoch_log import EpochLog
-from infra.epochs import EpochRunner
-from infra.fold import fold
-from infra.plan import CommitNote
-from infra.small_changelogs import append_records
-from infra.step import EpochResult
+from assets.epoch.operator_step import OperatorStep, to_table
+from infra.delta.fold import fold
+from infra.delta.io import append, last_note, read
+from infra.delta.lines import opened
+from infra.delta.small_changelogs import append_records
+from infra.epochs.log import EpochLog
+from infra.epochs.plan import CommitNote
+from infra.epochs.runner import EpochRunner
+from infra.epochs.step import EpochResult
 from pipelines import Node
 
 Record = tuple[Any, Any, int, int]

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from assets.bench_workloads import PARTITIONS, Workload
+from assets.bench.workloads import PARTITIONS, Workload
 from benchmarks.nexmark.answers import CATEGORY, CHECKSUMS, LOCAL, WINDOW_MS
 from pipelines import Files, JoinWindow, Pipeline, expr
 

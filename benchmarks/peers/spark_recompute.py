@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.peers.line import epoch_files, finished
-from infra.session import release, session
+from infra.engine.session import release, session
 from infra.settings import Settings
 
 if TYPE_CHECKING:

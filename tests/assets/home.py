@@ -10,11 +10,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.keys import keys_of
-from assets.node_assets import node_assets
-from assets.platform import OnEngine, Platform
-from assets.resource import PlatformResource
-from assets.runs import QUIET, prepare_instance, run_pipeline
+from assets.defs.keys import keys_of
+from assets.defs.node_assets import node_assets
+from assets.defs.resource import PlatformResource
+from assets.defs.runs import QUIET, prepare_instance, run_pipeline
+from assets.epoch.platform import OnEngine, Platform
 from infra.settings import Settings
 from pipelines import Node, Pipeline
 
@@ -61,7 +61,7 @@ def homed(pipeline: Pipeline, folder: Path, engine: Settings) -> Iterator[Home]:
     private = replace(engine, home=folder, tables=str(folder / "tables"), data=str(folder / "data"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DAGSTER_HOME", str(private.dagster_home))
-        patched.setattr("assets.platform._current", None)
+        patched.setattr("assets.epoch.platform._current", None)
         prepare_instance(private)
         with dg.DagsterInstance.get() as instance:
             home = Home(OnEngine(private, engine=engine), pipeline, instance)

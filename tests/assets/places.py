@@ -7,8 +7,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.keys import keys_of
-from assets.report import write_report
+from assets.defs.keys import keys_of
+from assets.reports.quality_report import write_report
 from expectations.invariants import invariants_of
 from pipelines import Pipeline
 from tests.assets.home import Home

@@ -7,7 +7,7 @@ from typing import Any
 
 from expectations.history import history
 from expectations.invariants import invariants_of
-from expectations.report import NodeHistory
+from expectations.report.page import NodeHistory
 from expectations.results import InvariantResult
 from pipelines import Node
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from expectations.data_docs import write_index
-from expectations.data_docs_offline import FILES, DataDocsError, offline
 from expectations.evaluate import InvariantResult
+from expectations.gx.data_docs import write_index
+from expectations.gx.data_docs_offline import FILES, DataDocsError, offline
+from expectations.gx.suite import judge
 from expectations.invariants import ALL
-from expectations.suite import judge
 from expectations.verdict import Verdict
 from tests.browser import Browser, browser, local, needs_chromium, page
 
@@ -182,7 +182,7 @@ def test_a_page_that_cannot_be_written_loses_no_verdict(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("expectations.suite.write_page", full)
+    monkeypatch.setattr("expectations.gx.suite.write_page", full)
     (verdict,) = judge([VIOLATED], "shop.full", "epoch-000001", tmp_path)
     assert verdict.state == "violated" and verdict.page is None
     assert "shop.full: no page in Data Docs" in caplog.text and "No space left" in caplog.text
@@ -244,10 +244,10 @@ def hook(event, arguments):
 sys.addaudithook(hook)
 
 from pathlib import Path
-from expectations.data_docs import write_index
+from expectations.gx.data_docs import write_index
 from expectations.invariants import ALL
 from expectations.results import InvariantResult
-from expectations.suite import judge
+from expectations.gx.suite import judge
 
 folder = Path(sys.argv[1])
 passed = InvariantResult(ALL[0], 10, 0, [], "SELECT 1", 0.1)

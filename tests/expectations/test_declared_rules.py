@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.node_assets import node_assets
+from assets.defs.node_assets import node_assets
 from expectations.evaluate import evaluate
 from expectations.invariants import ALL, invariants_of
-from infra.delta_lines import opened
+from infra.delta.lines import opened
 from infra.settings import Settings
 from pipelines import DeclarationError, Files, Node, Pipeline
 from tests.expectations.clean import record
 from tests.expectations.nodes import judged_on
-from tests.infra.odd_names import Shop
+from tests.infra.delta.odd_names import Shop
 
 CHEAP = "SELECT key, value.price FROM {rows} WHERE value.price > 100"
 
@@ -68,7 +68,7 @@ def test_its_query_is_judged(spark: Any) -> None:
 @pytest.fixture
 def shop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    monkeypatch.setattr("assets.platform._current", None)
+    monkeypatch.setattr("assets.epoch.platform._current", None)
     yield replace(Shop.below(tmp_path, settings), pipeline=priced()[0])
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from expectations.derived import DERIVED
 from expectations.evaluate import InvariantResult, evaluate
 from expectations.invariant import Invariant, relations_of
 from expectations.invariants import ALL, invariants_of
+from expectations.rules.derived import DERIVED
 from tests.expectations import nodes
 from tests.expectations.clean import CLEAN, Epoch
 from tests.expectations.nodes import judged_on
@@ -150,7 +150,7 @@ def test_ids_are_unique_and_every_entry_says_what_it_is():
 
 def test_declarations_load_neither_spark_nor_great_expectations():
     code = (
-        "import sys, expectations.invariants, expectations.evaluate, expectations.suite, "
+        "import sys, expectations.invariants, expectations.evaluate, expectations.gx.suite, "
         "expectations.history; print([m for m in ('pyspark', 'great_expectations', 'pandas') "
         "if m in sys.modules])"
     )

@@ -11,16 +11,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from expectations.evaluate import InvariantResult, Judged, Relation, evaluate
-from expectations.late_rules import MAX_LATE_SHARE, RULES
-from expectations.suite import judge
-from infra.delta_lines import opened
-from infra.session import new_session
+from expectations.gx.suite import judge
+from expectations.rules.late import MAX_LATE_SHARE, RULES
+from infra.delta.lines import opened
+from infra.engine.session import new_session
 from infra.settings import Settings
 from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows
 from pipelines.operations import count
 from tests.expectations.nodes import clicks, names, owned, seen, sql_of
-from tests.infra.odd_names import NUMBER, PRICE, Shop
-from tests.joins.batch import FILES, TYPES, stream_and_global, two_streams
+from tests.infra.delta.odd_names import NUMBER, PRICE, Shop
+from tests.joins.epochs.batch import FILES, TYPES, stream_and_global, two_streams
 from tests.reliability import survived
 from tests.world import Record, World
 
@@ -220,7 +220,7 @@ def test_a_run_says_so_and_goes_on(
     settings: Settings, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    monkeypatch.setattr("assets.platform._current", None)
+    monkeypatch.setattr("assets.epoch.platform._current", None)
     lossy = Pipeline("lossy")
     files = Files("orders/*.csv", "csv", {NUMBER: "STRING", PRICE: "INT", "at": "BIGINT"})
     orders = lossy.stream("orders", files, key=[NUMBER], value=[PRICE], timestamp="at")

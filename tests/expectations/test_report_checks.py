@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from expectations.history import history
 from expectations.invariants import invariants_of
-from expectations.report_checks import checks, worst
+from expectations.report.checks import checks, worst
 from expectations.results import InvariantResult
-from expectations.verify_rule import VERIFY
+from expectations.rules.verify import VERIFY
 from tests.expectations.nodes import both, seen
 from tests.expectations.recorded import found, judged
 

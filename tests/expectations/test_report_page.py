@@ -13,7 +13,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from expectations.invariants import ALL, invariants_of
-from expectations.report import PipelineHistory, page
+from expectations.report.page import PipelineHistory, page
 from pipelines import Node
 from tests.browser import needs_chromium
 from tests.expectations import nodes

@@ -10,17 +10,17 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.quality import Judgement, auditor, check_again, check_epoch
-from assets.reached_relations import Held, Reached
-from assets.relations import version_before
+from assets.quality.judging import Judgement, auditor, check_again, check_epoch
+from assets.quality.reached_relations import Held, Reached
+from assets.quality.relations import version_before
 from expectations.invariant import relations_of
 from expectations.results import Relation
-from infra.changelog_files import epoch_rows
-from infra.layout import NodeTables
+from infra.delta.changelog_files import epoch_rows
+from infra.delta.layout import NodeTables
+from infra.epochs.step import EpochResult
 from infra.settings import Settings
-from infra.step import EpochResult
 from pipelines import Files, Node, Pipeline
-from tests.infra.odd_names import Shop
+from tests.infra.delta.odd_names import Shop
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -86,7 +86,7 @@ def world(settings: Settings, spark: SparkSession, tmp_path_factory: pytest.Temp
     home = tmp_path_factory.mktemp("scopes")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DAGSTER_HOME", str(home / "dagster"))
-        patched.setattr("assets.platform._current", None)
+        patched.setattr("assets.epoch.platform._current", None)
         shop = replace(Shop.below(home, settings), pipeline=declared())
         plain = replace(shop.platform.settings, tables=str(home / "tables"), data=str(home / "data"))
         shop.platform.settings = plain
@@ -210,7 +210,7 @@ def test_what_the_audit_read_is_not_read_again(world: World, name: str, monkeypa
 
     held, result = audited(world, name), world.results[name]
     with closing(held), monkeypatch.context() as patched:
-        patched.setattr("assets.quality._inputs", unread)
+        patched.setattr("assets.quality.judging._inputs", unread)
         judgement = check_epoch(world.shop.platform, world.node(name), result, f"held-{name}", held)
         assert violated(judgement) == set()
         assert {r.scope for r in of_table(judgement).values()} == {"epoch"}

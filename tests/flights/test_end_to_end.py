@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.platform import Platform
-from infra import flights_feed
-from infra.delta_io import last_note, read
-from infra.delta_lines import opened
-from infra.feeds import feed, steps
+from assets.epoch.platform import Platform
+from infra.delta.io import last_note, read
+from infra.delta.lines import opened
+from infra.feeds import flights as flights_feed
+from infra.feeds.registry import feed, steps
 from infra.settings import Settings
 from pipelines import StreamStreamJoin
 from pipelines.flights import PIPELINE

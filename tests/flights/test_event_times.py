@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from infra.feeds import feed
-from infra.file_discovery import FileState
-from infra.file_reading import SourceFrames, read
+from infra.feeds.registry import feed
+from infra.sources.discovery import FileState
+from infra.sources.reading import SourceFrames, read
 from pipelines.flights import PIPELINE
 from tests.flights import recompute
 

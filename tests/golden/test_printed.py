@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.replay import Way, at_once, replay
-from assets.replay_epochs import in_epochs
+from assets.replay.epochs import in_epochs
+from assets.replay.run import Way, at_once, replay
 from tests.golden import foreign_key, one_to_many, stream_stream, stream_table, table_table
 from tests.golden.load import cases
 from tests.golden.printed import Printed, check_printed
-from tests.joins.in_steps import each_alone, in_pieces, in_steps
+from tests.joins.epochs.in_steps import each_alone, in_pieces, in_steps
 
 TABLES = {
     "stream-stream": stream_stream.TABLES,

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipelines import Files, Node, Pipeline, Stream, Table
 from pipelines.operations import Aggregation, average, count, maximum, minimum, total
-from tests.joins.batch import EACH
+from tests.joins.epochs.batch import EACH
 from tests.reference.aggregates import Columns
 from tests.reference.histories import DELAYS, STEPS
 from tests.reference.records import Record

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.replay import Way, at_once, replay
-from tests.reference.foreign_key import ForeignKeyJoin
+from assets.replay.run import Way, at_once, replay
+from tests.reference.foreign_key.join import ForeignKeyJoin
 from tests.reference.histories import (
     NASTY_FOREIGN_KEY,
     NASTY_GLOBAL,
@@ -23,8 +23,8 @@ from tests.reference.histories import (
     records_of,
 )
 from tests.reference.records import Join, Record, run
-from tests.reference.stream_global import StreamGlobalJoin
-from tests.reference.stream_stream import StreamStreamJoin
+from tests.reference.stream_stream.profile_3_1 import StreamStreamJoin
+from tests.reference.tables.stream_global import StreamGlobalJoin
 
 WINDOWS = [(10, 10, 5), (3, 12, 0), (0, 0, 4), (-3, 8, 2), (9, -4, 0), (0, 0, 0), (1_000, 0, 30)]
 Made = tuple[dict[str, Any], Join, list[Record]]

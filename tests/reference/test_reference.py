@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.golden.load import PROFILES, Case, cases, decision, tables
-from tests.reference.foreign_key import ForeignKeyJoin
+from tests.reference.foreign_key.join import ForeignKeyJoin
 from tests.reference.histories import (
     NASTY_STREAM_STREAM,
     foreign_key_of,
@@ -31,8 +31,8 @@ from tests.reference.records import (
     positioned,
     run,
 )
-from tests.reference.stream_global import StreamGlobalJoin
-from tests.reference.stream_stream import BEGINNING, StreamStreamJoin
+from tests.reference.stream_stream.profile_3_1 import BEGINNING, StreamStreamJoin
+from tests.reference.tables.stream_global import StreamGlobalJoin
 
 HOWS = ("inner", "left", "outer")
 WINDOWS = ((10, 10, 5), (10, 10, 0), (0, 12, 3), (12, 0, 3), (0, 0, 4), (-3, 9, 6), (9, -3, 6))

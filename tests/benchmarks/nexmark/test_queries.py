@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.bench import measured
+from assets.bench.run import measured
 from benchmarks.nexmark.answers import SQL
 from benchmarks.nexmark.events import Pace, events
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.peers import duckdb_recompute
-from infra.delta_io import read
+from infra.delta.io import read
 from infra.settings import Settings
 
 SLOW = Pace(delay_us=20_000, group=30)

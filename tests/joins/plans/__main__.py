@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from infra.session import new_session, session
+from infra.engine.session import new_session, session
 from infra.settings import Settings
 from tests.joins.plans import FOLDER
 from tests.joins.plans.epochs import NODES, TYPES, Planner

@@ -14,15 +14,15 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from assets.operator_step import OperatorStep
-from infra.delta_io import last_note
-from infra.epoch_rows import with_offsets
-from infra.plan import CommitNote, EpochPlan, Offsets
-from infra.session import close, new_session
-from infra.shared_frames import SharedFrames
+from assets.epoch.operator_step import OperatorStep
+from infra.delta.io import last_note
+from infra.engine.session import close, new_session
+from infra.engine.shared_frames import SharedFrames
+from infra.epochs.plan import CommitNote, EpochPlan, Offsets
+from infra.epochs.rows import with_offsets
 from pipelines import JoinWindow, Node, Pipeline, SlidingWindows, TimeWindows, expr
 from pipelines.operations import count, maximum
-from tests.joins import batch
+from tests.joins.epochs import batch
 from tests.joins.plans.skeleton import skeleton
 from tests.world import World
 

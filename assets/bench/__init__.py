@@ -1,0 +1,1 @@
+"""``rivermeet bench``: the common workloads, measured."""

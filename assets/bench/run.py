@@ -1,0 +1,202 @@
+"""``rivermeet bench``: a workload run as a pipeline, epoch by epoch, and one line of JSON about it.
+
+Each epoch's files are delivered before its clock starts. Then its sources are read, and its join is planned, computed,
+audited, committed, folded and checked, by the same code and on the same engine as any other run's. The answer is
+counted from what is committed, in the end. Held by ``tests/assets/cli/test_bench.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import psutil
+
+from assets.bench.workloads import PARTITIONS, WORKLOADS, Workload
+from assets.cli.errors import one_line_errors
+from assets.epoch.platform import OnEngine, Platform
+from infra.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PHASES = ("plan", "compute", "audit", "commit", "fold")
+
+
+@click.command()
+@click.argument("workload", type=click.Choice(sorted(WORKLOADS)))
+@click.option(
+    "--data", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder of its files."
+)
+@click.option("--epochs", type=click.IntRange(1), help="Cut all records into so many epochs; default: one per file.")
+@click.option("--cache", is_flag=True, help='Net changes only (cache="epoch"), where the join is one of tables.')
+@click.option("--partitions", type=click.IntRange(1), default=PARTITIONS, show_default=True, help="Of each source.")
+@one_line_errors
+def bench(workload: str, data: Path, epochs: int | None, cache: bool, partitions: int) -> None:
+    """Run WORKLOAD (fk, ss, st) as a pipeline and print its times and its answer as one JSON line."""
+    made = WORKLOADS[workload](cache, partitions)
+    click.echo(json.dumps(measured(made, data, Settings.from_env(), epochs)))
+
+
+def measured(workload: Workload, data: Path, settings: Settings, epochs: int | None = None) -> dict[str, Any]:
+    """Run a workload in a fresh folder of the home.
+
+    Parameters
+    ----------
+    data
+        Folder of ``epoch_*.parquet``.
+    epochs
+        Cut of all records by arrival; None: as the files cut them.
+
+    Returns
+    -------
+    dict
+        ``rows_in``, ``rows_out``, ``final_rows``, ``checksum``; ``seconds_initial`` and ``seconds_per_epoch`` of the
+        join, from plan to fold; per epoch its phases, what reading the sources took (``ingest``), and the checks on
+        what is committed (``checks``), in seconds, the ``bytes`` that the join wrote, and the Spark ``jobs`` of all
+        nodes, which a warm engine alone counts, and ``missed``, the checks that were not evaluated; ``bytes_written``
+        in all epochs; ``peak_rss_mb`` of this process and the engine, as seen after each.
+    """
+    private = private_settings(workload, settings)
+    home = private.home
+    shutil.rmtree(home, ignore_errors=True)
+    platform = OnEngine(private, engine=settings)
+    platform.session()
+    lines: list[dict[str, Any]] = []
+    rows_in = rows_out = peak = written = 0
+    tables = Path(private.tables) / workload.pipeline.name / workload.result.name
+    jobs = _jobs(settings)
+    # enumerate would hold on to the records: what was delivered is no part of what is measured.
+    for records in epochs_of(data, epochs):
+        rows_in += records.num_rows
+        _deliver(workload, records, home / "data", len(lines))
+        del records
+        _release()
+        line, rows = _epoch(platform, workload)
+        written, before = _bytes(tables), written
+        jobs, earlier = _jobs(settings), jobs
+        lines.append(line | {"bytes": written - before, "jobs": jobs - earlier})
+        rows_out += rows
+        peak = max(peak, _resident(settings))
+    final_rows, checksum = _answer(platform, workload)
+    times = [sum(line.get(phase, 0.0) for phase in PHASES) for line in lines]
+    later = times[1:] or times
+    return {
+        "workload": workload.pipeline.name.removeprefix("bench_"),
+        "rows_in": rows_in,
+        "rows_out": rows_out,
+        "final_rows": final_rows,
+        "checksum": checksum,
+        "seconds_initial": round(times[0], 3),
+        "seconds_per_epoch": round(sum(later) / len(later), 3),
+        "epochs": lines,
+        "bytes_written": written,
+        "peak_rss_mb": peak,
+        "partitions": workload.result.partitions,
+    }
+
+
+def private_settings(workload: Workload, settings: Settings) -> Settings:
+    """Those of the folder in the home that a workload is run in."""
+    home = settings.home / "bench" / workload.pipeline.name
+    return replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
+
+
+def epochs_of(data: Path, epochs: int | None) -> Iterator[pa.Table]:
+    """A workload's records as its files cut them, or cut into so many epochs by arrival."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    files = sorted(data.glob("epoch_*.parquet"))
+    if not files:
+        raise SettingsError(f"{data} has no files epoch_*.parquet")
+    if epochs is None:
+        yield from (pq.read_table(file) for file in files)
+        return
+    whole = pa.concat_tables(pq.read_table(file) for file in files)
+    bounds = [round(i * whole.num_rows / epochs) for i in range(epochs + 1)]
+    yield from (whole.slice(a, b - a) for a, b in pairwise(bounds))
+
+
+def _deliver(workload: Workload, records: pa.Table, folder: Path, number: int) -> None:
+    """Write each side's records to its source's folder, numbers as the sources declare them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow.compute import field
+
+    for side, (source, columns) in enumerate(workload.sides.items()):
+        rows = records.filter(field("side") == side).select(list(columns))
+        read = workload.pipeline.node(source).source
+        assert read is not None
+        declared = read.files.schema
+        kinds = [(name, pa.string() if declared[name] == "STRING" else pa.int64()) for name in columns]
+        path = folder / source / f"{number:05d}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows.cast(pa.schema(kinds)), path)
+
+
+def _release() -> None:
+    """Give back what Arrow keeps for later."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+
+
+def _epoch(platform: Platform, workload: Workload) -> tuple[dict[str, Any], int]:
+    """One epoch of all nodes: seconds by phase, and the join's rows."""
+    line: dict[str, Any] = {"rows": 0, "missed": []}
+    start = time.monotonic()
+    for node in workload.pipeline.stored:
+        if node is workload.result:
+            line["ingest"] = round(time.monotonic() - start, 3)
+        outcome = platform.materialise(node, "bench")
+        if outcome is None:
+            continue
+        judged = outcome.judgement.verdicts
+        line["missed"] += [f"{node.name}: {one.invariant}" for one in judged if one.state == "not evaluated"]
+        if node is workload.result:
+            line |= {phase: round(seconds, 3) for phase, seconds in outcome.result.seconds.items()}
+            line |= {"checks": round(outcome.judgement.seconds, 3), "rows": outcome.result.rows}
+    return line, line["rows"]
+
+
+def _answer(platform: Platform, workload: Workload) -> Sequence[int]:
+    from infra.delta.io import read
+
+    node, spark = workload.result, platform.session()
+    paths = platform.runner(node.pipeline).paths(node)
+    rows = read(spark, paths.table) if node.is_table else read(spark, paths.changelog).select("value.*")
+    found, checksum = spark.sql(workload.answer, rows=rows).collect()[0]
+    return found, (checksum or 0) % 2**63
+
+
+def _jobs(settings: Settings) -> int:
+    """Spark jobs that the warm engine has run; its supervisor looks every half second."""
+    from infra.engine.warm import status
+
+    if settings.engine != "auto":
+        return 0
+    time.sleep(1)
+    return status(settings).jobs
+
+
+def _resident(settings: Settings) -> int:
+    """Megabytes that this process holds, with the engine, or with the driver that is its child."""
+    from infra.engine.warm import status
+
+    process = psutil.Process()
+    if settings.engine == "auto":
+        return process.memory_info().rss // 2**20 + status(settings).memory_mb
+    return sum(one.memory_info().rss for one in (process, *process.children(recursive=True))) // 2**20
+
+
+def _bytes(folder: Path) -> int:
+    """All that is stored: data, deletion vectors, the log, and what Hadoop writes beside each."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -1,0 +1,72 @@
+"""`rivermeet retry-dead-letters`: read dead letters again, after what was wrong with them was mended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import click
+
+from assets.cli.errors import one_line_errors
+from assets.cli.terminal import platform_here
+
+if TYPE_CHECKING:
+    from assets.epoch.platform import Platform
+    from pipelines import Node, Pipeline
+
+
+@click.command("retry-dead-letters")
+@click.argument("pipeline")
+@click.option("--select", "selected", multiple=True, metavar="SOURCE", help="Only this source; may be repeated.")
+@one_line_errors
+def retry_dead_letters(pipeline: str, selected: Sequence[str]) -> None:
+    """Read the dead letters of PIPELINE's sources again, by the declaration of today.
+
+    Those that are records now are appended to the source's changelog, after all that it has, as a late delivery is: run
+    the pipeline to join them. The others stay dead letters, with their new reason. A file that could not be read is
+    read again where it lies.
+    """
+    from pipelines import load
+
+    declared, platform = load(pipeline), platform_here()
+    try:
+        for node in _sources(declared, selected):
+            click.echo(retried(platform, node))
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _sources(pipeline: Pipeline, selected: Sequence[str]) -> list[Node]:
+    nodes = [pipeline.node(name) for name in selected] or [node for node in pipeline.stored if node.source]
+    for node in nodes:
+        if node.source is None:
+            sources = ", ".join(n.name for n in pipeline.stored if n.source)
+            raise click.ClickException(
+                f"'{pipeline.name}.{node.name}' reads no files and has no dead letters; select one of {sources}"
+            )
+    return nodes
+
+
+def retried(platform: Platform, node: Node) -> str:
+    """Retry the open dead letters of a source in one epoch; a line that says what became of them."""
+    from assets.quality.judging import check_epoch
+    from infra.sources.ingest import IngestStep
+
+    run = str(uuid4())
+    step = platform.step(node, run)
+    assert isinstance(step, IngestStep)
+    step = replace(step, retry=True)
+    runner = platform.runner(node.pipeline)
+    while True:
+        letters = step.open_letters().count
+        with runner.lock(node).held():
+            result = runner.run(step)
+            if result is None:
+                return f"{node.name}: no dead letters to retry"
+            check_epoch(platform, node, result, run)
+        if result.plan.retries:
+            dead = result.sides["dead_letter"]
+            return f"{node.name}: {letters:,} dead letters retried, {result.rows:,} records, {dead:,} still dead"
+        # An epoch of new files that a killed run had planned came first, as it stands.

@@ -1,0 +1,65 @@
+"""`rivermeet engine`: start, stop and look at the warm engine."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from assets.cli.errors import one_line_errors
+
+
+@click.group()
+def engine() -> None:
+    """Start, stop and look at the warm Spark engine."""
+
+
+@engine.command()
+@one_line_errors
+def start() -> None:
+    """Start the engine now, so that the first run need not wait."""
+    from infra.engine import warm
+    from infra.settings import Settings
+
+    state = warm.start(Settings.from_env())
+    click.echo(f"engine runs: pid {state.pid}, port {state.port}")
+
+
+@engine.command()
+@one_line_errors
+def stop() -> None:
+    """Stop the engine, whoever uses it."""
+    from infra.engine import warm
+    from infra.settings import Settings
+
+    click.echo("engine stopped" if warm.stop(Settings.from_env()) else "no engine runs")
+
+
+@engine.command()
+@one_line_errors
+def status() -> None:
+    """Show whether the engine runs, where, since when, and its memory."""
+    from infra.engine import warm
+    from infra.settings import Settings
+
+    settings = Settings.from_env()
+    now = warm.status(settings)
+    if now.state is None:
+        click.echo("not running (starts on first use)")
+        return
+    clients = "in use" if now.in_use else f"idle for {_span(now.idle_seconds)}"
+    click.echo(
+        f"running\n"
+        f"  port    {now.state.port} on 127.0.0.1\n"
+        f"  pid     {now.state.pid} (JVM {now.state.jvm_pid})\n"
+        f"  uptime  {_span(time.time() - now.state.started)}\n"
+        f"  clients {clients}; stops after {settings.engine_idle_minutes:g} min idle\n"
+        f"  memory  {now.memory_mb} MB resident, heap up to {settings.engine_memory}\n"
+        f"  jobs    {now.jobs:,} since its start"
+    )
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -1,0 +1,71 @@
+"""What heals and what proves: ``rivermeet rebuild`` and ``rivermeet verify``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+import click
+
+from assets.cli.errors import one_line_errors
+from assets.cli.terminal import platform_here
+
+
+@click.command()
+@click.argument("pipeline")
+@click.option("--select", "selected", multiple=True, metavar="ASSET", help="Only this node; may be repeated.")
+@click.option("--grace", metavar="DURATION", help="Replay with this grace instead of the declared one, such as 10min.")
+@click.option("--table-only", is_flag=True, help="Only fold the table anew from its changelog.")
+@click.option("--lose-missing-files", "lossy", is_flag=True, help="Go without the files of a source that are gone.")
+@one_line_errors
+def rebuild(pipeline: str, selected: Sequence[str], grace: str | None, table_only: bool, lossy: bool) -> None:
+    """Compute PIPELINE anew from its inputs, and swap it in with one commit; what is made of it follows."""
+    from assets.epoch.rebuild import rebuild as compute_anew
+    from pipelines import load
+    from pipelines.window import duration_ms
+
+    declared, at = load(pipeline), platform_here()
+    nodes = [declared.node(name) for name in selected] or list(declared.stored)
+    if table_only:
+        for node in nodes:
+            if at.runner(declared).fold_anew(at.step(node)):
+                click.echo(f"  {node.name:<24} table folded anew")
+        return
+    if not compute_anew(at, declared, selected, duration_ms(grace) if grace else None, lossy):
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("pipeline")
+@click.option("--select", "selected", multiple=True, metavar="ASSET", help="Only this node; may be repeated.")
+@one_line_errors
+def verify(pipeline: str, selected: Sequence[str]) -> None:
+    """Compare PIPELINE's changelogs and tables with what they give when they are computed once more."""
+    from assets.epoch.verify import record
+    from assets.epoch.verify import verify as compare
+    from assets.refused.decisions import lost
+    from pipelines import load
+
+    declared, at = load(pipeline), platform_here()
+    nodes = [declared.node(name) for name in selected] or list(declared.stored)
+    good = True
+    for node in nodes:
+        start = time.monotonic()
+        found = compare(at.runner(declared), node)
+        if found is None:
+            click.echo(f"  {node.name:<24} not materialised yet")
+            continue
+        record(at, found, time.monotonic() - start)
+        good = good and found.holds
+        parts = [] if found.rows is None else [f"{found.rows:,} rows computed again, {found.differing:,} differ"]
+        if found.table_differs is not None:
+            parts.append(f"table differs from its fold in {found.table_differs:,} rows")
+        click.echo(f"  {node.name:<24} epoch {found.epoch}: {'; '.join(parts) or 'nothing to compare'}")
+        for row in found.first:
+            place = f"partition {row['partition']}, offset {row['offset']}"
+            click.echo(f"    {place}: committed {row['committed']}, computed again {row['recomputed']}")
+        for dropped in lost(at.runner(declared), node) if found.differing else ():
+            click.echo(f"    epoch {dropped.held.epoch} was {dropped.told}: its rows are not in the changelog")
+    if not good:
+        sys.exit(1)

@@ -1,0 +1,142 @@
+"""The command line: run and look at pipelines without the UI.
+
+Heavy imports stand inside the commands, so that ``rivermeet --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from assets.bench.run import bench
+from assets.cli.dead_letters import retry_dead_letters
+from assets.cli.engine import engine
+from assets.cli.errors import one_line_errors
+from assets.cli.heal import rebuild, verify
+from assets.cli.maintain import maintain
+from assets.cli.quarantine import quarantine
+from assets.cli.replay import explain, replay
+from assets.cli.report import report
+from assets.cli.terminal import platform_here
+
+if TYPE_CHECKING:
+    from assets.epoch.platform import Platform
+    from pipelines import Pipeline
+
+
+@click.group()
+@click.version_option(package_name="rivermeet")
+def main() -> None:
+    """Joins of event streams and change logs in the lakehouse."""
+
+
+main.add_command(engine)
+main.add_command(replay)
+main.add_command(explain)
+main.add_command(rebuild)
+main.add_command(verify)
+main.add_command(retry_dead_letters)
+main.add_command(maintain)
+main.add_command(quarantine)
+main.add_command(report)
+main.add_command(bench)
+
+
+@main.command()
+@click.argument("pipeline")
+@click.option("--select", "selected", multiple=True, metavar="ASSET", help="Only this node; may be repeated.")
+@one_line_errors
+def run(pipeline: str, selected: Sequence[str]) -> None:
+    """Materialise PIPELINE: read what is new, join it, check it."""
+    from pipelines import load
+
+    declared = load(pipeline)
+    for name in selected:
+        declared.node(name)
+    if not _run(platform_here(), declared, selected):
+        sys.exit(1)
+
+
+def _run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool:
+    from assets.defs.runs import run_pipeline
+
+    return run_pipeline(platform, pipeline, selected)
+
+
+@main.command()
+@click.argument("pipeline", required=False)
+@one_line_errors
+def status(pipeline: str | None) -> None:
+    """Show each node's epoch, rows, lag and last checks."""
+    from assets.cli.show import status_table
+    from pipelines import load, load_all
+
+    platform = platform_here()
+    for declared in [load(pipeline)] if pipeline else load_all():
+        click.echo(status_table(platform, declared))
+
+
+@main.command()
+@click.argument("pipeline")
+@click.option("--step", type=int, help="Last delivery to make, from 1; default all.")
+@one_line_errors
+def feed(pipeline: str, step: int | None) -> None:
+    """Deliver the files of PIPELINE's own source system into the data folder."""
+    from assets.epoch.platform import data_root
+    from infra.feeds.registry import feed as deliver
+    from infra.settings import Settings
+
+    root = data_root(Settings.from_env())
+    try:
+        written = deliver(pipeline, root, step)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    for path in written:
+        click.echo(f"wrote {path}")
+    if not written:
+        click.echo("all delivered already")
+
+
+@main.command()
+@click.argument("pipeline", default="flights")
+@one_line_errors
+def demo(pipeline: str) -> None:
+    """Feed PIPELINE step by step, run it after each, and print what came out."""
+    from assets.cli.show import print_results
+    from assets.epoch.platform import data_root
+    from assets.reports.quality_report import write_report
+    from infra.feeds.registry import feed as deliver
+    from infra.feeds.registry import steps
+    from pipelines import load
+
+    declared, platform = load(pipeline), platform_here()
+    root, green = data_root(platform.settings), True
+    deliveries = []
+    for step in range(1, steps(pipeline) + 1):
+        written = deliver(pipeline, root, step)
+        if written:
+            deliveries.append(step)
+            click.echo(f"step {step} of {steps(pipeline)}: {len(written)} files delivered")
+            green = _run(platform, declared)
+            if not green:
+                break
+    if not deliveries:
+        click.echo("all files were delivered before; looking for anything new")
+        green = _run(platform, declared)
+    print_results(platform, declared)
+    path, _ = write_report(platform, [declared])
+    click.echo(f"\nreport: {path}")
+    sys.exit(0 if green else 1)
+
+
+@main.command()
+@click.option("--port", default=3000, show_default=True, help="Port of the page, on 127.0.0.1.")
+@one_line_errors
+def ui(port: int) -> None:
+    """Open Dagster on this project; history is kept in RIVERMEET_HOME."""
+    from assets.cli.web import serve
+
+    serve(port)

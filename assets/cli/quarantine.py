@@ -1,0 +1,125 @@
+"""`rivermeet quarantine`: look at epochs that their audit refused, and decide about them."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from getpass import getuser
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from assets.cli.errors import one_line_errors
+from assets.cli.terminal import platform_here
+
+if TYPE_CHECKING:
+    from assets.epoch.platform import Platform
+    from infra.epochs.held import HeldState
+    from pipelines import Node
+
+SHOWN = 5
+WIDTH = 200
+"""Characters of a row; the SQL gives all of it."""
+
+
+@click.group()
+def quarantine() -> None:
+    """Look at epochs that were refused for a violated invariant; release or drop their rows."""
+
+
+@quarantine.command()
+@click.argument("pipeline")
+@click.option("--select", "selected", metavar="NODE", help="Only this node.")
+@click.option("--limit", default=SHOWN, show_default=True, help="Rows to show of each epoch.")
+@one_line_errors
+def show(pipeline: str, selected: str | None, limit: int) -> None:
+    """Show PIPELINE's refused epochs: what they broke, what became of them, and their first rows. Needs no engine."""
+    from assets.refused.decisions import states
+    from pipelines import load
+
+    declared, platform = load(pipeline), platform_here()
+    nodes = [declared.node(selected)] if selected else declared.stored
+    refused = 0
+    for node in nodes:
+        for state in states(platform.runner(declared), node):
+            refused += 1
+            click.echo(_shown(platform, node, state, limit))
+    if not refused:
+        click.echo("no epoch was refused by its audit")
+
+
+def _shown(platform: Platform, node: Node, state: HeldState, limit: int) -> str:
+    from assets.refused.decisions import sample
+    from infra.delta.io import quoted
+
+    held, paths = state.held, platform.runner(node.pipeline).paths(node)
+    lines = [
+        f"{node.pipeline.name}.{node.name}, epoch {held.epoch}: {state.told}",
+        f"  refused at {datetime.fromisoformat(held.at):%Y-%m-%d %H:%M:%S} UTC by run {held.run}, "
+        f"incarnation {held.incarnation}, attempt {held.attempt}; {held.rows:,} rows",
+    ]
+    for rule in held.broken:
+        query = "\n".join(f"      {line}" for line in rule.sql.splitlines())
+        lines += [f"  {rule.id}: {rule.sentence} {rule.found}", "    to see them:", query]
+    rows = sample(paths, held.epoch, limit)
+    lines += [f"    {row if len(row) <= WIDTH else row[:WIDTH] + '…'}" for row in rows]
+    if held.rows > len(rows):
+        lines.append(f"    … {held.rows - len(rows):,} more")
+    lines.append(f"  all rows: SELECT * FROM delta.{quoted(paths.quarantine)} WHERE epoch = {held.epoch}")
+    if state.state == "held":
+        where = f"{node.pipeline.name} --select {node.name} --epoch {held.epoch}"
+        lines.append(f"  rivermeet quarantine release {where}: commits them as they are")
+        lines.append(f"  rivermeet quarantine drop {where}: passes them over")
+    elif state.open:
+        lines.append(f"  rivermeet run {node.pipeline.name} --select {node.name}: carries the decision out")
+    return "\n".join(lines)
+
+
+@quarantine.command()
+@click.argument("pipeline")
+@click.option("--select", "selected", metavar="NODE", required=True, help="The node.")
+@click.option("--epoch", type=int, required=True, help="Its held epoch.")
+@one_line_errors
+def release(pipeline: str, selected: str, epoch: int) -> None:
+    """Accept the rows of a held epoch: its plan is run once more and committed as it is.
+
+    What is accepted are the rows that were refused and the invariants that they broke. Where the plan gives other rows,
+    or breaks another invariant, the epoch is held again. The checks show the violation all the same.
+    """
+    _decided(pipeline, selected, epoch, "release")
+
+
+@quarantine.command()
+@click.argument("pipeline")
+@click.option("--select", "selected", metavar="NODE", required=True, help="The node.")
+@click.option("--epoch", type=int, required=True, help="Its held epoch.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@one_line_errors
+def drop(pipeline: str, selected: str, epoch: int, yes: bool) -> None:
+    """Pass a held epoch over: it is committed without its rows, which stay in the quarantine.
+
+    Refused where later rows would be wrong without them: for computed tables, and left and outer joins of streams.
+    """
+    _decided(pipeline, selected, epoch, "drop", ask=not yes)
+
+
+def _decided(pipeline: str, selected: str, epoch: int, how: Literal["release", "drop"], ask: bool = False) -> None:
+    from assets.defs.runs import run_pipeline
+    from assets.refused.decisions import UndecidableError, decidable, decide, loss, states
+    from pipelines import load
+
+    declared, platform = load(pipeline), platform_here()
+    node, runner = declared.node(selected), platform.runner(declared)
+    try:
+        found = decidable(runner, node, epoch, how)
+        if ask:
+            click.echo(f"{found.held.rows:,} rows of {pipeline}.{selected}, epoch {epoch}. {loss(node)}")
+            click.confirm("Drop them?", abort=True)
+        decide(platform, node, epoch, how, getuser())
+    except UndecidableError as error:
+        raise click.ClickException(str(error)) from None
+    good = run_pipeline(platform, declared, [node.name])
+    now = next(state for state in states(runner, node) if state.held.epoch == epoch)
+    click.echo(f"{pipeline}.{selected}, epoch {epoch}: {now.told}")
+    if not good or now.open:
+        sys.exit(1)

@@ -1,0 +1,90 @@
+"""``rivermeet replay`` and ``rivermeet explain``: the semantics, tried and told."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from assets.cli.errors import one_line_errors
+from pipelines.joins import Semantics
+
+PROFILE = click.Choice(get_args(Semantics))
+
+
+@click.command()
+@click.argument("cases", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File for the results.")
+@click.option("--epochs", type=click.IntRange(1), help="Cut every case into so many epochs of the real machinery.")
+@click.option("--semantics", type=PROFILE, default="3.1", show_default=True, help="Profile of cases that name none.")
+@click.option("--compare", type=PROFILE, help="Print the rows that differ from this profile's.")
+@one_line_errors
+def replay(cases: Path, output: Path | None, epochs: int | None, semantics: str, compare: str | None) -> None:
+    """Run the joins on the hand-written records of CASES, a JSON file; print or write their rows as JSON."""
+    from assets.replay.cases import parsed
+    from assets.replay.epochs import in_epochs
+    from assets.replay.run import at_once, differing
+    from assets.replay.run import replay as run
+    from infra.engine.session import session
+    from infra.settings import Settings
+
+    given = parsed(cases.read_text("utf-8"))
+    spark = session(Settings.from_env())
+    way = in_epochs(epochs) if epochs else at_once
+    results = run(spark, given, semantics, way)
+    if output is not None:
+        output.write_text(_json(results), "utf-8")
+    if compare is not None:
+        others = [{**case, "semantics": compare} if isinstance(case, dict) else case for case in given]
+        differ = 0
+        for first, second in zip(results, run(spark, others, compare, way), strict=True):
+            lines = differing(first, second)
+            differ += bool(lines)
+            if lines:
+                click.echo("\n".join([f"{first['name']}", *(f"  {line}" for line in lines)]))
+        click.echo(f"{differ} of {len(results)} cases differ from {compare} (-: only here, +: only there)")
+    elif output is None:
+        sys.stdout.write(_json(results))
+    errors = sum("error" in result for result in results)
+    click.echo(f"{len(results)} cases, {errors} with errors", err=True)
+
+
+@click.command()
+@click.argument("pipeline")
+@click.argument("node")
+@click.option("--semantics", type=PROFILE, help="Profile to tell; default: the declared one.")
+@click.option("--compare", type=PROFILE, help="Tell only where this profile differs from it.")
+@one_line_errors
+def explain(pipeline: str, node: str, semantics: str | None, compare: str | None) -> None:
+    """Say what the join NODE of PIPELINE does, and where another profile would do something else."""
+    from assets.defs.lineage import described
+    from pipelines import load
+    from pipelines.profiles import differences, refused, rules_of
+
+    join = load(pipeline).node(node).join_spec
+    if join is None:
+        raise click.ClickException(f"{pipeline}.{node} is no join; profiles are about joins")
+    one = semantics or join.semantics
+    click.echo(f"{pipeline}.{node}: {described(join)}")
+    for profile in filter(None, (one, compare)):
+        problem = refused(join, profile)
+        if problem is not None:
+            raise click.ClickException(problem)
+    if compare is None:
+        for rule in rules_of(join):
+            click.echo(f"\n{rule.asks}\n  {one}: {rule.says[one]}")
+        return
+    found = differences(join, one, compare)
+    for asks, first, second in found:
+        click.echo(f"\n{asks}\n  {one}: {first}\n  {compare}: {second}")
+    if not found:
+        click.echo(f"\n{one} and {compare} give the same rows for this join.")
+
+
+def _json(results: list[dict[str, object]]) -> str:
+    """One case a line."""
+    lines = (json.dumps(result, ensure_ascii=False) for result in results)
+    return "[\n" + ",\n".join(lines) + "\n]\n"

@@ -1,0 +1,26 @@
+"""``rivermeet report``: write the quality report. Held by ``tests/assets/reports/test_report.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from assets.cli.errors import one_line_errors
+from assets.cli.terminal import platform_here
+
+
+@click.command()
+@click.argument("pipelines", nargs=-1, metavar="[PIPELINE]...")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
+@click.option("--epochs", type=click.IntRange(1), default=30, show_default=True, help="Newest, of each node.")
+@one_line_errors
+def report(pipelines: Sequence[str], output: Path | None, epochs: int) -> None:
+    """Write the quality report of each PIPELINE, or of all: one page that needs no network."""
+    from assets.reports.quality_report import write_report
+    from pipelines import load, load_all
+
+    declared = [load(name) for name in dict.fromkeys(pipelines)] or load_all()
+    path, _ = write_report(platform_here(), declared, output and output.absolute(), epochs)
+    click.echo(f"report: {path}")

@@ -1,0 +1,164 @@
+"""What the terminal shows: a pipeline's status, and the first rows of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assets.quality.judging import last_states
+from assets.refused.decisions import states
+from infra.delta.io import last_note, read
+from infra.delta.lines import opened
+from infra.epochs.plan import CommitNote
+from pipelines import Node, Pipeline
+
+if TYPE_CHECKING:
+    from assets.epoch.platform import Platform
+    from infra.epochs.held import HeldState
+
+FIRST_ROWS = 5
+
+
+def table(header: list[str], lines: list[list[Any]]) -> str:
+    """Columns of text, aligned; numbers to the right."""
+    texts = [header, *([_text(cell) for cell in line] for line in lines)]
+    widths = [max(len(line[i]) for line in texts) for i in range(len(header))]
+    numeric = [all(isinstance(line[i], int | None) for line in lines) for i in range(len(header))]
+
+    def row(cells: list[str]) -> str:
+        pairs = zip(cells, widths, numeric, strict=True)
+        return "  ".join(c.rjust(w) if n else c.ljust(w) for c, w, n in pairs).rstrip()
+
+    return "\n".join([row(header), row(["-" * w for w in widths]), *map(row, texts[1:])])
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
+
+
+def status_table(platform: Platform, pipeline: Pipeline) -> str:
+    """Per node: last epoch, rows, records not read yet, and the state of its checks; read without Spark."""
+    runner = platform.runner(pipeline)
+    held = {node.name: [state for state in states(runner, node) if state.open] for node in pipeline.stored}
+    lines = [_status(platform, node, held[node.name]) for node in pipeline.stored]
+    header = ["node", "kind", "epoch", "rows", "lag", "late", "dead", "checks"]
+    way = f"\nheld epochs: rivermeet quarantine show {pipeline.name}" if any(held.values()) else ""
+    rejected = {node.name: _rejected(platform, node) for node in pipeline.stored if node.source}
+    for name, refusal in rejected.items():
+        way += f"\n{name}: {refusal}" if refusal else ""
+    return f"{pipeline.name}\n{table(header, lines)}{way}"
+
+
+def _rejected(platform: Platform, node: Node) -> str | None:
+    """Where the bad rows lie that the source's newest epoch was refused for; None where none is, or one came since."""
+    paths = platform.runner(node.pipeline).paths(node)
+    found, kept = last_note(paths.changelog), opened(paths.rejected)
+    if kept is None:
+        return None
+    rows = kept.to_pyarrow_dataset().to_table(columns=["epoch"])
+    epoch = max(rows["epoch"].to_pylist(), default=None)
+    if epoch is None or (found is not None and found[1].epoch >= epoch):
+        return None
+    bad = f"{rows.num_rows:,} bad row{'s' if rows.num_rows > 1 else ''}"
+    return f"epoch {epoch} was refused: {bad}, with file, line and reason, in {paths.rejected}"
+
+
+def _status(platform: Platform, node: Node, held: Sequence[HeldState]) -> list[Any]:
+    runner = platform.runner(node.pipeline)
+    found = last_note(runner.paths(node).changelog)
+    waiting = [f"epoch {s.held.epoch} {s.state}: {', '.join(s.held.invariants)}" for s in held]
+    if found is None:
+        return [node.name, node.kind, None, None, None, None, None, "; ".join([*waiting, "not materialised yet"])]
+    note = found[1]
+    measured = [m for m in runner.log.measurements(node.name) if m["epoch"] >= note.since]
+    judged = last_states(platform, node)
+    decided = dict.fromkeys(note.decided.invariants, f" ({note.decided.told})") if note.decided else {}
+    bad = [f"{name}: {state}{decided.get(name, '')}" for name, (state, *_) in judged.items() if state != "passed"]
+    checks = "; ".join(bad) if bad else f"{len(judged)} passed" if judged else "not checked"
+    return [
+        node.name,
+        node.kind,
+        note.epoch,
+        sum(end + 1 for end in note.ends.values()),
+        _lag(platform, node, note),
+        sum(m.get("late", 0) for m in measured) if node.operation else None,
+        _dead(platform, node) if node.source else sum(m.get("dead_letter", 0) for m in measured),
+        "; ".join([*waiting, checks]),
+    ]
+
+
+def _dead(platform: Platform, node: Node) -> int:
+    """Dead letters that are open."""
+    from infra.sources.ingest import IngestStep
+
+    step = platform.step(node)
+    assert isinstance(step, IngestStep)
+    return step.open_letters().count
+
+
+def _lag(platform: Platform, node: Node, note: CommitNote) -> int:
+    """Records of the inputs, or files of a source, that were not read yet."""
+    operation = node.operation
+    if operation is None:
+        from infra.sources.ingest import IngestStep
+
+        step = platform.step(node)
+        assert isinstance(step, IngestStep)
+        return len(step.unread())
+    lag = 0
+    for side in operation.triggers:
+        part = operation.inputs[side]
+        found = last_note(platform.runner(node.pipeline).paths(part).changelog)
+        if found is None:
+            continue
+        # Of an input that was computed anew, nothing was read yet.
+        known = found[1].incarnation == note.incarnations.get(side, 1)
+        consumed = note.consumed.get(side, {}) if known else {}
+        lag += sum(end - consumed.get(p, -1) for p, end in found[1].ends.items())
+    return lag
+
+
+def print_results(platform: Platform, pipeline: Pipeline) -> None:
+    """The first rows of every join's result, its counts, and a line for each of its checks."""
+    for node in pipeline.stored:
+        if node.operation is not None:
+            _print_result(platform, node)
+    click.echo("")
+    click.echo(status_table(platform, pipeline))
+
+
+def _print_result(platform: Platform, node: Node) -> None:
+    from pyspark.sql import functions as F
+
+    paths = platform.runner(node.pipeline).paths(node)
+    found = last_note(paths.changelog)
+    if found is None:
+        return
+    version, note = found
+    spark = platform.session()
+    records = sum(end + 1 for end in note.ends.values())
+    folded = opened(paths.table) if node.is_table else None
+    if folded is not None:
+        rows = read(spark, paths.table, folded.version())
+        shown = rows.orderBy("_partition", "_offset")
+        what = f"table, {rows.count():,} rows of {records:,} records"
+    else:
+        rows = read(spark, paths.changelog, version)
+        shown = rows.orderBy("partition", "offset").select("key.*", "value.*")
+        what = f"stream, {records:,} records"
+        if "left_offset" in rows.columns:
+            alone = F.count_if(F.col("left_offset").isNull() | F.col("right_offset").isNull())
+            what += f", {rows.select(alone).collect()[0][0]:,} of them one-sided"
+    click.echo(f"\n{node.name} ({what}; epoch {note.epoch})")
+    first = shown.drop("_partition", "_offset", "_timestamp").limit(FIRST_ROWS).collect()
+    header = shown.drop("_partition", "_offset", "_timestamp").columns
+    cells = [["null" if cell is None else str(cell) for cell in row] for row in first]
+    click.echo(table(header, [list(line) for line in cells]))
+    for name, (state, checked, violations) in last_states(platform, node).items():
+        mark = {"passed": "ok  ", "violated": "BAD "}.get(state, "?   ")
+        rows_checked = f"{checked:,} rows" if checked is not None else "rows"
+        click.echo(f"  {mark}{name}: {violations if violations is not None else 'no'} violations in {rows_checked}")

@@ -1,0 +1,1 @@
+"""Dagster definitions: what is declared, as assets and checks."""

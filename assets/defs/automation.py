@@ -1,0 +1,64 @@
+"""Nodes that follow their inputs: the other way to run a pipeline than its schedule.
+
+A node is asked for when an input has a new epoch that came without a run of this node, nothing of it runs, nothing that
+it reads is being written, and no blocking check of an input failed. What is made of it is asked for in the same run. A
+run that failed is not repeated before there is more news. A source is asked to look for files every 15 minutes, alone:
+where it finds none, that is all.
+
+    orders: a new file      →  orders                       looked, and has epoch 7
+    orders: epoch 7         →  settled, named, …            one run of all that stands below
+
+The sensor of each pipeline is stopped until it is wanted, as the schedule is.
+Held by ``tests/assets/defs/test_automation.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+
+from assets.defs.keys import keys_of
+from pipelines import Node, Pipeline
+
+EVERY_15_MINUTES = "*/15 * * * *"
+WHOLE = "rivermeet/whole"
+"""Tag of a run of a whole pipeline: such a run names no assets, and so does not tell Dagster what it brought along."""
+
+
+def on_new_epoch(node: Node) -> dg.AutomationCondition[Any]:
+    """When the node's changelog is asked for; its table is `with_its_changelog`."""
+    condition = dg.AutomationCondition
+    if node.operation is None:
+        return (condition.on_cron(EVERY_15_MINUTES) & ~condition.in_progress()).with_label("look_for_files")
+    sources = dg.AssetSelection.assets(*(key for one in node.pipeline.nodes if one.source for key in keys_of(one)))
+    # A run that wrote the input and then this node has read it; one that overlaps with this node's may have not.
+    together = condition.executed_with_root_target() | condition.executed_with_tags(tag_keys={WHOLE})
+    news = condition.any_deps_match(condition.data_version_changed() & ~together)
+    # A source that is asked to look may find nothing, and its news comes as an epoch.
+    above = condition.any_deps_match(condition.will_be_requested()).ignore(sources)
+    broken = condition.any_deps_match(condition.any_checks_match(condition.check_failed(), blocking_only=True))
+    return (
+        (news.with_label("an_input_has_a_new_epoch") | above.with_label("an_input_is_asked_for")).since(
+            condition.newly_requested()
+        )
+        & ~condition.any_deps_in_progress()
+        & ~condition.in_progress()
+        & ~broken.with_label("a_blocking_check_of_an_input_failed")
+    ).with_label("on_new_epoch")
+
+
+def with_its_changelog() -> dg.AutomationCondition[Any]:
+    """When a folded table is asked for: both are committed together, so never alone."""
+    condition = dg.AutomationCondition
+    return condition.any_deps_match(condition.will_be_requested()).with_label("with_its_changelog")
+
+
+def on_new_epoch_sensor(pipeline: Pipeline) -> dg.AutomationConditionSensorDefinition:
+    """Evaluates the conditions of one pipeline, once it is started."""
+    return dg.AutomationConditionSensorDefinition(
+        name=f"{pipeline.name}_on_new_epoch",
+        target=dg.AssetSelection.groups(pipeline.name),
+        default_status=dg.DefaultSensorStatus.STOPPED,
+        description="Runs each node when an input has a new epoch; instead of the schedule.",
+    )

@@ -1,0 +1,40 @@
+"""How long a node may be without a new epoch until Dagster shows it as stale.
+
+A join's rows may have to wait for their window to close: a left row without a partner leaves after the window and its
+grace, and what is made of it no sooner. So a node has what its pipeline declares, and what it and all above it wait:
+
+    departures, arrivals                             freshness of the pipeline        1 d
+    trips = departures ⋈ arrivals, 24 h + 48 h       1 d + 72 h                       4 d
+    what is joined with trips                        1 d + 72 h + what it waits itself
+
+Held by ``tests/assets/defs/test_freshness.py``.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import dagster as dg
+
+from pipelines import Join, Node, Operation, StreamStreamJoin, StreamTableJoin
+
+
+def freshness_policy(node: Node) -> dg.FreshnessPolicy:
+    """The policy of all assets of a node."""
+    return dg.FreshnessPolicy.time_window(timedelta(milliseconds=node.pipeline.freshness + waiting_ms(node)))
+
+
+def waiting_ms(node: Node) -> int:
+    """The longest that a record may wait on its way from a source to the node."""
+    made = node.operation
+    if made is None:
+        return 0
+    return _own(made) + max(waiting_ms(part) for part in made.inputs.values())
+
+
+def _own(made: Operation) -> int:
+    # An idle time without end waits for the slower input, which has a policy of its own.
+    idle = (made.max_task_idle_ms or 0) if isinstance(made, Join) else 0
+    if isinstance(made, StreamStreamJoin):
+        return idle + max(made.window.before, made.window.after, 0) + made.window.grace
+    return idle + ((made.grace or 0) if isinstance(made, StreamTableJoin) else 0)

@@ -1,0 +1,160 @@
+"""An epoch's result as Dagster metadata: numbers that are plotted, schema, lineage, location."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from assets.defs.keys import changelog_key, table_key
+from assets.defs.lineage import column_descriptions, column_lineage
+from assets.defs.links import page_metadata
+from assets.epoch.platform import Outcome
+from expectations.invariant import Severity
+from expectations.invariants import invariants_of
+from expectations.verdict import Verdict
+from infra.delta.layout import NodeTables
+from infra.epochs.plan import Decision
+from infra.settings import Settings
+from pipelines import Node
+
+SEVERITY = {
+    "critical": dg.AssetCheckSeverity.ERROR,
+    "warning": dg.AssetCheckSeverity.WARN,
+    "info": dg.AssetCheckSeverity.WARN,
+}
+
+
+def changelog_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mapping[str, Any]:
+    """Metadata of one epoch's changelog."""
+    result = outcome.result
+    plan = result.plan
+    rows_in = {f"rows_in_{side}": part.records for side, part in plan.inputs.items()}
+    rows_in |= {"files": len(plan.files)} if node.source else {}
+    return {
+        "epoch": plan.epoch,
+        **rows_in,
+        "rows_out": result.rows,
+        "tombstones": result.tombstones,
+        **{("dead" if side == "dead_letter" else side): n for side, n in result.sides.items()},
+        **_late_share(outcome),
+        **{f"seconds_{phase}": round(s, 3) for phase, s in result.seconds.items()},
+        "seconds_checks": round(outcome.judgement.seconds, 3),
+        "input_positions": dg.MetadataValue.json(_positions(outcome)),
+        "dagster/partition_row_count": result.rows,
+        "dagster/row_count": sum(end + 1 for end in result.note.ends.values()),
+        **_described(node, paths.changelog, lineage=not node.is_table),
+    }
+
+
+def table_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mapping[str, Any]:
+    """Metadata of the folded table after one epoch."""
+    rows = outcome.judgement.table_rows
+    counted = {"dagster/row_count": rows} if rows is not None else {}
+    return {
+        "epoch": outcome.result.plan.epoch,
+        "seconds_fold": round(outcome.result.seconds.get("fold", 0.0), 3),
+        **counted,
+        **_described(node, paths.table, lineage=True),
+    }
+
+
+def checked_assets(node: Node) -> dict[str, dg.AssetKey]:
+    """Invariant to the asset that it is a check of."""
+    return {i.id: table_key(node) if i.needs_table else changelog_key(node) for i in invariants_of(node)}
+
+
+def check_severity(state: str, severity: Severity) -> dg.AssetCheckSeverity:
+    """How a check that does not pass is shown: as declared, but what was not judged is always an error."""
+    return dg.AssetCheckSeverity.ERROR if state == "not evaluated" else SEVERITY[severity]
+
+
+def check_results(
+    settings: Settings,
+    asset_of: Mapping[str, dg.AssetKey],
+    verdicts: Sequence[Verdict],
+    epoch: int,
+    decided: Decision | None = None,
+) -> Iterator[dg.AssetCheckResult]:
+    """One check result per verdict; what a person has ``decided`` about fails no less, but blocks nothing below."""
+    for v in verdicts:
+        details = dict(v.details)
+        sample = details.pop("sample") or []
+        numbers = {k: details[k] for k in ("checked", "violations", "seconds") if details[k] is not None}
+        metadata: dict[str, Any] = {
+            "epoch": epoch,
+            **numbers,
+            "state": v.state,
+            "source": v.details["source"],
+            "sql": dg.MetadataValue.md(f"```sql\n{v.details['sql']}\n```"),
+            **page_metadata(settings, v.page),
+        }
+        if sample:
+            columns = list(dict.fromkeys(c for row in sample for c in row))
+            metadata["sample"] = dg.MetadataValue.table(
+                [dg.TableRecord({c: row.get(c, "") for c in columns}) for row in sample],
+                dg.TableSchema([dg.TableColumn(c) for c in columns]),
+            )
+        if v.details["error"]:
+            metadata["error"] = str(v.details["error"])
+        known = decided if decided is not None and not v.success and v.invariant in decided.invariants else None
+        if known is not None:
+            metadata["decided"] = known.told
+        yield dg.AssetCheckResult(
+            asset_key=asset_of[v.invariant],
+            check_name=v.invariant,
+            passed=v.success,
+            severity=SEVERITY["info"] if known else check_severity(v.state, v.severity),
+            description=f"{v.description} The rows were {known.told}." if known else v.description,
+            metadata=metadata,
+        )
+
+
+def _late_share(outcome: Outcome) -> Mapping[str, float]:
+    """Share of the records read that were dropped, for families that can drop."""
+    result = outcome.result
+    read = sum(part.records for part in result.plan.inputs.values())
+    return {"late_share": round(result.sides["late"] / read, 6) if read else 0.0} if "late" in result.sides else {}
+
+
+def _positions(outcome: Outcome) -> Mapping[str, Any]:
+    plan = outcome.result.plan
+    inputs = {
+        side: {
+            "changelog_version": part.version,
+            "table_version": part.table_version,
+            "offsets": {str(p): [part.after.get(p, -1) + 1, end] for p, end in part.upto.items()},
+        }
+        for side, part in plan.inputs.items()
+    }
+    files = {"files": [f.path for f in plan.files]} if plan.files else {}
+    return {**inputs, **files}
+
+
+def _described(node: Node, path: str, *, lineage: bool) -> Mapping[str, Any]:
+    found = column_lineage(node) if lineage else None
+    return {
+        "dagster/uri": path,
+        "dagster/storage_kind": "delta",
+        "dagster/table_name": f"{node.pipeline.name}.{node.name}",
+        "dagster/column_schema": _schema(path, column_descriptions(node)),
+        **({"dagster/column_lineage": found} if found else {}),
+    }
+
+
+def _schema(path: str, told: Mapping[str, str]) -> dg.TableSchema:
+    from deltalake import DeltaTable
+
+    columns: dict[str, str] = {}
+    for item in DeltaTable(path).schema().fields:
+        parts = getattr(item.type, "fields", None)
+        if parts is None:
+            columns[item.name] = _type(item.type)
+        else:
+            columns |= {f"{item.name}.{part.name}": _type(part.type) for part in parts}
+    return dg.TableSchema([dg.TableColumn(name, kind, told.get(name)) for name, kind in columns.items()])
+
+
+def _type(kind: Any) -> str:
+    return str(getattr(kind, "type", "struct" if hasattr(kind, "fields") else kind))

@@ -1,0 +1,136 @@
+"""One step per node: a multi-asset of its changelog and its table, with a check per invariant.
+
+A step that finds nothing new yields nothing, and Dagster skips whatever stands below it in the run. But a join may have
+news from its other input, or tables that others have changed, which only its own step refuses
+(``tests/assets/quality/test_foreign_below.py``): then the step confirms its last epoch instead. Either way the checks
+show what they said of the epoch that stands (``assets/quality/standing.py``).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+
+from assets.defs.automation import on_new_epoch, with_its_changelog
+from assets.defs.freshness import freshness_policy
+from assets.defs.keys import changelog_key, keys_of, op_name, table_key
+from assets.defs.lineage import described
+from assets.defs.metadata import changelog_metadata, check_results, checked_assets, table_metadata
+from assets.defs.resource import PlatformResource
+from assets.epoch.platform import Outcome, Platform
+from assets.quality.standing import below, confirmed, show_standing
+from expectations.invariants import invariants_of
+from pipelines import Join, Node, Operation
+
+
+def node_assets(node: Node) -> dg.AssetsDefinition:
+    """The assets of one node."""
+    asset_of = checked_assets(node)
+
+    @dg.multi_asset(
+        name=op_name(node),
+        specs=_specs(node),
+        check_specs=[
+            dg.AssetCheckSpec(i.id, asset=asset_of[i.id], description=i.sentence, blocking=i.blocking)
+            for i in invariants_of(node)
+        ],
+        can_subset=True,
+    )
+    def run_node(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
+        from infra.epochs.refusal import EpochRefusedError
+
+        platform = rivermeet.platform
+        wanted = context.selected_asset_keys
+        if not wanted:
+            yield from _checks_alone(platform, node, asset_of, context.run.run_id)
+            return
+        if len(wanted) < len(keys_of(node)):
+            raise dg.Failure(
+                f"{node.name}: its changelog and its table are committed together; select both",
+                allow_retries=False,
+            )
+        try:
+            outcome = platform.materialise(node, context.run.run_id)
+        except EpochRefusedError as refusal:
+            judged = platform.judge_refused(node, refusal, context.run.run_id)
+            if judged is not None:
+                yield from check_results(platform.settings, asset_of, judged.verdicts, judged.epoch)
+            raise dg.Failure(str(refusal), allow_retries=False) from refusal
+        if outcome is not None:
+            yield from _results(platform, node, outcome)
+            judged, note = outcome.judgement.verdicts, outcome.result.note
+            yield from check_results(platform.settings, asset_of, judged, note.epoch, note.decided)
+        elif _someone_waits(platform, node, context):
+            yield from confirmed(platform, node, context.run.run_id)
+        else:
+            context.log.info(f"{node.name}: nothing new")
+            yield from show_standing(platform, node, context, rivermeet.shown)
+
+    return run_node
+
+
+def _specs(node: Node) -> list[dg.AssetSpec]:
+    made = node.operation
+    deps = [key for part in dict.fromkeys(made.inputs.values()) for key in keys_of(part)] if made else []
+    about = " ".join(filter(None, (described(made) if made else "", node.description)))
+    common: dict[str, Any] = {
+        "group_name": node.pipeline.name,
+        "skippable": True,
+        "tags": _tags(made),
+        "freshness_policy": freshness_policy(node),
+    }
+    changelog = dg.AssetSpec(
+        changelog_key(node),
+        deps=deps,
+        kinds={"delta", "spark"},
+        description=about,
+        automation_condition=on_new_epoch(node),
+        **common,
+    )
+    if not node.is_table:
+        return [changelog]
+    folded = f"The fold of `{node.name}`'s changelog: the last value of each key. {about}"
+    table = dg.AssetSpec(
+        table_key(node),
+        deps=[changelog_key(node)],
+        kinds={"delta", "table"},
+        description=folded,
+        automation_condition=with_its_changelog(),
+        **common,
+    )
+    return [changelog, table]
+
+
+def _tags(operation: Operation | None) -> dict[str, str]:
+    if operation is None:
+        return {}
+    how = {"rivermeet/how": operation.how} if isinstance(operation, Join) else {}
+    return {"rivermeet/family": operation.family, **how}
+
+
+def _results(platform: Platform, node: Node, outcome: Outcome) -> Iterator[dg.MaterializeResult[Any]]:
+    paths = platform.runner(node.pipeline).paths(node)
+    version = dg.DataVersion(str(outcome.result.plan.epoch))
+    metadata = changelog_metadata(node, paths, outcome)
+    yield dg.MaterializeResult(changelog_key(node), metadata=metadata, data_version=version)
+    if node.is_table:
+        metadata = table_metadata(node, paths, outcome)
+        yield dg.MaterializeResult(table_key(node), metadata=metadata, data_version=version)
+
+
+def _someone_waits(platform: Platform, node: Node, context: dg.AssetExecutionContext) -> bool:
+    """Whether a step of this run that stands below this one has something to do or to refuse."""
+    return any(platform.must_run(other) for other in below(node, context))
+
+
+def _checks_alone(
+    platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKey], run: str
+) -> Iterator[dg.AssetCheckResult]:
+    from infra.delta.io import last_note
+
+    judgement = platform.check_again(node, run)
+    if judgement is None:
+        raise dg.Failure(f"{node.name} has no epoch yet; materialise it first", allow_retries=False)
+    found = last_note(platform.runner(node.pipeline).paths(node).changelog)
+    decided = found[1].decided if found else None
+    yield from check_results(platform.settings, asset_of, judgement.verdicts, judgement.epoch, decided)

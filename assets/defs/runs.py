@@ -1,0 +1,82 @@
+"""Running a pipeline in this process, with its history in the same Dagster instance that the UI shows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluation
+from dagster_shared.error import SerializableErrorInfo
+
+from assets.defs.automation import WHOLE
+from assets.defs.keys import keys_of
+from assets.defs.node_assets import node_assets
+from assets.defs.resource import PlatformResource
+from assets.epoch.platform import Platform, use
+from infra.settings import PROJECT, Settings
+from pipelines import Pipeline
+
+EXPLAINED = (
+    "DeclarationChangedError",
+    "EpochRefusedError",
+    "Failure",
+    "ForeignChangeError",
+    "ShapeChangedError",
+    "TooManyBadRowsError",
+    "TooMuchPoisonError",
+    "ValueError",
+)
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def prepare_instance(settings: Settings) -> Path:
+    """The folder of the Dagster instance, with the project's configuration in it."""
+    home = settings.dagster_home
+    home.mkdir(parents=True, exist_ok=True)
+    ours = (PROJECT / "infra" / "dagster.yaml").read_bytes()
+    config = home / "dagster.yaml"
+    if not config.exists() or config.read_bytes() != ours:
+        config.write_bytes(ours)
+    os.environ["DAGSTER_HOME"] = str(home)
+    return home
+
+
+def run_pipeline(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool:
+    """Materialise a pipeline, or some of its nodes; True if every step and every blocking check is green."""
+    prepare_instance(platform.settings)
+    use(platform)
+    nodes = [node for node in pipeline.stored if not selected or node.name in selected]
+    with dg.DagsterInstance.get() as instance:
+        result = dg.materialize(
+            [node_assets(node) for node in pipeline.stored],
+            selection=[key for node in nodes for key in keys_of(node)],
+            resources={"rivermeet": PlatformResource()},
+            instance=instance,
+            run_config=QUIET,
+            raise_on_error=False,
+            tags={"rivermeet/pipeline": pipeline.name} | ({} if selected else {WHOLE: pipeline.name}),
+        )
+        evaluated = _evaluations(instance, result.run_id)
+    for event in result.get_step_failure_events():
+        error = event.step_failure_data.error
+        cause = error.cause if error and error.cause else error
+        platform.say(f"  FAILED {event.step_key}: {_told(cause) if cause else 'see the run'}")
+    failed = [check for check in evaluated if not check.passed]
+    for check in failed:
+        platform.say(f"  VIOLATED {check.asset_key.to_user_string()}: {check.description}")
+    return result.success and not any(check.severity is dg.AssetCheckSeverity.ERROR for check in failed)
+
+
+def _evaluations(instance: dg.DagsterInstance, run: str) -> list[AssetCheckEvaluation]:
+    """All verdicts of a run, with those of nodes that have nothing new (``assets/quality/standing.py``)."""
+    logged = instance.all_logs(run, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+    return [entry.get_dagster_event().asset_check_evaluation_data for entry in logged]
+
+
+def _told(error: SerializableErrorInfo) -> str:
+    """What the terminal shows of an error; the run's page in the UI has all of it."""
+    message = error.message.strip().partition("\n\nJVM stacktrace")[0]
+    # Errors that name their own fix need no class in front.
+    return message.partition(": ")[2] if error.cls_name in EXPLAINED else message

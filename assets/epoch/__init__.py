@@ -1,0 +1,1 @@
+"""A node's epoch, from plan to verdict."""

@@ -1,0 +1,260 @@
+"""A declared operation as a step of the commit protocol: the one place where an operator meets its inputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from infra.delta.io import last_note
+from infra.delta.layout import NodeTables
+from infra.epochs.declaration import new_columns, refuse_lacking
+from infra.epochs.guard import refuse_foreign_node, refuse_unreadable
+from infra.epochs.inputs import PinnedInputs, pinned_table, sent
+from infra.epochs.plan import CommitNote, EpochPlan, InputSlice
+from infra.epochs.waiting import Queues, held_back
+from pipelines import (
+    ForeignKeyJoin,
+    GlobalView,
+    Join,
+    Node,
+    OneToManyJoin,
+    Operation,
+    StreamGlobalJoin,
+    StreamStreamJoin,
+    WindowedAggregate,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from infra.engine.shared_frames import SharedFrames
+    from infra.epochs.step import Audit, StepFrames
+    from joins.operator import Moment, Numbers, Side
+
+Ordered = Callable[["DataFrame", int], "DataFrame"]
+UNPARTITIONED = (StreamGlobalJoin, ForeignKeyJoin, OneToManyJoin)
+"""Joins whose partitions look into each other: their order is one over all partitions."""
+
+
+@dataclass(frozen=True)
+class OperatorStep:
+    """One computed node.
+
+    Attributes
+    ----------
+    tables
+        Folder or URL of all tables.
+    judge
+        Judges an epoch's rows before they are committed.
+    session
+        Gives a session where planning has to look into an input: only when records are held back.
+    ordered
+        Gives an input's records their ``order`` and ``commit``; default: by head timestamp, one commit an epoch.
+    numbers
+        Adds declared numbers as columns; default: the declared ones.
+    clock
+        Wall clock, epoch millis.
+    """
+
+    node: Node
+    tables: str
+    judge: Audit | None = None
+    code_version: str = ""
+    session: Callable[[], SparkSession] | None = None
+    ordered: Ordered | None = None
+    numbers: Numbers | None = None
+    clock: Callable[[], float] = lambda: time.time() * 1000
+
+    @property
+    def operation(self) -> Operation:
+        """The declared operation."""
+        assert self.node.operation is not None
+        return self.node.operation
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Side to input node; a view stands for the tables that it is resolved from (``right.left``, …)."""
+        return self.operation.stored_inputs
+
+    def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
+        """Plan all records that are new and need not wait; None while an input has no changelog yet."""
+        found: dict[str, tuple[int, CommitNote]] = {}
+        for side, node in self.nodes.items():
+            paths = NodeTables(self.tables, node.pipeline.name, node.name)
+            note = last_note(paths.changelog)
+            if note is None:
+                return None
+            refuse_lacking(node, note[1])
+            refuse_foreign_node(paths, node.is_table)
+            found[side] = note
+        if previous is not None and _moved(found, previous):
+            # An input was computed anew, and what was consumed of it counts nothing any more.
+            plan = self.plan(None, None, epoch)
+            return plan.anew(previous.incarnation + 1, previous.grace) if plan else None
+        after = {side: previous.consumed.get(side, {}) if previous else {} for side in found}
+        upto = self._released(found, after)
+        inputs: dict[str, InputSlice] = {}
+        for side in self.nodes:
+            version_of, note = found[side]
+            inputs[side] = self.slice(
+                side,
+                InputSlice(version=version_of, after=after[side], upto=upto[side], incarnation=note.incarnation),
+            )
+        # A column that the node gets is new, also where no record is: what reads the node has to find it.
+        due = any(inputs[s].records for s in self.operation.triggers) or new_columns(self.node, previous)
+        if previous is not None and not due:
+            return None
+        return EpochPlan(
+            pipeline=self.node.pipeline.name,
+            node=self.node.name,
+            incarnation=previous.incarnation if previous else 1,
+            epoch=epoch,
+            since=previous.since if previous else 1,
+            previous_epoch=previous.epoch if previous else 0,
+            inputs=inputs,
+            output_version=version,
+            ends=previous.ends if previous else {},
+            stream_time=previous.stream_time if previous else {},
+            semantics=self.operation.semantics,
+            code_version=self.code_version,
+            grace=previous.grace if previous else None,
+            skipped=previous.skipped if previous else (),
+        )
+
+    def slice(self, side: str, part: InputSlice) -> InputSlice:
+        """A slice of an input, with the folded table that the operator reads beside it."""
+        from joins.operator import operator_of
+
+        moment = operator_of(self.operation).state(self.operation).get(side.partition(".")[0])  # pyright: ignore
+        if moment not in ("before", "after"):
+            return part
+        node = self.nodes[side]
+        path = NodeTables(self.tables, node.pipeline.name, node.name).table
+        pin, ends = pinned_table(path, part.after if moment == "before" else part.upto, part.incarnation)
+        return part.model_copy(update={"table_version": pin, "table_ends": ends})
+
+    def check(self, plan: EpochPlan) -> str | None:
+        """Why the plan must be passed over: an input was computed anew since."""
+        rebuild = NodeTables(self.tables, plan.pipeline, plan.node).rebuild
+        for side, part in plan.inputs.items():
+            node = self.nodes[side]
+            paths = NodeTables(self.tables, node.pipeline.name, node.name)
+            found = last_note(paths.changelog)
+            if found is None or found[1].incarnation != part.incarnation:
+                return f"its input '{node.name}' was computed anew after the plan was made"
+            if part.table_version is not None:
+                table = f"table of '{paths.pipeline}.{paths.node}'"
+                refuse_unreadable(paths.table, part.table_version, table, rebuild)
+        return None
+
+    def _released(
+        self, found: Mapping[str, tuple[int, CommitNote]], after: Mapping[str, Mapping[int, int]]
+    ) -> Mapping[str, dict[int, int]]:
+        """Up to where each input may be read: all of it, but for what must wait for the other input."""
+        ends = {side: dict(note.ends) for side, (_, note) in found.items()}
+        idle = self.operation.max_task_idle_ms if isinstance(self.operation, Join) else 0
+        if idle == 0 or len({node.name for node in self.nodes.values()}) == 1:
+            # A stream joined with itself is one queue, which waits for no other.
+            return ends
+        assert self.session is not None, "waiting looks into the inputs"
+        paths = {s: NodeTables(self.tables, n.pipeline.name, n.name).changelog for s, n in self.nodes.items()}
+        partitions = {side: node.partitions for side, node in self.nodes.items()}
+        alone = not isinstance(self.operation, UNPARTITIONED)
+        queues = Queues(paths, ends, {s: note.times for s, (_, note) in found.items()}, partitions, alone)
+        return held_back(queues, after, idle, self.session, self.clock())
+
+    def pinned(self, spark: SparkSession, plan: EpochPlan) -> PinnedInputs:
+        """The frames that a plan may read."""
+        from records.changelog import as_of, unflatten
+
+        return PinnedInputs(spark, plan, self.tables, self.nodes, unflatten, as_of)
+
+    def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
+        """Run the operator on what the plan pins."""
+        from assets.epoch.poison import letters
+        from infra.epochs.step import StepFrames
+        from joins.operator import EpochInputs, compute, declared_numbers
+        from joins.order import LEFT, RIGHT, in_processing_order
+
+        pinned = self.pinned(spark, plan)
+        operation = with_grace(self.operation, plan.grace)
+        ordered = self.ordered or in_processing_order
+        places: dict[Side, int] = {"left": LEFT, "right": RIGHT}
+        records: dict[Side, DataFrame] = {}
+        for side in places:
+            node = self.operation.inputs.get(side)
+            if isinstance(node, GlobalView):
+                # A view has rows and no records: nothing of it is ever new.
+                records[side] = ordered(self.table(pinned, side, "after").where("false"), places[side])
+            elif node is not None:
+                records[side] = shared.keep(ordered(pinned.new(side), places[side]))
+        frames = compute(
+            operation,
+            EpochInputs(
+                records=records,
+                open_records=pinned.open_records,
+                earlier=pinned.earlier,
+                table=lambda side, moment: self.table(pinned, side, moment),
+                emitted=lambda slack: pinned.emitted(self.node, slack),
+                memory=lambda: pinned.memory(self.node),
+                stream_time=plan.stream_time,
+                keep=shared.keep,
+                sent=lambda keys: sent(keys, plan.records),
+                numbers=self.numbers or declared_numbers,
+            ),
+        )
+        sides = {} if frames.late is None else {"late": frames.late}
+        if (dead := letters(pinned)) is not None:
+            sides["dead_letter"] = dead
+        return StepFrames(frames.rows, sides, frames.timed, frames.memory)
+
+    def without_poison(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
+        """The plan without the records that its expressions fail on."""
+        from assets.epoch.poison import without_poison
+
+        return without_poison(self, spark, plan, error)
+
+    def table(self, pinned: PinnedInputs, side: str, moment: Moment) -> DataFrame:
+        """Live rows of an input table; a view's are resolved from those of its tables."""
+        return self._rows(pinned, side, self.operation.inputs[side], moment)
+
+    def _rows(self, pinned: PinnedInputs, side: str, node: Node, moment: Moment) -> DataFrame:
+        from joins.lookups.global_view import resolve
+
+        if not isinstance(node, GlobalView):
+            return pinned.table(side, moment)
+        join = node.join_spec
+        rows = {s: self._rows(pinned, f"{side}.{s}", n, moment) for s, n in join.inputs.items()}
+        return resolve(join, rows["left"], rows["right"])
+
+    def audit(self, spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]) -> Sequence[Any]:
+        """Judge the rows before they are committed."""
+        return self.judge(spark, plan, rows, counts) if self.judge else ()
+
+    def flatten(self, changelog: DataFrame) -> DataFrame:
+        """The last row per key as columns of the folded table."""
+        return to_table(changelog)
+
+
+def with_grace(operation: Operation, grace: int | None) -> Operation:
+    """The operation with another grace (ms) of its windows; None leaves it as declared."""
+    if grace is None:
+        return operation
+    if isinstance(operation, StreamStreamJoin):
+        return replace(operation, window=replace(operation.window, grace=grace))
+    if isinstance(operation, WindowedAggregate):
+        return replace(operation, windows=replace(operation.windows, grace=grace))
+    raise ValueError(f"a {operation.family} has no windows, and no grace that could be longer")
+
+
+def _moved(found: Mapping[str, tuple[int, CommitNote]], previous: CommitNote) -> bool:
+    return any(note.incarnation != previous.incarnations.get(side, 1) for side, (_, note) in found.items())
+
+
+def to_table(changelog: DataFrame) -> DataFrame:
+    """The last row per key as columns of the folded table."""
+    from records.changelog import flatten, last_per_key
+
+    return flatten(last_per_key(changelog))

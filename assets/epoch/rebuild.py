@@ -1,0 +1,87 @@
+"""Rebuilding: nodes computed anew from their inputs, and everything below them, which follows.
+
+A rebuild is an epoch from offset 0 whose one commit replaces the changelog (`infra.epochs.runner.EpochRunner.rebuild`).
+A source is read again from its files: where some that it consumed are gone, so would their records be, and it is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pipelines import Node, Pipeline
+
+if TYPE_CHECKING:
+    from assets.epoch.platform import Platform
+
+
+class RebuildRefusedError(ValueError):
+    """A rebuild that would lose records, or that makes no sense; the message says which and why."""
+
+
+def rebuild(
+    platform: Platform, pipeline: Pipeline, selected: Sequence[str], grace: int | None = None, lossy: bool = False
+) -> bool:
+    """Compute nodes anew, and all that is made of them; True if every step and every blocking check is green.
+
+    Parameters
+    ----------
+    selected
+        Names of nodes; none for all.
+    grace
+        Milliseconds instead of the declared grace of the selected nodes, as long as they are not rebuilt again.
+    lossy
+        Whether a source may lose the records of files that are gone.
+
+    Raises
+    ------
+    RebuildRefusedError
+        Where files of a source are gone, or a node has no grace.
+    """
+    from assets.defs.runs import run_pipeline
+    from assets.epoch.operator_step import with_grace
+
+    nodes = [node for node in pipeline.stored if not selected or node.name in selected]
+    for node in nodes:
+        if grace is not None and node.operation is not None:
+            try:
+                with_grace(node.operation, grace)
+            except ValueError as error:
+                raise RebuildRefusedError(f"'{pipeline.name}.{node.name}': {error}") from None
+        elif grace is not None:
+            raise RebuildRefusedError(f"'{pipeline.name}.{node.name}' is a source: it has no grace")
+        if node.source is not None and not lossy:
+            _refuse_lost_files(platform, node)
+    platform.rebuilding.update({node.name: grace for node in nodes})
+    try:
+        return run_pipeline(platform, pipeline, [node.name for node in with_what_follows(pipeline, nodes)])
+    finally:
+        platform.rebuilding.clear()
+
+
+def with_what_follows(pipeline: Pipeline, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes and all that is made of them, inputs first."""
+    names = {node.name for node in nodes}
+    for node in pipeline.nodes:
+        if node.operation is not None and names & {part.name for part in node.operation.inputs.values()}:
+            names.add(node.name)
+    return [node for node in pipeline.stored if node.name in names]
+
+
+def _refuse_lost_files(platform: Platform, node: Node) -> None:
+    from infra.delta.io import last_note
+    from infra.sources.discovery import discover
+    from infra.sources.ingest import IngestStep
+
+    step = platform.step(node)
+    assert isinstance(step, IngestStep)
+    found = last_note(step.changelog)
+    there = {state.path for state in discover(step.source.files, step.data, platform.session)}
+    consumed = step.consumed(found[1].since, found[1].epoch) if found else []
+    gone = [state.path for state in consumed if state.path not in there]
+    if gone:
+        raise RebuildRefusedError(
+            f"source '{node.pipeline.name}.{node.name}': {len(gone)} of {len(consumed)} files that it consumed are "
+            f"gone (first: {gone[0]}), and so would their records be; put them back, or add --lose-missing-files"
+        )

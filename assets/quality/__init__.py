@@ -1,0 +1,1 @@
+"""Invariants of an epoch: their relations, their verdicts."""

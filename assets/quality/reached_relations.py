@@ -1,0 +1,170 @@
+"""Relations of an epoch's inputs without what it does not reach, and what its audit has read for the checks after it.
+
+| made | for |
+|---|---|
+| by the audit, of the rows that it judges | joins of tables by key or foreign key: the audit, and the checks after it |
+| by the checks, of the rows as committed | other joins, large epochs, and runs that ended before their checks |
+
+Held by ``tests/expectations/test_scopes.py``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+from assets.quality.relations import InputRelations, Relations, at_version, version_before
+from expectations.invariant import packed, quoted, relations_of
+from expectations.invariants import invariants_of
+from expectations.results import Relation, asked
+from expectations.rules.touched import needed, reached, touched
+from infra.delta.lines import opened
+from infra.epochs.inputs import sent
+from infra.epochs.plan import EpochPlan
+from pipelines import Node
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from infra.engine.shared_frames import SharedFrames
+
+
+@dataclass
+class Reached:
+    """What an epoch reaches of its inputs.
+
+    Attributes
+    ----------
+    changelog
+        The epoch's own rows.
+    rows
+        How many these are, or the records that it read, if those are more.
+    stored
+        Makes the relation of the whole folded table.
+    """
+
+    spark: SparkSession
+    node: Node
+    inputs: InputRelations | None
+    shared: SharedFrames
+    changelog: Relation
+    rows: int
+    stored: Callable[[], Relation] | None = None
+    _touched: Relation | None = None
+
+    def touched(self) -> Relation:
+        """Keys that the epoch's input records could change, and those of its rows."""
+        if self._touched is None:
+            given = touched(self.node)
+            if given is None:
+                # Its own rows tell all that it could change: asking for their keys costs less than a list of them.
+                return self.changelog
+            query = f"SELECT key FROM {{changelog}} WHERE key IS NOT NULL UNION {given}"
+            named = {"changelog": self.changelog, **self._named(query, self._reached)}
+            if self.stored is not None and "stored" in relations_of(query):
+                named["stored"] = self.stored()
+            frame = asked(self.spark, query, named)
+            sql = f"({query.format(**_texts(named))})"
+            self._touched = Relation(self._once("touched", frame.distinct()), sql)
+        return self._touched
+
+    @cached_property
+    def _reached(self) -> Relations:
+        """Relations of the inputs, but of some only the rows that the epoch reaches."""
+        return self._narrowed(dict(self.inputs.all()) if self.inputs is not None else {}, reached(self.node))
+
+    @cached_property
+    def relations(self) -> Relations:
+        """Relations of the inputs; a table's are the rows that touched keys are made of."""
+        return self._narrowed(dict(self._reached), needed(self.node))
+
+    def _narrowed(self, found: Relations, queries: Mapping[str, str]) -> Relations:
+        for name, query in queries.items():
+            if name in found:
+                found[name] = cache(lambda name=name, query=query, seen=dict(found): self._asked(name, query, seen))
+        return found
+
+    def _named(self, query: str, relations: Relations) -> dict[str, Relation]:
+        own = {"touched": self.touched, "changelog": lambda: self.changelog}
+        return {n: (own.get(n) or relations[n])() for n in relations_of(query) if n in own or n in relations}
+
+    def _asked(self, name: str, query: str, seen: Relations) -> Relation:
+        named = self._named(query, seen)
+        frame = asked(self.spark, query, named)
+        return Relation(self._once(name, frame), f"({query.format(**_texts(named))})")
+
+    def _once(self, name: str, frame: DataFrame) -> DataFrame:
+        """A relation's rows, kept where several queries name it: to keep them costs a job."""
+        return self.few(frame) if self._uses[name] > 1 else sent(frame, self.rows)
+
+    @cached_property
+    def _uses(self) -> Counter[str]:
+        """How many queries of the node name each relation; the folded table's rows are found by touched keys."""
+        own = [*reached(self.node).values(), *needed(self.node).values(), touched(self.node) or ""]
+        found = Counter(["touched", *(name for query in own for name in relations_of(query))])
+        for rule in invariants_of(self.node):
+            # A rule of a user's that is no query is told of where it is judged.
+            with suppress(Exception):
+                found.update(relations_of(rule.violations(self.node)))
+        return found
+
+    def few(self, frame: DataFrame) -> DataFrame:
+        """What the epoch has or reaches, computed once: few rows beside a table's."""
+        return sent(self.shared.keep(frame), self.rows)
+
+    def with_keys(self, rows: Relation, keys: Relation, columns: str = "* EXCEPT (__key)") -> Relation:
+        """Rows of the folded table with one of these keys."""
+        # As a column: of a struct that is written out, IN would compare the fields with so many columns.
+        keyed = f"(SELECT *, {packed(self.node.key)} AS __key FROM {{rows}})"
+        wanted = f"SELECT {columns} FROM {keyed} WHERE __key IN (SELECT key FROM {{keys}})"
+        frame = asked(self.spark, wanted, {"rows": rows, "keys": keys})
+        return Relation(frame, f"({wanted.format(rows=rows.sql, keys=keys.sql)})")
+
+    def was(self, old: Relation) -> Relation:
+        """Key columns of the folded table's rows before the epoch, with a key of the epoch's rows."""
+        return self.with_keys(old, self.changelog, ", ".join(map(quoted, self.node.key)))
+
+
+@dataclass
+class Held:
+    """What an epoch's audit has made of relations, until its checks are done."""
+
+    plan: EpochPlan | None = None
+    reached: Reached | None = None
+    _was: dict[int, Relation] = field(default_factory=dict)
+
+    def hold(self, plan: EpochPlan, reached: Reached, table: str) -> None:
+        """Keep an epoch's; and, while the table is as it was before it, the keys that it has of the epoch's rows.
+
+        To read a version that is no more the newest, Delta makes its list of files anew, from the log.
+        """
+        self.close()
+        self.plan, self.reached = plan, reached
+        before, newest = version_before(table, plan), opened(table)
+        if before is not None and newest is not None and newest.version() == before:
+            old = reached.was(at_version(reached.spark, table, before))
+            self._was[before] = Relation(reached.few(old.frame), old.sql)
+
+    def of(self, plan: EpochPlan, spark: SparkSession) -> Reached | None:
+        """What the audit of this very plan has made, if any has in this session."""
+        there = self.reached is not None and self.reached.spark is spark and self.plan == plan
+        return self.reached if there else None
+
+    def was(self, before: int) -> Relation | None:
+        """Keys of the epoch's rows that this version of the table has."""
+        return self._was.get(before)
+
+    def close(self) -> None:
+        """Let them all go."""
+        if self.reached is not None:
+            self.reached.shared.release()
+        self.plan = self.reached = None
+        self._was.clear()
+
+
+def _texts(named: Mapping[str, Relation]) -> dict[str, str]:
+    return {name: relation.sql for name, relation in named.items()}

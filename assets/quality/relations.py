@@ -1,0 +1,242 @@
+"""What each relation of the invariants is for a node and a plan: exactly what the plan could see.
+
+A relation is made when a query first names it. What is small, and read by several queries, is computed once; a table
+is not: queries ask it for the keys that they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from expectations.results import Relation
+from infra.delta.io import notes, quoted, read
+from infra.epochs.inputs import pinned_table, sent
+from infra.epochs.offsets import between_sql
+from infra.epochs.plan import EpochPlan
+from pipelines import Node, SlidingWindows, StreamStreamJoin, StreamTableJoin, WindowedAggregate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from infra.engine.shared_frames import SharedFrames
+    from infra.epochs.inputs import PinnedInputs
+
+Relations = dict[str, Callable[[], Relation]]
+_RECORD = "key, value, timestamp, partition, offset"
+
+
+def effective(node: Node, plan: EpochPlan) -> Node:
+    """The node as the plan runs it: rebuilt with another grace, it has that one."""
+    from assets.epoch.operator_step import with_grace
+
+    if plan.grace is None or node.operation is None:
+        return node
+    return replace(node, origin=with_grace(node.operation, plan.grace))
+
+
+@dataclass
+class InputRelations:
+    """Relations of a computed node's inputs.
+
+    Attributes
+    ----------
+    node
+        As the plan runs it.
+    everything
+        Whether the consumed records are all of them, and not the epoch's.
+    """
+
+    spark: SparkSession
+    node: Node
+    pinned: PinnedInputs
+    shared: SharedFrames
+    everything: bool = False
+    _made: Relations = field(default_factory=dict)
+
+    @property
+    def plan(self) -> EpochPlan:
+        """What they are as of."""
+        return self.pinned.plan
+
+    def all(self) -> Relations:
+        """Every relation of the inputs that there is for the node's family, each made once."""
+        if not self._made:
+            self._made = {name: cache(make) for name, make in self._named().items()}
+        return self._made
+
+    def _named(self) -> Relations:
+        found: Relations = {"unread": self._unread}
+        made = self.node.operation
+        for side, given in made.inputs.items() if made is not None else ():
+            if not given.is_stored:
+                continue
+            found[f"new_{side}"] = lambda side=side: self._new(side)
+            if isinstance(made, StreamStreamJoin | WindowedAggregate):
+                found[side] = lambda side=side: self._in_reach(side)
+            elif isinstance(made, StreamTableJoin) and side == "right" and made.right.history is not None:
+                found[side] = lambda side=side: self._history(side)
+            elif given.is_table:
+                found[side] = lambda side=side: self._table(side, "after")
+                found[f"{side}_before"] = lambda side=side: self._table(side, "before")
+        return found
+
+    @property
+    def slack(self) -> int:
+        """How long (ms) after its timestamp a record can matter."""
+        made = self.node.operation
+        if isinstance(made, StreamStreamJoin):
+            return max(made.window.before, made.window.after) + made.window.grace
+        if isinstance(made, WindowedAggregate):
+            windows = made.windows
+            return (windows.difference + 2 if isinstance(windows, SlidingWindows) else windows.size) + windows.grace
+        return 0
+
+    def _at(self, side: str) -> str:
+        return f"delta.{quoted(self.pinned.paths(side).changelog)} VERSION AS OF {self.plan.inputs[side].version}"
+
+    def _new(self, side: str) -> Relation:
+        part = self.plan.inputs[side]
+        after = {} if self.everything else part.after
+        sql = f"(SELECT {_RECORD} FROM {self._at(side)} WHERE {between_sql(after, part.upto)})"
+        if self.everything:
+            return Relation(self.pinned.changelog(side, {}, part.upto), sql)
+        if isinstance(self.node.operation, StreamStreamJoin | WindowedAggregate):
+            return Relation(self.all()[side]().frame.where("is_new").drop("is_new"), sql)
+        return Relation(sent(self.shared.keep(self.pinned.new(side)), part.records), sql)
+
+    def _in_reach(self, side: str) -> Relation:
+        from pyspark.sql import functions as F
+
+        part = self.plan.inputs[side]
+        new = between_sql(part.after, part.upto)
+        still = f"({between_sql({}, part.after)}) AND ({self.pinned.open_sql(self.slack)})"
+        sql = f"(SELECT {_RECORD}, ({new}) AS is_new FROM {self._at(side)} WHERE ({new}) OR ({still}))"
+        earlier = self.pinned.open_records(side, self.slack).withColumn("is_new", F.lit(False))
+        frame = self.pinned.new(side).withColumn("is_new", F.lit(True)).unionByName(earlier)
+        return Relation(self.shared.keep(frame), sql)
+
+    def _history(self, side: str) -> Relation:
+        part = self.plan.inputs[side]
+        new, known = between_sql(part.after, part.upto), between_sql({}, part.upto)
+        sql = f"(SELECT {_RECORD}, ({new}) AS is_new FROM {self._at(side)} WHERE {known})"
+        return Relation(self.pinned.changelog(side, {}, part.upto).selectExpr("*", f"({new}) AS is_new"), sql)
+
+    def _table(self, side: str, moment: str) -> Relation:
+        part = self.plan.inputs[side]
+        position = part.after if moment == "before" else part.upto
+        records = f"SELECT * FROM {self._at(side)} WHERE ({between_sql({}, position)}) AND key IS NOT NULL"
+        last = "max_by(struct(value, timestamp, partition, offset), offset) AS last"
+        sql = (
+            f"(SELECT key, last.* FROM (SELECT key, {last} FROM ({records}) GROUP BY key) WHERE last.value IS NOT NULL)"
+        )
+        # What the plan pinned is the table before the epoch; what its source has folded since may be that after it.
+        version, ends = pinned_table(self.pinned.paths(side).table, position, part.incarnation)
+        at = part.model_copy(update={"table_version": version, "table_ends": ends, "after": ends, "upto": position})
+        pinned = replace(self.pinned, plan=self.plan.model_copy(update={"inputs": {**self.plan.inputs, side: at}}))
+        if version is None or ends == position:
+            return Relation(pinned.table(side, "after"), sql)
+        # Not the fold of table and tail, for which all of a large table would be sorted: its rows but for what changed.
+        tail = self.shared.keep(pinned.new(side).where("key IS NOT NULL"))
+        changed = sent(tail.select("key").distinct(), at.records)
+        untouched = pinned.table(side, "before").join(changed, "key", "left_anti")
+        return Relation(untouched.unionByName(pinned.as_of(None, tail)), sql)
+
+    def _unread(self) -> Relation:
+        """Records that an input had when the epoch was planned, and that it left for later."""
+        rows = []
+        for side, part in self.plan.inputs.items():
+            there = next((n.ends for v, n in notes(self.pinned.paths(side).changelog) if v <= part.version), {})
+            rows += [(f"'{side}'", p, end - part.upto.get(p, -1)) for p, end in there.items()]
+        columns = {"side": "STRING", "partition": "INT", "records": "BIGINT"}
+        return lines(self.spark, columns, [row for row in rows if row[2] > 0])
+
+
+def epoch_relations(
+    spark: SparkSession,
+    node: Node,
+    path: Callable[[str], str],
+    plan: EpochPlan,
+    rows: DataFrame,
+    count: int,
+    inputs: InputRelations | None,
+) -> Relations:
+    """Relations of an epoch that is not committed, or judged as if it were not.
+
+    Parameters
+    ----------
+    path
+        Location of one of the node's own tables.
+    count
+        How many ``rows`` there are.
+    """
+    changelog = path("changelog")
+    relations: Relations = {
+        "rows": lambda: Relation(
+            sent(rows, count), f"(SELECT * FROM delta.{quoted(changelog)} WHERE epoch = {plan.epoch})"
+        ),
+        "bounds": lambda: bounds(spark, plan),
+        "times": lambda: lines(spark, {"partition": "INT", "stream_time": "BIGINT"}, plan.stream_time.items()),
+        "before": lambda: _before(spark, path("table"), plan, rows),
+    }
+    if inputs is not None:
+        relations |= inputs.all()
+        relations["earlier"] = lambda: _earlier(inputs, rows, changelog)
+    return relations
+
+
+def bounds(spark: SparkSession, plan: EpochPlan) -> Relation:
+    """Where the epoch's offsets must start."""
+    starts = [(partition, end + 1) for partition, end in plan.ends.items()]
+    return lines(spark, {"partition": "INT", "first_offset": "BIGINT"}, starts)
+
+
+def lines(spark: SparkSession, columns: Mapping[str, str], rows: Iterable[tuple[object, ...]]) -> Relation:
+    """A relation of a few values, each written as SQL."""
+    kinds = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in columns.items())
+    values = ", ".join(f"({', '.join(map(str, row))})" for row in rows)
+    found = f"VALUES {values} AS t({', '.join(columns)})" if values else ""
+    nothing = f"SELECT {', '.join(f'NULL AS {name}' for name in columns)}"
+    sql = f"(SELECT {kinds} FROM {found})" if found else f"(SELECT {kinds} FROM ({nothing}) WHERE false)"
+    return Relation(spark.sql(f"SELECT * FROM {sql}"), sql)
+
+
+def at_version(spark: SparkSession, path: str, version: int, where: str = "true") -> Relation:
+    """Rows of a Delta table at one version."""
+    return Relation(read(spark, path, version).where(where), version_sql(path, version, where))
+
+
+def version_sql(path: str, version: int, where: str = "true") -> str:
+    """SQL of these rows."""
+    return f"(SELECT * FROM delta.{quoted(path)} VERSION AS OF {version} WHERE {where})"
+
+
+def version_before(table: str, plan: EpochPlan) -> int | None:
+    """The folded table's newest version that the epoch is not in; None where there is none of its incarnation."""
+    mine = ((v, note) for v, note in notes(table) if note.incarnation == plan.incarnation)
+    return next((version for version, note in mine if note.epoch < plan.epoch), None)
+
+
+def _before(spark: SparkSession, path: str, plan: EpochPlan, rows: DataFrame) -> Relation:
+    """The folded result before the epoch, also where the epoch is judged once more."""
+    from records.changelog import flatten
+
+    version = version_before(path, plan)
+    if version is not None:
+        return at_version(spark, path, version)
+    nothing = flatten(rows.where("false")).drop("_deleted")
+    columns = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in nothing.dtypes)
+    return Relation(nothing, f"(SELECT {columns} WHERE false)")
+
+
+def _earlier(inputs: InputRelations, rows: DataFrame, changelog: str) -> Relation:
+    """The node's own earlier rows that still matter."""
+    version = inputs.plan.output_version
+    emitted = inputs.pinned.emitted(inputs.node, inputs.slack)
+    if emitted is None or version is None:
+        return Relation(rows.where("false"), f"(SELECT * FROM delta.{quoted(changelog)} WHERE false)")
+    still = inputs.pinned.open_sql(inputs.slack)
+    sql = f"(SELECT * FROM delta.{quoted(changelog)} VERSION AS OF {version} WHERE {still})"
+    return Relation(inputs.shared.keep(emitted), sql)

@@ -1,0 +1,143 @@
+"""What checks show where a run finds nothing new: the verdicts of the epoch that stands.
+
+A run plans every check of its nodes, and Dagster shows a planned check without a verdict as skipped. A schedule finds
+nothing new most of the time, so the verdicts are given again:
+
+| node | its verdicts are given by |
+|---|---|
+| nothing new, but a node below it runs | its own step, which confirms its epoch: same data version, same checks |
+| nothing new, and below it neither | its own step, which gives check results alone |
+| below such a node | that step too, as events of the run: their own steps Dagster skips |
+
+The last two record no materialisation: it would make the node look fresh, and it had no new epoch.
+Held by ``tests/assets/defs/test_materialise.py`` and ``tests/assets/quality/test_check_results.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from assets.defs.keys import changelog_key, keys_of
+from assets.defs.metadata import check_severity, checked_assets
+from assets.epoch.platform import Platform
+from expectations.invariants import invariants_of
+from pipelines import Node
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+        AssetCheckEvaluationTargetMaterializationData,
+    )
+
+
+def standing_epoch(platform: Platform, node: Node, run: str) -> tuple[int, list[dg.AssetCheckResult]] | None:
+    """A node's newest committed epoch and what its checks said of it; None where it has none."""
+    from assets.quality.judging import states_of
+    from infra.delta.io import last_note
+
+    runner = platform.runner(node.pipeline)
+    # Whoever has just committed it is then done with its checks.
+    with runner.lock(node).held():
+        found = last_note(runner.paths(node).changelog)
+        if found is None:
+            return None
+        epoch, decided = found[1].epoch, found[1].decided
+        states = states_of(platform, node, epoch, run)
+    results = []
+    asset_of = checked_assets(node)
+    for invariant in invariants_of(node):
+        state, checked, violations = states.get(invariant.id, ("not evaluated", None, None))
+        known = decided is not None and invariant.id in decided.invariants
+        result = dg.AssetCheckResult(
+            asset_key=asset_of[invariant.id],
+            check_name=invariant.id,
+            passed=state == "passed",
+            severity=dg.AssetCheckSeverity.WARN if known else check_severity(state, invariant.severity),
+            description=f"As judged with epoch {epoch}; nothing is new since.",
+            metadata={"epoch": epoch, "state": state, "checked": checked or 0, "violations": violations or 0},
+        )
+        results.append(result)
+    return epoch, results
+
+
+def confirmed(platform: Platform, node: Node, run: str) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+    """The standing epoch once more, as a step's results."""
+    standing = standing_epoch(platform, node, run)
+    assert standing is not None
+    epoch, results = standing
+    for key in keys_of(node):
+        metadata = {"epoch": epoch, "nothing_new": True}
+        yield dg.MaterializeResult(key, metadata=metadata, data_version=dg.DataVersion(str(epoch)))
+    yield from results
+
+
+def show_standing(
+    platform: Platform, node: Node, context: dg.AssetExecutionContext, shown: set[str]
+) -> Iterator[dg.AssetCheckResult]:
+    """The verdicts of a node that has nothing new; those of all below it in this run are recorded.
+
+    Parameters
+    ----------
+    shown
+        Names of the nodes whose verdicts this run has recorded, to which these are added.
+    """
+    from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluation
+    from dagster._core.events import DagsterEvent
+
+    own = standing_epoch(platform, node, context.run.run_id)
+    yield from own[1] if own is not None else ()
+    shown.add(node.name)
+    # Of these no step is executed that could give a result.
+    nodes = [one for one in below(node, context) if one.name not in shown]
+    shown.update(one.name for one in nodes)
+    targets = _newest_materialisations(context.instance, nodes)
+    step = context.get_step_execution_context()
+    for one in nodes:
+        standing = standing_epoch(platform, one, context.run.run_id)
+        blocking = {invariant.id: invariant.blocking for invariant in invariants_of(one)}
+        for result in standing[1] if standing is not None else ():
+            assert result.asset_key is not None and result.check_name is not None
+            evaluation = AssetCheckEvaluation(
+                asset_key=result.asset_key,
+                check_name=result.check_name,
+                passed=result.passed,
+                metadata=result.metadata,
+                target_materialization_data=targets.get(result.asset_key),
+                severity=result.severity,
+                description=result.description,
+                blocking=blocking[result.check_name],
+            )
+            DagsterEvent.asset_check_evaluation(step, evaluation)
+
+
+def below(node: Node, context: dg.AssetExecutionContext) -> Iterator[Node]:
+    """The stored nodes of this run that are made of a node, near or far."""
+    selected = set(context.job_def.asset_layer.executable_asset_keys)
+    names = {node.name}
+    for other in node.pipeline.nodes:
+        made = other.operation
+        if made is None or not names & {part.name for part in made.inputs.values()}:
+            continue
+        names.add(other.name)
+        if other.is_stored and changelog_key(other) in selected:
+            yield other
+
+
+def _newest_materialisations(
+    instance: dg.DagsterInstance, nodes: list[Node]
+) -> dict[dg.AssetKey, AssetCheckEvaluationTargetMaterializationData]:
+    from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+        AssetCheckEvaluationTargetMaterializationData,
+    )
+
+    found = {}
+    for record in instance.get_asset_records([key for node in nodes for key in keys_of(node)]):
+        last = record.asset_entry.last_materialization_record
+        if last is not None:
+            entry = last.event_log_entry
+            found[record.asset_entry.asset_key] = AssetCheckEvaluationTargetMaterializationData(
+                storage_id=last.storage_id, run_id=entry.run_id, timestamp=entry.timestamp
+            )
+    return found

@@ -1,0 +1,1 @@
+"""Epochs that their audit refused: their rows, and what a person decides."""

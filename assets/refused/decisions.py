@@ -1,0 +1,169 @@
+"""What a person decides about an epoch that its audit refused: to release its rows, or to drop them.
+
+Release. The decision is of the rows that were seen and of the invariants that were broken then. Where the plan gives
+others, or breaks another one, it is held again.
+
+Drop. The input records of the epoch count as read, stream time moves on, late records and dead letters are kept, and
+the rows stay in the quarantine. It is offered where later rows do not build on the dropped ones:
+
+- A source: its records are in no changelog, as if they had never been delivered. A key of a table keeps the value that
+  it had.
+- A stream that is computed: its rows are lost and nothing else. The input records stay in the changelogs of the inputs,
+  and later ones still join with them.
+
+It is refused for a computed table, whose rows are changes of the rows before, and for a left or outer join of streams
+by the documents' rules, which reads its own pairs to know who leaves alone. A rebuild computes all from the start, the
+dropped rows too, and `rivermeet verify` shows by how many rows the result differs meanwhile.
+
+Source: DESIGN section 6, step 3. Held by ``tests/assets/quality/test_quarantine.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pipelines import Node, StreamStreamJoin
+
+if TYPE_CHECKING:
+    from assets.epoch.platform import Platform
+    from infra.delta.layout import NodeTables
+    from infra.epochs.held import HeldState
+    from infra.epochs.plan import Decision
+    from infra.epochs.runner import EpochRunner
+
+
+class UndecidableError(ValueError):
+    """A decision that cannot be taken; the message says why, and what can be done."""
+
+
+def states(runner: EpochRunner, node: Node) -> list[HeldState]:
+    """What became of each refused epoch of a node, oldest first; read without Spark."""
+    from infra.delta.io import last_note
+    from infra.epochs.held import held_states
+
+    found = last_note(runner.paths(node).changelog)
+    return held_states(runner.log, node.name, found[1].epoch if found else 0)
+
+
+def lost(runner: EpochRunner, node: Node) -> list[HeldState]:
+    """Epochs that were dropped from the changelog as it is now."""
+    from infra.delta.io import last_note
+
+    found = last_note(runner.paths(node).changelog)
+    since = found[1].since if found else 0
+    return [state for state in states(runner, node) if state.state == "dropped" and state.held.epoch >= since]
+
+
+def sample(paths: NodeTables, epoch: int, limit: int) -> list[str]:
+    """Some of an epoch's rows in quarantine, as JSON; read without Spark."""
+    import pyarrow.compute as pc
+
+    from infra.delta.lines import opened
+
+    table = opened(paths.quarantine)
+    if table is None or limit < 1:
+        return []
+    rows = table.to_pyarrow_dataset().head(limit, columns=["row"], filter=pc.field("epoch") == epoch)
+    return rows["row"].to_pylist()
+
+
+def loss(node: Node) -> str:
+    """What dropping an epoch of the node loses, and what it does to later ones.
+
+    Raises
+    ------
+    UndecidableError
+        Where later rows would be wrong without the dropped ones.
+    """
+    name = f"'{node.pipeline.name}.{node.name}'"
+    otherwise = "release the epoch, or mend what is wrong and run again"
+    if node.operation is None:
+        kept = " A key keeps the value that it had until its next record." if node.is_table else ""
+        return (
+            f"The records that {name} read for this epoch will be in no changelog: whatever reads it goes on as if "
+            f"they had never been delivered.{kept} Only a rebuild reads them again."
+        )
+    if node.is_table:
+        raise UndecidableError(
+            f"{name} is a computed table: its rows are changes of the rows before, and without some of them the table "
+            f"and all later changes are wrong; {otherwise}"
+        )
+    join = node.join_spec
+    if isinstance(join, StreamStreamJoin) and join.how != "inner" and join.semantics == "3.1":
+        raise UndecidableError(
+            f"{name} is a {join.how} join of streams: it knows by its own rows which records have found a partner, and "
+            f"without some of them those records leave alone, too; {otherwise}"
+        )
+    return (
+        f"The rows that this epoch gave are lost to {name} and all that reads it. Its input records stay in the "
+        "changelogs of its inputs, so later ones may still join with them. `rivermeet verify` will show the rows as "
+        "missing; only a rebuild computes them again."
+    )
+
+
+def decide(platform: Platform, node: Node, epoch: int, how: Literal["release", "drop"], by: str) -> Decision:
+    """Log a decision about a held epoch; the next run of the node carries it out.
+
+    Taken once more, it is the decision that stands.
+
+    Raises
+    ------
+    UndecidableError
+        Where the epoch is not held, was decided otherwise, or cannot be dropped.
+    """
+    from infra import crash
+    from infra.epochs.held import now
+    from infra.epochs.plan import Decision
+
+    runner = platform.runner(node.pipeline)
+    # A run that is going on has read the log already.
+    with runner.lock(node).held():
+        found = decidable(runner, node, epoch, how)
+        if found.decision is not None:
+            return found.decision
+        held = found.held
+        decision = Decision(
+            how=how,
+            epoch=epoch,
+            attempt=held.attempt,
+            invariants=held.invariants,
+            digest=held.digest,
+            by=by,
+            at=now(),
+            loss=loss(node) if how == "drop" else "",
+        )
+        runner.log.write(node.name, held.incarnation, epoch, "decided", decision.model_dump_json(), held.attempt)
+    crash.reached("decided", node.name)
+    return decision
+
+
+def decidable(runner: EpochRunner, node: Node, epoch: int, how: Literal["release", "drop"]) -> HeldState:
+    """The state of an epoch that may be decided so; `UndecidableError` where it may not."""
+    every = states(runner, node)
+    found = next((state for state in every if state.held.epoch == epoch), None)
+    if found is None or not found.open:
+        held = [str(state.held.epoch) for state in every if state.open]
+        there = f"held: epoch {', '.join(held)}" if held else "no epoch of it is held"
+        raise UndecidableError(f"'{node.pipeline.name}.{node.name}': epoch {epoch} {_past(found)}; {there}")
+    if found.decision is not None and found.decision.how != how:
+        raise UndecidableError(
+            f"'{node.pipeline.name}.{node.name}': epoch {epoch} was {found.decision.told}; "
+            f"`rivermeet run {node.pipeline.name} --select {node.name}` carries that out"
+        )
+    if how == "drop":
+        loss(node)
+        plan = runner.log.open_plan(node.name, epoch - 1)
+        if plan is not None and plan.replaces:
+            raise UndecidableError(
+                f"'{node.pipeline.name}.{node.name}': epoch {epoch} computes the node anew, and without its rows "
+                f"nothing would be left; release it, or mend what is wrong and run `{runner.paths(node).rebuild}`"
+            )
+    return found
+
+
+def _past(found: HeldState | None) -> str:
+    if found is None:
+        return "was never refused by its audit"
+    if found.decision is not None:
+        return f"is not held any more: it was {found.decision.told}"
+    return f"is not held any more: it was {'resolved by a later run' if found.state == 'resolved' else found.state}"

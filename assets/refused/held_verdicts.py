@@ -1,0 +1,48 @@
+"""What a node's checks say while an epoch of it is held: what its audit found stays, until someone settles it.
+
+Checks that are run alone judge what is committed, and that is the epoch before. Were they green, then Dagster would
+show a node as sound that commits nothing any more, while the report shows the epoch that it refused:
+
+    epoch 1   committed    price_not_negative holds
+    epoch 2   held         price_not_negative is violated        checks alone: violated, with the rows of epoch 2
+
+Held by ``tests/assets/quality/test_planted.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from assets.refused.decisions import states
+from expectations.verdict import Verdict
+from pipelines import Node
+
+if TYPE_CHECKING:
+    from assets.epoch.platform import Platform
+
+
+def as_held(platform: Platform, node: Node, verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
+    """The verdicts of a node, but of what its held epoch breaks those that its audit gave."""
+    held = [state.held.epoch for state in states(platform.runner(node.pipeline), node) if state.open]
+    broken = _broken(platform, node, held[-1]) if held else {}
+    return [_held(v, broken[v.invariant]) if v.invariant in broken and v.success else v for v in verdicts]
+
+
+def _broken(platform: Platform, node: Node, epoch: int) -> Mapping[str, Mapping[str, Any]]:
+    """Invariant to its newest row of the quality table, of those that did not pass in an epoch."""
+    from assets.quality.judging import lines_about, quality_lines
+
+    lines = quality_lines(platform, lines_about(node, epoch), oldest=epoch)
+    newest = {line["invariant"]: line for line in sorted(lines, key=lambda line: line["judged_at"] or 0)}
+    return {invariant: line for invariant, line in newest.items() if line["state"] != "passed"}
+
+
+def _held(verdict: Verdict, line: Mapping[str, Any]) -> Verdict:
+    found = {name: line[name] for name in ("state", "checked", "violations", "seconds", "sql", "error", "scope")}
+    told = f"{verdict.description} Epoch {line['epoch']} is held, and there it was {line['state']}."
+    details = {**verdict.details, **found, "sample": json.loads(line["sample"] or "[]")}
+    # The page that the verdict leads to is of what is committed.
+    return replace(verdict, success=False, state=line["state"], description=told, details=details, page=None)

@@ -1,0 +1,158 @@
+"""Quarantine: where the rows of an epoch lie that its audit refused, until it is mended or a person decides.
+
+    | state | what it means for the node | left by |
+    |---|---|---|
+    | held | a blocking invariant is violated: nothing is committed, nothing newer is read | the audit |
+    | released | the same plan was committed as it is; its checks stay red | ``rivermeet quarantine release`` |
+    | dropped | committed without its rows: the position moved on | ``rivermeet quarantine drop`` |
+    | resolved | the plan was committed by a later run, for what was wrong had been mended | ``rivermeet run`` |
+    | put aside | the plan is no more: a file of it was changed, or something was computed anew | whatever did so |
+
+However often it is run again, a held epoch is in the quarantine once; where it gives other rows, or breaks another
+invariant, they take the place of those before. What a person decides is in ``assets/refused/decisions.py``.
+
+Source: DESIGN section 6, step 3. Held by ``tests/assets/quality/test_quarantine.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pipelines import Node
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+    from assets.epoch.platform import Platform
+    from expectations.results import InvariantResult, Relation
+    from infra.delta.layout import NodeTables
+    from infra.epochs.held import HeldEpoch
+    from infra.epochs.plan import Decision, EpochPlan
+
+
+def settle(
+    platform: Platform, node: Node, plan: EpochPlan, judged: Relation, results: Sequence[InvariantResult], run: str
+) -> Sequence[InvariantResult]:
+    """Let an epoch pass, or quarantine its rows and raise `EpochRefusedError` with what was found.
+
+    What was found is given back with SQL that reads the rows where they lie: an epoch that is refused or dropped has
+    them in the quarantine alone.
+
+    Parameters
+    ----------
+    judged
+        The epoch's rows; its SQL, which reads them where they were to be committed, stands in that of ``results``.
+    results
+        What the audit found.
+    run
+        Id of the run.
+    """
+    from infra.epochs.held import Broken, HeldEpoch, decision_on, held_epochs, now
+    from infra.epochs.refusal import EpochRefusedError
+
+    runner = platform.runner(node.pipeline)
+    decision = decision_on(runner.log, plan)
+    broken = [r for r in results if r.invariant.blocking and not r.passed]
+    if not broken and not (decision and decision.drops):
+        return results
+    rows, paths = judged.frame, runner.paths(node)
+    there = _quarantined_sql(rows, paths, plan.epoch)
+    moved = [replace(r, sql=r.sql.replace(judged.sql, there)) for r in results]
+    rules = [
+        Broken(id=r.invariant.id, sentence=r.invariant.sentence, violations=r.violations, error=r.error, sql=r.sql)
+        for r in moved
+        if r.invariant.blocking and not r.passed
+    ]
+    count, digest = _digest(rows)
+    before = held_epochs(runner.log, node.name, plan.epoch - 1).get(plan.epoch)
+    found = HeldEpoch(
+        epoch=plan.epoch,
+        incarnation=plan.incarnation,
+        attempt=before.attempt + 1 if before else 1,
+        rows=count,
+        digest=digest,
+        broken=tuple(rules),
+        run=run,
+        at=now(),
+    )
+    if before is not None and decision is not None and (decision.drops or decision.accepts(digest, found.invariants)):
+        _keep(paths, plan, rows, before, digest, decision)
+        return moved if decision.drops else results
+    if before is not None and before.same_as(found):
+        found = before
+    _keep(paths, plan, rows, found, digest)
+    # After the rows: where the log says that an epoch is held, they can be seen.
+    runner.log.write(node.name, plan.incarnation, plan.epoch, "held", found.model_dump_json(), found.attempt)
+    refusal = EpochRefusedError(_refusal(node, found))
+    refusal.epoch, refusal.found = plan.epoch, moved
+    raise refusal
+
+
+def _digest(rows: DataFrame) -> tuple[int, str]:
+    """How many rows, and a number that is another one for other rows."""
+    from pyspark.sql import functions as F
+
+    record = F.to_json(F.struct("key", "value", "timestamp", "partition", "offset"), {"ignoreNullFields": "false"})
+    count, digest = rows.agg(F.count("*"), F.bit_xor(F.xxhash64(record))).collect()[0]
+    return count, f"{(digest or 0) % 2**64:016x}"
+
+
+def _quarantined_sql(rows: DataFrame, paths: NodeTables, epoch: int) -> str:
+    """A subquery that gives rows in quarantine as they were to be committed."""
+    from infra.delta.io import quoted
+
+    shape = _sql_type(rows.schema).replace("'", "\\'")
+    text = f"SELECT from_json(row, '{shape}') AS row FROM delta.{quoted(paths.quarantine)} WHERE epoch = {epoch}"
+    return f"(SELECT row.* FROM ({text}))"
+
+
+def _sql_type(kind: DataType) -> str:
+    """A type as SQL text takes it, whatever characters its names have."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    from infra.delta.io import quoted
+
+    if isinstance(kind, StructType):
+        return f"STRUCT<{', '.join(f'{quoted(f.name)}: {_sql_type(f.dataType)}' for f in kind.fields)}>"
+    if isinstance(kind, ArrayType):
+        return f"ARRAY<{_sql_type(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"MAP<{_sql_type(kind.keyType)}, {_sql_type(kind.valueType)}>"
+    return kind.simpleString()
+
+
+def _keep(
+    paths: NodeTables, plan: EpochPlan, rows: DataFrame, held: HeldEpoch, digest: str, decision: Decision | None = None
+) -> None:
+    """Write the rows of an attempt to the quarantine, in place of those of the one before."""
+    from pyspark.sql import functions as F
+
+    from infra.delta.side_tables import write_side
+
+    decided = decision.told if decision else None
+    kept = rows.select(
+        F.lit(held.incarnation).cast("int").alias("incarnation"),
+        F.lit(held.attempt).cast("int").alias("attempt"),
+        F.lit(", ".join(held.invariants)).alias("invariants"),
+        F.lit(" ".join(rule.sentence for rule in held.broken)).alias("sentence"),
+        F.lit(held.run).alias("run"),
+        F.lit(held.at).cast("timestamp").alias("at"),
+        F.lit(decided).cast("string").alias("decided"),
+        F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row"),
+    )
+    besides = f"{held.attempt} {','.join(held.invariants)} {digest} {decided or ''}"
+    write_side(kept, paths.quarantine, paths.app_id("quarantine", plan.incarnation), plan, besides)
+
+
+def _refusal(node: Node, held: HeldEpoch) -> str:
+    first, where = held.broken[0], f"{node.pipeline.name} --select {node.name}"
+    return (
+        f"{node.pipeline.name}.{node.name}: epoch {held.epoch} was not committed. {first.sentence} "
+        f"({first.found}; broken: {', '.join(held.invariants)}). Its inputs stay unread. "
+        f"Mend what is wrong and run again; or look at its rows with `rivermeet quarantine show {where}`, then commit "
+        f"them as they are with `rivermeet quarantine release {where} --epoch {held.epoch}`, or pass them over with "
+        f"`rivermeet quarantine drop {where} --epoch {held.epoch}`. The violations: {first.sql}"
+    )

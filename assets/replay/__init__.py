@@ -1,0 +1,1 @@
+"""``rivermeet replay``: joins on hand-written records."""

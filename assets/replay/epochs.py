@@ -1,0 +1,107 @@
+"""Replay through the real epochs: changelogs of Delta, plans, commits, in a home of its own.
+
+Inputs are written without Spark, and their tables folded after every second epoch: a table that is behind its changelog
+is the usual case. The result is not folded, as no join reads its own table.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assets.replay.cases import Case
+from assets.replay.declared import declared
+from assets.replay.frames import Place, answers, in_listed_order, numbers_of, record_table
+from assets.replay.run import Rows, Way, places, widest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from infra.epochs.plan import CommitNote
+    from infra.epochs.runner import EpochRunner
+    from pipelines import Node
+
+
+def in_epochs(count: int, folder: str | None = None) -> Way:
+    """Every case's records in ``count`` pieces of nearly equal length, an epoch for each.
+
+    Parameters
+    ----------
+    folder
+        Where the tables are made, and removed afterwards; default: the system's folder for such things.
+    """
+
+    def run(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
+        with tempfile.TemporaryDirectory(prefix="rivermeet-replay-", dir=folder) as home:
+            return _answered(spark, Path(home), cases, count)
+
+    return run
+
+
+def _answered(spark: SparkSession, home: Path, cases: Sequence[Case], count: int) -> Mapping[int, Rows]:
+    from assets.epoch.operator_step import OperatorStep
+    from infra.delta.io import read
+    from infra.engine.session import close, new_session
+
+    node, numbers, folding = declared(widest(cases), len(cases)), numbers_of(spark, cases), new_session(spark)
+    operation = node.operation
+    assert operation is not None
+    runner = _runner(home, spark, folding)
+    inputs: dict[str, tuple[str, Node]] = {}
+    for side, source in operation.inputs.items():
+        inputs.setdefault(source.name, (side, source))
+    step = OperatorStep(node, runner.tables, ordered=in_listed_order(numbers), numbers=numbers)
+    notes: dict[str, CommitNote] = {}
+    for epoch in range(1, count + 1):
+        part = [place for place in places(cases) if _epoch_of(place, cases, count) == epoch]
+        for side, source in inputs.values():
+            notes[side] = _published(runner, source, side, part, epoch, notes.get(side))
+        runner.run(step)
+    changelog = read(spark, runner.paths(node).changelog)
+    found = answers(changelog, cases[0].join == "one-to-many", "epoch", "offset")
+    close(folding)
+    return found
+
+
+def _runner(home: Path, spark: SparkSession, folding: SparkSession) -> EpochRunner:
+    from infra.epochs.log import EpochLog
+    from infra.epochs.runner import EpochRunner
+
+    locks = home / "locks"
+    locks.mkdir()
+    log = EpochLog(str(home / "epochs"), str(locks / "epochs.lock"))
+    return EpochRunner(str(home / "tables"), log, locks, lambda: spark, lambda: folding, folds=False)
+
+
+def _epoch_of(place: Place, cases: Sequence[Case], count: int) -> int:
+    case, offset, _ = place
+    return offset * count // len(cases[case].input) + 1
+
+
+def _published(
+    runner: EpochRunner,
+    node: Node,
+    side: str,
+    part: Sequence[Place],
+    epoch: int,
+    previous: CommitNote | None,
+) -> CommitNote:
+    """One input's records of one epoch, committed to its changelog and folded into its table as a source's are."""
+    from assets.epoch.operator_step import to_table
+    from infra.delta.fold import fold
+    from infra.delta.small_changelogs import append_records
+    from infra.epochs.plan import CommitNote
+
+    mine: list[Any] = [place for place in part if place[2].side == side]
+    ends = (dict(previous.ends) if previous else {}) | {case: offset for case, offset, _ in mine}
+    note = CommitNote(incarnation=1, epoch=epoch, ends=ends)
+    if not mine and previous is not None:
+        return previous
+    paths = runner.paths(node)
+    rows = record_table(mine, side, "many_k" in node.key, epoch)
+    append_records(rows, paths.changelog, paths.app_id("changelog", 1), note)
+    if node.is_table and epoch % 2:
+        fold(runner.fold_session, paths, list(node.key), to_table, note)
+    return note

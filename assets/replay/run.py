@@ -1,0 +1,149 @@
+"""``rivermeet replay``: joins on hand-written records, thousands of cases in a few Spark jobs.
+
+Cases that differ only in their records and numbers are one join with a partition for each. By default an operator
+sees all records of a case at once; through ``epochs`` they go the way of every node: changelogs, plans, commits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import local
+from typing import TYPE_CHECKING, Any
+
+from assets.replay.cases import Case, checked
+from assets.replay.declared import Group, declared, group_of, refusal
+from assets.replay.frames import Place, answers, in_listed_order, numbers_of, records
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from joins.operator import EpochInputs
+
+WORKERS = 2
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Records written by hand are few: compiling a query took a quarter of the time and more than running it."""
+Rows = list[dict[str, Any]]
+Way = Callable[["SparkSession", Sequence[Case]], Mapping[int, Rows]]
+"""How the cases of one group are answered: case to rows."""
+
+
+def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) -> list[dict[str, Any]]:
+    """A result for each case, in their order: its ``output``, or ``error``."""
+    from infra.engine.session import close, new_session
+
+    results: list[dict[str, Any]] = [{"name": g.get("name", "?") if isinstance(g, dict) else "?"} for g in given]
+    groups: dict[Group, list[tuple[int, Case]]] = {}
+    for at, one in enumerate(given):
+        case = checked(one, semantics)
+        problem = case if isinstance(case, str) else refusal(case)
+        if problem is not None:
+            results[at]["error"] = problem
+        elif isinstance(case, Case):
+            groups.setdefault(group_of(case), []).append((at, case))
+    own = local()
+    opened: list[SparkSession] = []
+
+    def open_session() -> None:
+        # By the thread that uses it: a checkpoint belongs to the active session, and a thread has its own.
+        own.session = new_session(spark)
+        opened.append(own.session)
+        for name, value in INTERPRETED.items():
+            own.session.conf.set(name, value)
+
+    def answer(members: Sequence[tuple[int, Case]]) -> None:
+        found = way(own.session, [case for _, case in members])
+        for number, (at, _) in enumerate(members):
+            results[at]["output"] = found.get(number, [])
+
+    # Much of a small job is planning, on one core: two groups at a time keep two busy.
+    with ThreadPoolExecutor(WORKERS, initializer=open_session) as pool:
+        list(pool.map(answer, groups.values()))
+    for session in opened:
+        close(session)
+    return results
+
+
+def at_once(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
+    """All records of every case in one step of the operator, without any table."""
+    from infra.engine.shared_frames import SharedFrames
+    from infra.engine.shuffles import fit_shuffles
+    from joins.operator import compute
+
+    size = sum(len(case.input) for case in cases)
+    fit_shuffles(spark, size)
+    shared = SharedFrames("replay", size)
+    try:
+        numbers = numbers_of(spark, cases)
+        operation = declared(widest(cases), len(cases)).operation
+        assert operation is not None
+        frames = compute(operation, _inputs(spark, cases, numbers, shared.keep))
+        return answers(frames.rows, cases[0].join == "one-to-many", "sequence")
+    finally:
+        shared.release()
+
+
+def _inputs(spark: SparkSession, cases: Sequence[Case], numbers: Any, keep: Any) -> EpochInputs:
+    from joins.operator import EpochInputs
+    from joins.order import LEFT, RIGHT
+
+    many, ordered = cases[0].join == "one-to-many", in_listed_order(numbers)
+    left = keep(records(spark, places(cases), "left", many))
+    # A self-join meets its own records: they are both of its inputs.
+    right = left if cases[0].self else keep(records(spark, places(cases), "right", many))
+    raw: dict[str, DataFrame] = {"left": left, "right": right}
+    return EpochInputs(
+        records={"left": keep(ordered(left, LEFT)), "right": keep(ordered(right, RIGHT))},
+        open_records=lambda side, slack: raw[side].where("false"),
+        earlier=lambda side: raw[side].where("false"),
+        table=lambda side, moment: raw[side].where("false"),
+        emitted=lambda slack: None,
+        keep=keep,
+        numbers=numbers,
+    )
+
+
+def places(cases: Sequence[Case]) -> Iterator[Place]:
+    """Every record of every case: its case's number, its place there, and itself."""
+    for number, case in enumerate(cases):
+        for offset, record in enumerate(case.input):
+            yield number, offset, record
+
+
+def widest(cases: Sequence[Case]) -> Case:
+    """A case of the group with the longest of all numbers, so that no case's state is cut off."""
+    window = cases[0].window
+    if window is not None:
+        bounds = {n: max(getattr(c.window, n) for c in cases) for n in ("before_ms", "after_ms", "grace_ms")}
+        window = window.model_copy(update=bounds)
+    names = ("left_versioned_ms", "right_versioned_ms")
+    histories = {n: max((v for c in cases if (v := getattr(c, n)) is not None), default=None) for n in names}
+    # The longest grace is within the longest history, as each is within its own case's.
+    graces = [c.table_grace_ms for c in cases if c.table_grace_ms is not None]
+    return cases[0].model_copy(update={"window": window, **histories, "table_grace_ms": max(graces, default=None)})
+
+
+def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Rows that only one of two answers to a case has, as lines; an error stands for all rows."""
+    one, other = (_lines(answer) for answer in (first, second))
+    return [f"- {line}" for line in _without(one, other)] + [f"+ {line}" for line in _without(other, one)]
+
+
+def _lines(answer: Mapping[str, Any]) -> list[str]:
+    if "error" in answer:
+        return [f"error: {answer['error']}"]
+    return [
+        f"in {row['in']}  {json.dumps(row['key'])}: {json.dumps(row['value'])} @{row['ts']}" for row in answer["output"]
+    ]
+
+
+def _without(lines: list[str], others: list[str]) -> list[str]:
+    left = list(others)
+    found = []
+    for line in lines:
+        if line in left:
+            left.remove(line)
+        else:
+            found.append(line)
+    return found

@@ -1,0 +1,1 @@
+"""The quality report: made, and served."""

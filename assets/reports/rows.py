@@ -1,0 +1,94 @@
+"""What the quality report is made from: rows of the ``quality`` table and lines of the epoch log, read without Spark.
+
+Of each node its newest epochs are taken, those that were judged and those that were measured alike: one that was
+committed and not judged has to be seen. Held by ``tests/assets/reports/test_report.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from assets.defs.lineage import described
+from pipelines import Node, Pipeline
+
+if TYPE_CHECKING:
+    from assets.epoch.platform import Platform
+    from expectations.report.page import NodeHistory, PipelineHistory
+
+SHOWN_EPOCHS = 30
+Lines = Sequence[Mapping[str, Any]]
+
+
+def histories(platform: Platform, pipelines: Sequence[Pipeline], shown: int = SHOWN_EPOCHS) -> list[PipelineHistory]:
+    """What is recorded of the pipelines' nodes."""
+    from expectations.report.page import PipelineHistory
+
+    judged = _judged_epochs(platform, pipelines)
+    found: list[PipelineHistory] = []
+    for pipeline in pipelines:
+        log = platform.runner(pipeline).log
+        measured = {node.name: log.measurements(node.name) for node in pipeline.stored}
+        epochs = {
+            name: sorted(judged.get((pipeline.name, name), set()) | {line["epoch"] for line in lines})
+            for name, lines in measured.items()
+        }
+        newest = {name: all_of_it[-shown:] for name, all_of_it in epochs.items()}
+        rows = _judged(platform, pipeline, newest)
+        nodes = [
+            _history(platform, node, newest[node.name], len(epochs[node.name]), rows.get(node.name, []), measured)
+            for node in pipeline.stored
+        ]
+        found.append(PipelineHistory(pipeline.name, nodes, pipeline.description))
+    return found
+
+
+def _history(
+    platform: Platform, node: Node, epochs: Sequence[int], recorded: int, judged: Lines, measured: Mapping[str, Lines]
+) -> NodeHistory:
+    from expectations.report.page import NodeHistory
+    from infra.delta.io import last_note
+
+    made = node.operation
+    note = last_note(platform.runner(node.pipeline).paths(node).changelog)
+    about = " ".join(filter(None, (described(made) if made else "", node.description)))
+    return NodeHistory(
+        node,
+        about=about.replace("`", ""),
+        committed=note[1].epoch if note else None,
+        epochs=epochs,
+        hidden=recorded - len(epochs),
+        judged=judged,
+        measured=[line for line in measured[node.name] if line["epoch"] in set(epochs)],
+        inputs={side: measured[part.name] for side, part in made.stored_inputs.items()} if made else {},
+    )
+
+
+def _judged_epochs(platform: Platform, pipelines: Sequence[Pipeline]) -> Mapping[tuple[str, str], set[int]]:
+    """(pipeline, node) to the epochs that were judged."""
+    import pyarrow.compute as pc
+
+    from assets.quality.judging import quality_lines
+
+    wanted = pc.field("pipeline").isin([pipeline.name for pipeline in pipelines])
+    found: dict[tuple[str, str], set[int]] = {}
+    for line in quality_lines(platform, wanted, ["pipeline", "node", "epoch"]):
+        found.setdefault((line["pipeline"], line["node"]), set()).add(line["epoch"])
+    return found
+
+
+def _judged(
+    platform: Platform, pipeline: Pipeline, newest: Mapping[str, Sequence[int]]
+) -> Mapping[str, list[Mapping[str, Any]]]:
+    """Node to its rows of the quality table at the epochs that are shown."""
+    import pyarrow.compute as pc
+
+    from assets.quality.judging import quality_lines
+
+    oldest = min((epochs[0] for epochs in newest.values() if epochs), default=0)
+    wanted = (pc.field("pipeline") == pipeline.name) & (pc.field("epoch") >= oldest)
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in quality_lines(platform, wanted, oldest=oldest):
+        if row["epoch"] in newest.get(row["node"], ()):
+            found.setdefault(row["node"], []).append(row)
+    return found

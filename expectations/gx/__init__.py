@@ -1,0 +1,1 @@
+"""Great Expectations: verdicts and Data Docs."""

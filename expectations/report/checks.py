@@ -1,0 +1,146 @@
+"""The checks of a node as the report shows them: invariants down, epochs across.
+
+A cell is the newest judgement of its epoch. What was not judged is a cell of its own, and holds nothing:
+
+    epoch              1        2        3              4
+    pair_in_window     passed   passed   violated (2)   not judged     0 of 1 invariants hold, for epoch 4 counts
+
+Held by ``tests/expectations/test_report_checks.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from expectations.invariant import Invariant
+from expectations.invariants import invariants_of
+from expectations.rules.verify import VERIFY
+from pipelines import Node
+
+REPLAY = "fold_equals_table"
+"""The invariant that compares the changelog's replay with the stored table."""
+NOT_JUDGED = "not judged"
+_WORST = ("critical", "not evaluated", "warning", "info", NOT_JUDGED, "none")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One invariant at one epoch.
+
+    Attributes
+    ----------
+    look
+        ``passed``, ``not evaluated``, ``not judged``, or the severity of what is violated.
+    found
+        Its row of the ``quality`` table; empty where there is none.
+    sample
+        Bad rows, every value as text.
+    """
+
+    epoch: int
+    state: str
+    look: str
+    found: Mapping[str, Any]
+    sample: Sequence[Mapping[str, str]] = ()
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """One invariant at all shown epochs; ``sentence`` and ``source`` are empty where it is declared no more."""
+
+    invariant: str
+    sentence: str
+    source: str
+    severity: str
+    blocking: bool
+    cells: Sequence[Cell]
+
+    @property
+    def newest(self) -> Cell:
+        """Its cell of the newest epoch."""
+        return self.cells[-1]
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether it compares what there is with what it is made from."""
+        return self.invariant in (REPLAY, VERIFY.id)
+
+
+@dataclass(frozen=True)
+class Checks:
+    """All checks of one node at its newest epochs, oldest first."""
+
+    epochs: Sequence[int]
+    rows: Sequence[CheckRow]
+
+    @property
+    def standing(self) -> Sequence[Cell]:
+        """What counts today: the newest epoch's cell of every invariant that is declared, or was judged then.
+
+        Nobody has to verify an epoch.
+        """
+        return [row.newest for row in self.rows if row.newest.found or (row.sentence and row.invariant != VERIFY.id)]
+
+    @property
+    def holding(self) -> int:
+        """Invariants that hold at the newest epoch."""
+        return sum(cell.state == "passed" for cell in self.standing)
+
+    @property
+    def worst(self) -> str:
+        """Highest severity that is violated, ``not evaluated``, ``not judged``, or ``none``."""
+        return worst(cell.look for cell in self.standing if cell.state != "passed")
+
+    @property
+    def replay(self) -> CheckRow | None:
+        """The row that compares the replay with the table."""
+        return next((row for row in self.rows if row.invariant == REPLAY), None)
+
+
+def checks(node: Node, judged: Sequence[Mapping[str, Any]], epochs: Sequence[int]) -> Checks:
+    """Put a node's rows of the ``quality`` table in order.
+
+    Parameters
+    ----------
+    judged
+        Rows in the columns of `expectations.history.SCHEMA`, of the node alone.
+    epochs
+        The epochs to show, oldest first; also those that nothing was judged of.
+    """
+    newest: dict[tuple[str, int], Mapping[str, Any]] = {}
+    for row in sorted(judged, key=lambda row: row.get("judged_at") or 0):
+        newest[row["invariant"], row["epoch"]] = row
+    declared = {invariant.id: invariant for invariant in invariants_of(node)}
+    shown = set(epochs)
+    ids = dict.fromkeys([*declared, *(row["invariant"] for row in judged if row["epoch"] in shown)])
+    if not epochs:
+        return Checks((), ())
+    known = declared | {VERIFY.id: VERIFY}
+    return Checks(epochs, [_row(i, known.get(i), [newest.get((i, e), {"epoch": e}) for e in epochs]) for i in ids])
+
+
+def worst(looks: Iterable[str]) -> str:
+    """The gravest of some looks."""
+    return min(looks, key=_WORST.index, default="none")
+
+
+def _row(name: str, declared: Invariant | None, found: Sequence[Mapping[str, Any]]) -> CheckRow:
+    last = next((row for row in reversed(found) if "state" in row), {})
+    return CheckRow(
+        invariant=name,
+        sentence=declared.sentence if declared else "",
+        source=declared.source if declared else "",
+        severity=declared.severity if declared else last["severity"],
+        blocking=declared.blocking if declared else last["blocking"],
+        cells=[_cell(row) for row in found],
+    )
+
+
+def _cell(row: Mapping[str, Any]) -> Cell:
+    if "state" not in row:
+        return Cell(row["epoch"], NOT_JUDGED, NOT_JUDGED, {})
+    look = row["severity"] if row["state"] == "violated" else row["state"]
+    return Cell(row["epoch"], row["state"], look, row, json.loads(row["sample"] or "[]"))

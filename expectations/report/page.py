@@ -1,0 +1,181 @@
+"""The report: one page of HTML that holds all it needs, made from plain rows.
+
+It shows what is recorded and judges nothing: a cell is a row of the ``quality`` table, a bar is a number of the epoch
+log, and what is missing there is said to be missing. There is no overall score, which would hide one critical violation
+among many passes. All text comes from data and is escaped: by the template in the page, and in the JSON that the
+drawer reads, where it stays text. The page's policy lets nothing run but its one script, and nothing be fetched.
+
+    page([PipelineHistory("shop", [NodeHistory(node, …)])], written_at)     '<!DOCTYPE html>…'
+
+Held by ``tests/expectations/test_report_page.py``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+
+from expectations.report import charts as report_charts
+from expectations.report.checks import Cell, CheckRow, Checks, checks, worst
+from expectations.report.flow import Flow, Latency, Line, flow, latency
+from expectations.report.words import FILTERS
+from pipelines import Node
+
+
+@dataclass(frozen=True)
+class NodeHistory:
+    """What is recorded of one node.
+
+    Attributes
+    ----------
+    about
+        Sentences that say what it is computed by.
+    committed
+        Its last committed epoch; None before the first. An epoch beyond it was refused.
+    epochs
+        Epochs to show, oldest first; ``hidden`` older ones are recorded and not shown.
+    judged
+        Its rows of the ``quality`` table at those epochs, in the columns of `expectations.history.SCHEMA`.
+    measured
+        Its lines of the epoch log at those epochs, oldest first.
+    inputs
+        Side to the lines of the input that it reads there.
+    """
+
+    node: Node
+    about: str = ""
+    committed: int | None = None
+    epochs: Sequence[int] = ()
+    hidden: int = 0
+    judged: Sequence[Mapping[str, Any]] = ()
+    measured: Sequence[Line] = ()
+    inputs: Mapping[str, Sequence[Line]] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """Its place on the page."""
+        return f"{self.node.pipeline.name}.{self.node.name}"
+
+    @property
+    def records(self) -> int | None:
+        """Records that its changelog holds."""
+        return sum(end + 1 for end in self.measured[-1]["ends"].values()) if self.measured else None
+
+    @cached_property
+    def checks(self) -> Checks:
+        """What was judged."""
+        return checks(self.node, self.judged, self.epochs)
+
+    @cached_property
+    def flow(self) -> Sequence[Flow]:
+        """What went through."""
+        return flow(self.measured)
+
+    @cached_property
+    def latency(self) -> Sequence[Latency]:
+        """How long it took, and how far behind it was."""
+        seconds: dict[int, float] = {}
+        for cell in (cell for row in self.checks.rows for cell in row.cells):
+            if cell.found.get("stage") == "table":
+                seconds[cell.epoch] = seconds.get(cell.epoch, 0.0) + cell.found["seconds"]
+        return latency(self.measured, seconds, self.inputs)
+
+
+@dataclass(frozen=True)
+class PipelineHistory:
+    """What is recorded of one pipeline."""
+
+    name: str
+    nodes: Sequence[NodeHistory]
+    description: str = ""
+
+    @property
+    def standing(self) -> Sequence[Cell]:
+        """What counts today, of all nodes."""
+        return [cell for one in self.nodes for cell in one.checks.standing]
+
+    @property
+    def holding(self) -> int:
+        """Invariants that hold, of all nodes."""
+        return sum(one.checks.holding for one in self.nodes)
+
+    @property
+    def worst(self) -> str:
+        """The gravest of what does not hold."""
+        return worst(one.checks.worst for one in self.nodes)
+
+    @property
+    def judged_at(self) -> int | None:
+        """When it was judged last (ms)."""
+        times = (row.get("judged_at") for one in self.nodes for row in one.judged)
+        return max((at for at in times if at is not None), default=None)
+
+
+def page(pipelines: Sequence[PipelineHistory], written_at: datetime) -> str:
+    """The whole page."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    templates = Environment(
+        loader=PackageLoader("expectations.report", "page_files"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= FILTERS
+    # Columns of a bad row keep the order that their query gives them.
+    templates.policies["json.dumps_kwargs"] = {"sort_keys": False}
+    parts = files("expectations.report").joinpath("page_files")
+    script, style = (parts.joinpath(name).read_text("utf-8") for name in ("page.js", "page.css"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return templates.get_template("page.html").render(
+        pipelines=pipelines,
+        details=[
+            _detail(one, row, cell)
+            for pipeline in pipelines
+            for one in pipeline.nodes
+            for row in one.checks.rows
+            for cell in row.cells
+            if cell.found
+        ],
+        charts=report_charts,
+        written_at=int(written_at.astimezone(UTC).timestamp() * 1000),
+        script=script,
+        script_hash=f"sha256-{digest}",
+        style=style,
+    )
+
+
+JUDGED = {"epoch": "on the epoch's rows", "table": "on what is committed", "verify": "by `rivermeet verify`"}
+SCOPES = {"epoch": ", as far as the epoch touches it", "whole": ", all of it"}
+
+
+def _detail(one: NodeHistory, row: CheckRow, cell: Cell) -> dict[str, Any]:
+    """What the drawer shows of a cell."""
+    found = cell.found
+    return {
+        "id": f"{one.id}.{row.invariant}.{cell.epoch}",
+        "node": one.id,
+        "epoch": cell.epoch,
+        "invariant": row.invariant,
+        "sentence": row.sentence or "No longer declared.",
+        "source": row.source,
+        "state": cell.state,
+        "look": cell.look,
+        "severity": found["severity"],
+        "blocking": found["blocking"],
+        "judged": JUDGED[found["stage"]] + SCOPES.get(found.get("scope") or "", ""),
+        "checked": found["checked"],
+        "violations": found["violations"],
+        "seconds": round(found["seconds"], 3),
+        "run": found["run"],
+        "error": found["error"],
+        "sql": found["sql"],
+        "sample": cell.sample,
+    }

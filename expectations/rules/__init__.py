@@ -1,0 +1,1 @@
+"""The documented invariants: sentence, source, and the query that finds violations."""

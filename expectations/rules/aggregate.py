@@ -1,0 +1,165 @@
+"""Invariants of aggregates: each group and window is there once, and holds what its records come to.
+
+    tumbling 10, count     a @7, a @9         (a, 0-10) 2
+    by g, sum of n         a {g: x, n: 1}, b {g: x, n: 5}     x 6
+
+Sums of DOUBLE may differ in their last digits, with the order in which they are added up.
+
+Source: wiki page "Early joins" (windowed aggregate, KTable aggregate). Held by
+``tests/expectations/test_invariants.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from expectations.invariant import EARLY, Invariant, packed, quoted
+from expectations.rules.batch import versioned
+from expectations.rules.record_sql import verbatim, with_fields
+from expectations.rules.touched import grouped
+from pipelines import Aggregation, Node, SlidingWindows, TableAggregate, TimeWindows, WindowedAggregate
+
+_WINDOWED = frozenset({"windowed-aggregate"})
+_FUNCTIONS = {
+    "count": "count({0})",
+    "sum": "sum({0})",
+    "min": "min({0})",
+    "max": "max({0})",
+    "avg": "CASE WHEN count({0}) > 0 THEN CAST(sum({0}) AS DOUBLE) / count({0}) END",
+}
+_CLOSE_TO = 1e-9
+
+
+def _arguments(aggregations: Mapping[str, Aggregation]) -> str:
+    return ", ".join(f"{verbatim(a.of or '1')} AS __a{i}" for i, a in enumerate(aggregations.values()))
+
+
+def _aggregated(aggregations: Mapping[str, Aggregation]) -> str:
+    """Aggregate columns, each with the size of what went into it."""
+    columns = []
+    for i, (name, a) in enumerate(aggregations.items()):
+        columns += [f"{_FUNCTIONS[a.function].format(f'__a{i}')} AS {quoted(name)}"]
+        columns += [f"sum(abs({_number(f'__a{i}')})) AS __size{i}"]
+    return ", ".join(columns)
+
+
+def _number(column: str) -> str:
+    return f"try_cast(CAST({column} AS STRING) AS DOUBLE)"
+
+
+def _differs(aggregations: Mapping[str, Aggregation]) -> str:
+    """Whether the aggregate ``e`` is not that of ``t``, a row with the same columns."""
+    wrong = []
+    for i, (name, a) in enumerate(aggregations.items()):
+        expected, told = f"e.{quoted(name)}", f"t.{quoted(name)}"
+        near = ""
+        if a.function in ("sum", "avg"):
+            apart = f"abs({_number(expected)} - {_number(told)})"
+            near = f" OR (typeof({expected}) = 'double' AND coalesce({apart} <= {_CLOSE_TO} * e.__size{i}, false))"
+        wrong.append(f"NOT (({expected} <=> {told}){near})")
+    return " OR ".join(wrong)
+
+
+def _equals_grouped(node: Node) -> str:
+    made = node.operation
+    assert isinstance(made, TableAggregate), node.name
+    in_groups = f"(SELECT * FROM {grouped(node, '{left}')} WHERE mapped IS NOT NULL)"
+    arguments = with_fields(in_groups, "left", _arguments(made.aggregations))
+    stored = ", ".join(f"t.{quoted(c)} AS {quoted('stored ' + c)}" for c in node.value)
+    return f"""SELECT coalesce(e.mapped, t.key) AS key, e.*, {stored}
+FROM (SELECT mapped, {_aggregated(made.aggregations)} FROM {arguments} GROUP BY mapped) e
+FULL OUTER JOIN (SELECT *, {packed(node.key)} AS key FROM {{table}}) t ON e.mapped = t.key
+WHERE e.mapped IS NULL OR t.key IS NULL OR {_differs(made.aggregations)}"""
+
+
+def _equals_windowed(node: Node) -> str:
+    made = _windowed(node)
+    keys = [c for c in node.key if c not in ("window_start", "window_end")]
+    own = f"struct({', '.join(f'w.key.{quoted(c)} AS {quoted(c)}' for c in keys)})"
+    inside = f"""SELECT a.*, w.key AS of_window
+    FROM (SELECT DISTINCT key FROM {{rows}}) w JOIN {{arrived}} a ON a.key = {own}
+     AND a.timestamp >= w.key.window_start AND a.timestamp < w.key.window_end
+     AND coalesce(a.reached < w.key.window_end + ({made.windows.grace}L), true)"""
+    arguments = with_fields(f"({inside})", "left", _arguments(made.aggregations))
+    told = ", ".join(f"last.value.{quoted(c)} AS {quoted(c)}" for c in node.value)
+    return f"""SELECT t.key, t.offset, e.*, {", ".join(f"t.{quoted(c)} AS {quoted('told ' + c)}" for c in node.value)}
+FROM (SELECT key, last.offset, {told}
+      FROM (SELECT key, max_by(struct(value, offset), offset) AS last FROM {{rows}} GROUP BY key)) t
+LEFT JOIN (SELECT of_window, {_aggregated(made.aggregations)} FROM {arguments} GROUP BY of_window) e
+  ON e.of_window = t.key
+WHERE e.of_window IS NULL OR {_differs(made.aggregations)}"""
+
+
+def _in_its_windows(node: Node) -> str:
+    windows = _windowed(node).windows
+    assert isinstance(windows, TimeWindows), node.name
+    first = f"greatest(timestamp - ({windows.size - windows.advance}L), 0)"
+    first = f"{first} - pmod({first}, {windows.advance}L)"
+    last = f"timestamp - pmod(timestamp, {windows.advance}L)"
+    return f"""SELECT coalesce(e.partition, o.partition) AS partition, coalesce(e.record, o.record) AS record,
+       coalesce(e.window_start, o.window_start) AS window_start, o.window_end, o.offset
+FROM (SELECT trigger.partition AS partition, trigger.offset AS record, key.window_start, key.window_end, offset
+      FROM {{rows}}) o
+FULL OUTER JOIN (
+  SELECT partition, offset AS record, window_start
+  FROM (SELECT *, explode(sequence({first}, {last}, {windows.advance}L)) AS window_start
+        FROM {{arrived}} WHERE is_new AND timestamp >= 0)
+  WHERE window_start + ({windows.size + windows.grace}L) > reached) e
+  ON e.partition = o.partition AND e.record = o.record AND e.window_start = o.window_start
+WHERE e.record IS NULL OR o.record IS NULL OR o.window_end <> o.window_start + ({windows.size}L)"""
+
+
+def _windowed(node: Node) -> WindowedAggregate:
+    assert isinstance(node.operation, WindowedAggregate), node.name
+    return node.operation
+
+
+def _sliding(node: Node) -> str | None:
+    if isinstance(_windowed(node).windows, SlidingWindows):
+        return "which sliding windows there are depends on other records; what they hold is aggregate_of_window"
+    return None
+
+
+RULES = (
+    Invariant(
+        id="aggregate_of_window",
+        sentence="A window's aggregate is that of the records that lie in it and were in time.",
+        document=EARLY,
+        section="windowed aggregate",
+        requirements=(184,),
+        families=_WINDOWED,
+        needs_table=True,
+        severity="critical",
+        blocking=False,
+        stage="epoch",
+        violations=_equals_windowed,
+    ),
+    Invariant(
+        id="row_of_every_window",
+        sentence="A record updates each open window that it lies in, and no other.",
+        document=EARLY,
+        section="windowed aggregate",
+        requirements=(184,),
+        families=_WINDOWED,
+        needs_table=True,
+        severity="critical",
+        blocking=False,
+        stage="epoch",
+        violations=_in_its_windows,
+        excluded=_sliding,
+    ),
+    Invariant(
+        id="aggregate_of_group",
+        sentence="A group's aggregate is that of the rows that are in it now; a group without rows is gone.",
+        document=EARLY,
+        section="KTable aggregate",
+        requirements=(85,),
+        families=frozenset({"table-aggregate"}),
+        needs_table=True,
+        severity="critical",
+        blocking=False,
+        stage="table",
+        violations=_equals_grouped,
+        excluded=versioned,
+    ),
+)

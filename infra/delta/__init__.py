@@ -1,0 +1,1 @@
+"""Delta tables: where they lie, reads at versions, commits, folds, maintenance."""

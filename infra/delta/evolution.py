@@ -1,0 +1,118 @@
+"""A table's shape follows the rows: new columns and wider types come with the commit that first needs them.
+
+    table    key, value STRUCT<n: INT>, …
+    rows     key, value STRUCT<n: BIGINT, s: STRING>, …      the table gets both; its old rows have s NULL
+    rows     key, value STRUCT<n: INT>, …                    it keeps both; n is cast, s is NULL
+    rows     key, value STRUCT<n: STRING>, …                 refused
+
+Where the shape is equal nothing is asked of Delta. A wider type needs a feature of the table (``typeWidening``) that
+some other readers and writers do not know, among them delta-rs: it opens, checkpoints and vacuums such a table, but
+neither reads nor alters it. So that is turned on when a wider type is first written, and never before.
+
+Source: Delta protocol (Type Widening). Held by ``tests/infra/delta/test_schema_evolution.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from deltalake import DeltaTable
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
+
+from infra.delta.widening import widens
+from infra.epochs.refusal import EpochRefusedError
+
+_WIDENING = {"delta.enableTypeWidening": "true"}
+_WITHOUT_ZONE = {"delta.feature.timestampNtz": "supported"}
+"""Delta turns it on by itself only in a new table."""
+_ZONELESS = re.compile(r"[:<]timestamp_ntz\b")
+
+
+class ShapeChangedError(EpochRefusedError):
+    """Rows that a table cannot take: a column has a type there that theirs does not follow."""
+
+
+def fitted(rows: DataFrame, table: DeltaTable) -> tuple[DataFrame, dict[str, str] | None]:
+    """The rows as the table takes them, and the properties that it needs to grow; None where it stays as it is.
+
+    Raises
+    ------
+    ShapeChangedError
+        A column's type is not that of the table, and neither of them is the wider one.
+    """
+    have, given = StructType.fromJson(json.loads(table.schema().to_json())), rows.schema
+    if _shape(have) == _shape(given):
+        return rows, None
+    target = _merged(have, given, table.table_uri)
+    if _shape(target) != _shape(given):
+        packed = rows.select(F.struct("*").alias("row"))
+        rows = packed.select(_as(F.col("row"), given, target).alias("row")).select("row.*")
+    if _shape(target) == _shape(have):
+        return rows, None
+    return rows, {**(_WIDENING if _is_wider(target, have) else {}), **without_zone(rows, table)}
+
+
+def without_zone(rows: DataFrame, table: DeltaTable) -> dict[str, str]:
+    """The property that a table needs for the first TIMESTAMP_NTZ that is written to it."""
+    first = _ZONELESS.search(rows.schema.simpleString()) and "timestamp_ntz" not in table.schema().to_json()
+    return _WITHOUT_ZONE if first else {}
+
+
+def _shape(kind: DataType) -> object:
+    """A type without what does not count: the order of a struct's fields, whether they may be null, their metadata."""
+    if isinstance(kind, StructType):
+        return {field.name: _shape(field.dataType) for field in kind.fields}
+    return kind.simpleString()
+
+
+def _merged(have: DataType, given: DataType, path: str, column: str = "") -> DataType:
+    """The type that holds both: the table's, and what the rows have besides."""
+    if _shape(have) == _shape(given):
+        return have
+    if isinstance(have, StructType) and isinstance(given, StructType):
+        theirs = {field.name: field.dataType for field in given.fields}
+        found = StructType()
+        for field in have.fields:
+            name = f"{column}.{field.name}" if column else field.name
+            found.add(field.name, _merged(field.dataType, theirs.pop(field.name, field.dataType), path, name))
+        for name, kind in theirs.items():
+            found.add(name, kind)
+        return found
+    there, here = have.simpleString().upper(), given.simpleString().upper()
+    if widens(there, here):
+        return given
+    if widens(here, there):
+        return have
+    # Locations end with PIPELINE/NODE/TABLE.
+    pipeline, node, _ = path.rstrip("/").rsplit("/", 3)[-3:]
+    raise ShapeChangedError(
+        f"table {path}: column '{column}' is {there} there and {here} in the rows to be written, which is no wider "
+        f"type: give the new column another name, or run `rivermeet rebuild {pipeline} --select {node}`"
+    )
+
+
+def _is_wider(target: DataType, have: DataType) -> bool:
+    if isinstance(target, StructType) and isinstance(have, StructType):
+        return any(_is_wider(target[field.name].dataType, field.dataType) for field in have.fields)
+    return _shape(target) != _shape(have)
+
+
+def _as(column: Column, given: DataType, target: DataType) -> Column:
+    """A column as the type: wider where that is, with NULL for what it has not."""
+    if isinstance(given, StructType) and isinstance(target, StructType):
+        return F.when(
+            column.isNotNull(),
+            F.struct(
+                *(
+                    _as(column.getField(f.name), given[f.name].dataType, f.dataType).alias(f.name)
+                    if f.name in given.names
+                    # By the type's name: sent as a value, Connect makes a text's type name its collation.
+                    else F.lit(None).cast(f.dataType.simpleString()).alias(f.name)
+                    for f in target.fields
+                )
+            ),
+        )
+    return column if _shape(given) == _shape(target) else column.cast(target.simpleString())

@@ -1,0 +1,232 @@
+"""Delta reads at pinned versions, and writes that take effect once.
+
+Every write is stamped ``txnAppId``/``txnVersion``: Delta skips one whose version it has already. Facts: an append of
+no rows is a commit all the same, so "epoch done, nothing came out" is durable; the two settings that stamp a MERGE
+would leak into every later write of their session, so a MERGE runs in a session of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from deltalake import DeltaTable
+from pydantic import ValidationError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from infra.delta.evolution import fitted, without_zone
+from infra.delta.lines import commits, opened
+from infra.delta.log import KEPT
+from infra.delta.pinned_versions import pinned
+from infra.epochs.plan import CommitNote, Offsets
+
+RETENTION = {
+    **KEPT,
+    "delta.logRetentionDuration": "interval 90 days",
+    "delta.deletedFileRetentionDuration": "interval 60 days",
+}
+"""Long enough for any plan that still has to be run: Delta refuses a pinned version past the second of them."""
+APPEND_ONLY = {**RETENTION, "delta.appendOnly": "true"}
+FOLDED = {**RETENTION, "delta.enableDeletionVectors": "true"}
+_SYNTAX = re.compile(r"[ ,;{}()\n\t=]")
+_TXN = "spark.databricks.delta.write.txn"
+_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+def notes(path: str) -> Iterator[tuple[int, CommitNote]]:
+    """(version, note) of every commit of ours, newest first; commits of maintenance carry no note."""
+    return ((int(commit["version"]), note) for commit, note in _noted(path))
+
+
+def arrivals(path: str) -> Sequence[tuple[int, Offsets]]:
+    """(time in epoch millis, last offsets) of every commit of ours, newest first."""
+    return [(int(commit["timestamp"]), note.ends) for commit, note in _noted(path)]
+
+
+def last_note(path: str) -> tuple[int, CommitNote] | None:
+    """(version, note) of the newest commit of ours."""
+    return next(notes(path), None)
+
+
+def _noted(path: str) -> Iterator[tuple[Mapping[str, Any], CommitNote]]:
+    table = opened(path)
+    for commit in commits(table) if table is not None else ():
+        note = note_of(commit)
+        if note is not None:
+            yield commit, note
+
+
+def note_of(commit: Mapping[str, Any]) -> CommitNote | None:
+    """What a commit of ours says of itself; None for one of others, or of maintenance."""
+    try:
+        return CommitNote.model_validate_json(commit.get("userMetadata") or "")
+    except ValidationError:
+        return None
+
+
+def read(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
+    """The table at ``path`` as of ``version``; None for the newest, which costs no reconstruction of an old one.
+
+    A changelog is read at its newest version and cut by offsets: what lies below an offset never changes.
+    """
+    reader = spark.read.format("delta")
+    if version is None:
+        return reader.load(path)
+    return pinned(spark, path, version, lambda: reader.option("versionAsOf", version).load(path))
+
+
+def append(
+    frame: DataFrame,
+    path: str,
+    app_id: str,
+    epoch: int,
+    *,
+    note: CommitNote | None = None,
+    metadata: str | None = None,
+    properties: Mapping[str, str] = APPEND_ONLY,
+    replace: bool = False,
+) -> None:
+    """Append once: a second call with the same ``app_id`` and ``epoch`` (or a lower one) does nothing.
+
+    A table that lacks a column of the rows, or has a narrower type, grows with the commit (``evolution.py``).
+
+    Parameters
+    ----------
+    note, metadata
+        What the commit says of itself; one of the two.
+    properties
+        Of a table that is not there yet.
+    replace
+        Whether the rows take the place, and the schema, of all that the table has.
+    """
+    table = opened(path)
+    options = {**properties, **_mapping(frame.schema)} if table is None else {}
+    if replace:
+        if table is not None:
+            allow_removal(frame.sparkSession, path, table)
+            _set_properties(frame.sparkSession, path, without_zone(frame, table))
+        options["overwriteSchema"] = "true"
+    elif table is not None:
+        frame, needed = fitted(frame, table)
+        if needed is not None:
+            _set_properties(frame.sparkSession, path, needed)
+            options["mergeSchema"] = "true"
+    writer = frame.write.format("delta").mode("overwrite" if replace else "append").options(**options)
+    writer = writer.option("txnAppId", app_id).option("txnVersion", epoch)
+    about = note.model_dump_json() if note is not None else metadata
+    if about is not None:
+        writer = writer.option("userMetadata", about)
+    with _once(path, app_id, epoch):
+        writer.save(path)
+
+
+def allow_removal(session: SparkSession, path: str, table: DeltaTable) -> None:
+    """Lift the protection of an append-only table; `protect` puts it back."""
+    if table.metadata().configuration.get("delta.appendOnly") == "true":
+        _set_properties(session, path, {"delta.appendOnly": "false"})
+
+
+def protect(session: Callable[[], SparkSession], path: str) -> None:
+    """Make a changelog append-only, where a replacement has lifted that."""
+    table = opened(path)
+    if table is not None and table.metadata().configuration.get("delta.appendOnly") != "true":
+        _set_properties(session(), path, {"delta.appendOnly": "true"})
+
+
+@contextmanager
+def _once(path: str, app_id: str, epoch: int) -> Iterator[None]:
+    """Let a write pass that failed because the same one has landed in the meantime.
+
+    An engine goes on with what a killed client asked of it, so that a run may meet the write of the one before it
+    (``tests/infra/epochs/test_soak.py``).
+    """
+    try:
+        yield
+    except Exception:  # Delta's conflicts have no class in common, and none at all on Spark Connect
+        table = opened(path)
+        done = table.transaction_version(app_id) if table is not None else None
+        if done is None or done < epoch:
+            raise
+
+
+def merge(rows: DataFrame, path: str, key: Sequence[str], app_id: str, epoch: int, note: CommitNote) -> None:
+    """Fold ``rows`` into the table at ``path``, once.
+
+    Parameters
+    ----------
+    rows
+        One row per key, with the table's columns and ``_deleted``; of a session that does nothing else.
+    key
+        Columns that identify a row.
+    """
+    session = rows.sparkSession
+    _grow(rows, path)
+    # mergeInto gives its target no alias, so the source's columns get names that the target cannot have.
+    source = rows.select(*(F.col(quoted(c)).alias(f"__new_{c}") for c in rows.columns))
+    live = ~F.col("__new__deleted")
+    same = F.lit(True)
+    for name in key:
+        same = same & (F.col(quoted(name)) == F.col(quoted(f"__new_{name}")))
+    values = {quoted(c): F.col(quoted(f"__new_{c}")) for c in rows.columns if c != "_deleted"}
+    settings = {f"{_TXN}AppId": app_id, f"{_TXN}Version": str(epoch), _NOTE: note.model_dump_json()}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        with _once(path, app_id, epoch):
+            (
+                source.mergeInto(f"delta.{quoted(path)}", same)
+                .whenMatched(~live)
+                .delete()
+                .whenMatched()
+                .update(values)
+                .whenNotMatched(live)
+                .insert(values)
+                .merge()
+            )
+    finally:
+        for name in settings:
+            session.conf.unset(name)
+
+
+def _grow(rows: DataFrame, path: str) -> None:
+    """Give a folded table the columns and types of the rows.
+
+    A MERGE adds no column under another name than its source's, so they come in a commit of no rows before it. That
+    carries the note of the fold before: the table holds what it held, in another shape.
+    """
+    table, found = opened(path), last_note(path)
+    assert table is not None and found is not None, path
+    fit, needed = fitted(rows.drop("_deleted"), table)
+    if needed is not None:
+        _set_properties(rows.sparkSession, path, needed)
+        writer = fit.where("false").write.format("delta").mode("append").option("mergeSchema", "true")
+        writer.option("userMetadata", found[1].model_dump_json()).save(path)
+
+
+def _set_properties(session: SparkSession, path: str, properties: Mapping[str, str]) -> None:
+    """Give a table properties: by Spark, as delta-rs alters no table of features that it does not know."""
+    if properties:
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        session.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({listed})")
+
+
+def _mapping(schema: StructType) -> Mapping[str, str]:
+    """What a table needs whose columns have names that Parquet takes for syntax: files with names of their own."""
+    return {"delta.columnMapping.mode": "name"} if any(map(_SYNTAX.search, _names(schema))) else {}
+
+
+def _names(kind: DataType) -> list[str]:
+    if isinstance(kind, StructType):
+        return [name for field in kind.fields for name in (field.name, *_names(field.dataType))]
+    if isinstance(kind, ArrayType):
+        return _names(kind.elementType)
+    return _names(kind.keyType) + _names(kind.valueType) if isinstance(kind, MapType) else []
+
+
+def quoted(identifier: str) -> str:
+    """An identifier as SQL text takes it."""
+    return "`" + identifier.replace("`", "``") + "`"

@@ -1,0 +1,47 @@
+"""Versions of Delta tables, each opened once in a session.
+
+Delta keeps the list of files of a table's newest version alone. It makes that of another one anew from the log for
+each frame that reads it, in four jobs and a third of a second, and an epoch reads what its inputs were before it in
+its operator, its audit and its checks. A temporary view holds on to the version that was opened first.
+
+    commit 3 is the newest      3 is read as Delta holds it
+    commit 4 comes              3 is opened anew, once: Delta lets go of what it held of it
+
+Held by ``tests/infra/delta/test_pinned_versions.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame, SparkSession
+
+from infra.delta.lines import commit_file
+
+MOST = 64
+"""Versions that a session holds on to; an epoch of two views of views reads eight, and one that is let go is lost to
+frames that were made of it."""
+_views: WeakKeyDictionary[SparkSession, OrderedDict[str, DataFrame]] = WeakKeyDictionary()
+
+
+def pinned(spark: SparkSession, path: str, version: int, opened: Callable[[], DataFrame]) -> DataFrame:
+    """The table at ``path`` as of ``version``; ``opened`` opens it if the session has not, or its log is another one.
+
+    A table that is not of this machine, or whose log was cut, is opened each time.
+    """
+    commit = commit_file(path, version)
+    if commit is None:
+        return opened()
+    newest = commit_file(path, version + 1) is None
+    name = f"pinned_{hashlib.sha256(repr((path, commit, newest)).encode()).hexdigest()[:24]}"
+    known = _views.setdefault(spark, OrderedDict())
+    if name not in known:
+        opened().createOrReplaceTempView(name)
+        known[name] = spark.table(name)
+        if len(known) > MOST:
+            spark.catalog.dropTempView(known.popitem(last=False)[0])
+    known.move_to_end(name)
+    return known[name]

@@ -1,0 +1,38 @@
+"""Changelogs of records that lie in this process, written without Spark: a commit costs milliseconds, not a second.
+
+For inputs that are written by hand: the cases of ``rivermeet replay``, and those of tests.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from deltalake import CommitProperties, Transaction, write_deltalake
+
+from infra.delta.io import APPEND_ONLY
+from infra.delta.lines import opened
+from infra.epochs.plan import CommitNote
+
+
+def append_records(records: pa.Table, path: str, app_id: str, note: CommitNote) -> None:
+    """Append records of an epoch, once: as `infra.delta.io.append` does it of a frame.
+
+    Parameters
+    ----------
+    records
+        In the columns of a changelog, with ``epoch``.
+    note
+        What the commit says of itself; its epoch is the transaction's version.
+    """
+    table = opened(path)
+    if table is not None and (table.transaction_version(app_id) or 0) >= note.epoch:
+        return
+    write_deltalake(
+        path,
+        records,
+        mode="append",
+        configuration=APPEND_ONLY if table is None else None,
+        commit_properties=CommitProperties(
+            custom_metadata={"userMetadata": note.model_dump_json()},
+            app_transactions=[Transaction(app_id, note.epoch)],
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Spark: the warm engine, sessions, settings, jars, and frames that are computed once."""

@@ -1,0 +1,130 @@
+"""Spark's settings: what results depend on, and what makes small epochs quick on one machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from infra.settings import Settings
+
+# Set on every session, also on a cluster that was configured by someone else.
+SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    # SQL text may hold names from data: ${env:HOME} in a folder's name is that name, and no look-up in the engine's
+    # environment, where its token is.
+    "spark.sql.variable.substitute": "false",
+    # A txn stamp left behind must fail the next write: without this Delta skips it silently.
+    "spark.databricks.delta.write.txnVersion.autoReset.enabled": "true",
+    # Delta refuses to read a version older than its retention though all its files are there: after 60 idle days no
+    # join could read what it pins. What is needed stays (infra/delta/oldest_needed.py), and what is gone the guard
+    # finds.
+    "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
+}
+
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.databricks.delta.autoCompact.enabled": "false",
+    # An epoch's files took a third less than with Spark's snappy, in the same time.
+    "spark.sql.parquet.compression.codec": "zstd",
+}
+
+# What a driver needs that others start, too: docs/scale.md has it for them.
+DRIVER = {
+    **DELTA,
+    # Each table that a join broadcasts takes a whole page while it is built. By default that is a 64th of the heap or
+    # so, 64 MB of 4 GB for a handful of rows, and a plan with dozens of joins runs out of memory.
+    "spark.buffer.pageSize": "1m",
+    # An epoch's plans have hundreds of generated classes, and Spark keeps 100: each task compiled its own again.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    # Spark frees a small epoch's frames once a garbage collection finds that nobody refers to them, and asks for one
+    # every half hour: by then they would have been written to disk, gigabytes of them (infra/engine/shared_frames.py).
+    "spark.cleaner.periodicGC.interval": "2min",
+}
+
+
+def classic(settings: Settings, master: str, jars: list[Path]) -> dict[str, str]:
+    """Return the settings of a session that starts its own driver on `master`.
+
+    What they leave open on a cluster is its own to say, in ``spark-defaults.conf``.
+    """
+    common = SESSION | DRIVER | _here(settings, jars)
+    if not master.startswith("local"):
+        return common
+    # A cluster's executors must reach the driver; nothing else may reach a local one.
+    return common | _LOOPBACK | _few_cores(os.cpu_count() or 1) | _NOT_ADAPTIVE
+
+
+def cluster(secret: str, cores: int, memory: str) -> dict[str, str]:
+    """Return what a cluster of this machine tells its masters, workers and drivers.
+
+    Parameters
+    ----------
+    secret
+        What a process must know to take part.
+    cores
+        Of all workers.
+    memory
+        Heap of an executor.
+    """
+    return {
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": secret,
+        # Doors of the master that ask for no secret: jobs by HTTP, and buttons that end an application or a worker.
+        "spark.master.rest.enabled": "false",
+        "spark.master.ui.decommission.allow.mode": "DENY",
+        "spark.ui.killEnabled": "false",
+        # A master on the next port would not be the one that the engine setting names.
+        "spark.port.maxRetries": "0",
+        "spark.executor.memory": memory,
+        **_LOOPBACK,
+        **_few_cores(cores),
+    }
+
+
+def server(settings: Settings, jars: list[Path]) -> dict[str, str]:
+    """Return the settings of the warm engine's Spark Connect server."""
+    return classic(settings, "local[*]", jars) | {
+        "spark.master": "local[*]",
+        "spark.app.name": "rivermeet engine",
+        # Epochs are batches: a collector without concurrent threads leaves the few cores to them.
+        # An epoch's generated classes overflow the JVM's own 240 MB for compiled code: it then throws methods away and
+        # compiles them again, all the time, on one of the cores.
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -Xms1g -XX:ReservedCodeCacheSize=1g",
+        "spark.local.dir": str(settings.engine_home / "scratch"),
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(settings.engine_port),
+        "spark.connect.grpc.port.maxRetries": "0",
+    }
+
+
+def _here(settings: Settings, jars: list[Path]) -> dict[str, str]:
+    return {
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.sql.warehouse.dir": str(settings.home / "warehouse"),
+        "spark.driver.memory": settings.engine_memory,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+# Adaptive execution runs every shuffle as a job of its own and plans again after each. On one machine's few partitions
+# that made an epoch of 25,000 records a fifth to a quarter slower; a cluster keeps its own setting.
+_NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
+
+
+def _few_cores(cores: int) -> dict[str, str]:
+    return {
+        # Spark's default of 200 is 50 times slower on an epoch of a few thousand records.
+        "spark.sql.shuffle.partitions": str(max(4, 2 * cores)),
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(cores),
+        # Up to so many files are looked for one by one, and not by a job.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "500",
+        # Delta's default of 50 tasks to read a table's log is made for logs of gigabytes.
+        "spark.databricks.delta.snapshotPartitions": "1",
+    }

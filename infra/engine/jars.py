@@ -1,0 +1,165 @@
+"""Delta's jars: taken from a folder that the user names, or fetched once into the project."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from filelock import FileLock
+
+from infra.engine.java import JavaError, find_java
+from infra.settings import PROJECT, Settings, SettingsError
+
+PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+NEEDED = (
+    "delta-spark_4.2_2.13-4.4.0",
+    "delta-storage-4.4.0",
+    "delta-kernel-api-4.4.0",
+    "delta-kernel-defaults-4.4.0",
+    "delta-kernel-unitycatalog-4.4.0",
+)
+CACHE = PROJECT / ".jars"
+
+# Spark brings its own, newer copies of all these; shipping Delta's beside them invites clashes.
+_SPARK_HAS = (
+    "com.fasterxml.jackson.core:*",
+    "com.fasterxml.jackson.datatype:*",
+    "com.github.luben:*",
+    "com.google.code.findbugs:*",
+    "commons-logging:*",
+    "commons-pool:*",
+    "io.airlift:*",
+    "io.unitycatalog:*",
+    "javax.annotation:*",
+    "org.antlr:*",
+    "org.apache.hadoop:*",
+    "org.apache.logging.log4j:*",
+    "org.apache.parquet:*",
+    "org.locationtech.jts:*",
+    "org.roaringbitmap:*",
+    "org.slf4j:*",
+    "org.xerial.snappy:*",
+)
+
+
+class JarsError(RuntimeError):
+    """The jars could not be fetched."""
+
+
+def jars(settings: Settings, cache: Path = CACHE) -> list[Path]:
+    """Return Delta's jars, fetching them the first time.
+
+    Parameters
+    ----------
+    settings : Settings
+        `settings.jars` replaces the download; then nothing is fetched.
+    cache : Path
+        Where fetched jars are kept.
+
+    Returns
+    -------
+    list of Path
+
+    Raises
+    ------
+    SettingsError
+        If `settings.jars` lacks a jar.
+    JarsError
+        If the download fails.
+    """
+    if settings.jars is not None:
+        return _given(settings.jars)
+    found, missing = _look(cache / "jars")
+    if missing:
+        cache.mkdir(parents=True, exist_ok=True)
+        with FileLock(cache / "fetch.lock"):
+            if _look(cache / "jars")[1]:
+                try:
+                    fetch(PACKAGE, cache, without=_SPARK_HAS)
+                except JarsError as error:
+                    raise JarsError(f"{error}, or put its jars in a folder and set RIVERMEET_JARS to it") from None
+        found, missing = _look(cache / "jars")
+        if missing:
+            raise JarsError(f"fetched {PACKAGE} into {cache}, but {missing[0]}.jar is not there")
+    return found
+
+
+def _given(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise SettingsError(f"RIVERMEET_JARS={folder} is not a folder; name one that holds jars")
+    missing = _look(folder)[1]
+    if missing:
+        lacks = ", ".join(f"{name}.jar" for name in missing)
+        raise SettingsError(f"RIVERMEET_JARS={folder} lacks {lacks}; copy what is missing there")
+    # All of them: a site may keep connectors and file-system jars in the same folder.
+    return sorted(folder.glob("*.jar"))
+
+
+def _look(folder: Path) -> tuple[list[Path], list[str]]:
+    # Ivy puts the group before the name of a jar, Maven does not.
+    by_name = {path.stem.removeprefix("io.delta_"): path for path in folder.glob("*.jar")}
+    return (
+        [by_name[name] for name in NEEDED if name in by_name],
+        [name for name in NEEDED if name not in by_name],
+    )
+
+
+def fetch(packages: str, cache: Path, without: Sequence[str] = ()) -> None:
+    """Put packages and what they need into ``jars`` in a folder, through Spark's Ivy.
+
+    Parameters
+    ----------
+    packages : str
+        Maven coordinates, with commas between. Ivy leaves out Scala's library: Spark has it.
+    cache : Path
+        Where Ivy keeps what it finds.
+    without : sequence of str
+        ``group:name`` of packages that are not followed.
+
+    Raises
+    ------
+    JarsError
+        If they do not resolve.
+    """
+    import pyspark
+
+    find_java()
+    spark_home = Path(pyspark.__file__).parent
+    excluded = ("--exclude-packages", ",".join(without)) if without else ()
+    print(f"rivermeet: fetching {packages} (once)", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        # spark-submit resolves packages only on the way to an application.
+        nothing = Path(folder, "nothing.py")
+        nothing.touch()
+        done = subprocess.run(
+            [
+                str(spark_home / "bin" / "spark-submit"),
+                *("--packages", packages, *excluded),
+                *("--conf", f"spark.jars.ivy={cache}"),
+                str(nothing),
+            ],
+            env=os.environ | {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    log = cache / "fetch.log"
+    log.write_text(done.stdout + done.stderr)
+    if done.returncode:
+        raise JarsError(f"could not fetch {packages} (log: {log}): check the network")
+
+
+def main() -> None:
+    """Fetch the jars from the command line (`python -m infra.engine.jars`)."""
+    try:
+        jars(Settings.from_env())
+    except (JarsError, JavaError, SettingsError) as error:
+        sys.exit(f"rivermeet: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""Spark sessions: one per process, on the engine that the settings choose."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from infra.engine import conf as spark_conf
+from infra.engine import warm as engine
+from infra.engine.cluster import conf_of
+from infra.engine.jars import jars
+from infra.engine.java import find_java
+from infra.engine.process import FOREIGN
+from infra.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+
+@dataclass
+class _Open:
+    """What this process has open."""
+
+    settings: Settings
+    spark: SparkSession
+    channel: DefaultChannelBuilder | None = None
+    attachment: engine.Attachment | None = None
+    others: list[SparkSession] = field(default_factory=list)
+
+
+_open: _Open | None = None
+
+
+def session(settings: Settings) -> SparkSession:
+    """Return this process's session, opening it on first use.
+
+    A session whose engine has gone is replaced; frames of the old one are then of no use.
+
+    Parameters
+    ----------
+    settings : Settings
+        `settings.engine` chooses a Spark Connect session (``auto``, ``sc://…``) or one with a
+        driver in this process (``local[…]``, ``spark://…``).
+
+    Returns
+    -------
+    SparkSession
+    """
+    global _open
+    if _open is not None and (_open.settings != settings or not _lives(_open)):
+        release()
+    if _open is None:
+        remote = settings.engine == "auto" or settings.engine.startswith("sc://")
+        _open = _connect(settings) if remote else _classic(settings)
+        atexit.register(release)
+    return _open.spark
+
+
+def new_session(spark: SparkSession) -> SparkSession:
+    """Return a session on the same engine whose settings are its own.
+
+    A MERGE is stamped by session settings, and in a shared session they would stamp every later
+    write as well. Frames cannot be carried over: read them again in the new session.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        What `session`, or this function, returned.
+
+    Returns
+    -------
+    SparkSession
+        Closed by `release`; `stop` on it would stop a local engine.
+    """
+    if _open is None or not any(known is spark for known in (_open.spark, *_open.others)):
+        raise RuntimeError("new_session needs a session that infra.engine.session.session, or it, gave")
+    other = spark.newSession() if _open.channel is None else _remote(_open.channel)
+    _open.others.append(other)
+    return other
+
+
+def close(spark: SparkSession) -> None:
+    """Give up a session that `new_session` gave, and what the engine keeps for it."""
+    if _open is not None and any(known is spark for known in _open.others):
+        _open.others = [known for known in _open.others if known is not spark]
+        if _open.channel is not None:
+            spark.stop()
+
+
+def release() -> None:
+    """Close this process's sessions; the warm engine stays."""
+    global _open
+    if _open is None:
+        return
+    was, _open = _open, None
+    atexit.unregister(release)
+    if was.channel is not None and _lives(was):
+        for other in was.others:
+            other.stop()
+    if was.channel is None or _lives(was):
+        was.spark.stop()
+    if was.attachment is not None:
+        was.attachment.close()
+    if was.channel is not None:
+        os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
+
+
+def _lives(opened: _Open) -> bool:
+    return opened.attachment is None or opened.attachment.state.alive
+
+
+def _connect(settings: Settings) -> _Open:
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    from infra.engine.channel import LocalChannelBuilder
+
+    # `pyspark.sql.functions` looks here to know which kind of column to make.
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    if settings.engine != "auto":
+        channel = DefaultChannelBuilder(settings.engine)
+        return _Open(settings, _remote(channel), channel)
+    attachment = engine.attach(settings)
+    channel = LocalChannelBuilder(attachment.state.port, attachment.token)
+    try:
+        return _Open(settings, _remote(channel), channel, attachment)
+    except BaseException:
+        attachment.close()
+        raise
+
+
+def _remote(channel: DefaultChannelBuilder) -> SparkSession:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    from infra.engine.channel import LocalChannelBuilder
+
+    builder = ConnectSession.builder.channelBuilder(channel)
+    for name, value in spark_conf.SESSION.items():
+        builder = builder.config(name, value)
+    made = builder.create()
+    if isinstance(channel, LocalChannelBuilder):
+        made.client.set_retry_policies([channel.retry_policy])
+    return cast("SparkSession", made)
+
+
+def _classic(settings: Settings) -> _Open:
+    from pyspark.sql import SparkSession
+
+    find_java()
+    for name in FOREIGN:
+        os.environ.pop(name, None)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    conf = spark_conf.classic(settings, settings.engine, jars(settings))
+    builder = SparkSession.builder.master(settings.engine).appName("rivermeet")
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    with _spark_conf_dir(conf_of(settings.engine)):
+        return _Open(settings, builder.config("spark.log.level", "ERROR").getOrCreate())
+
+
+@contextmanager
+def _spark_conf_dir(folder: Path | None) -> Iterator[None]:
+    """Let what starts inside read Spark's settings in a folder, and nothing after it; None leaves the user's own."""
+    name, before = "SPARK_CONF_DIR", os.environ.get("SPARK_CONF_DIR")
+    if folder is not None:
+        os.environ[name] = str(folder)
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[name] = before
+        elif folder is not None:
+            del os.environ[name]

@@ -1,0 +1,30 @@
+"""How many partitions a shuffle has: one for few records, for each costs a task and its files.
+
+An epoch of 10,000 changes runs a hundred shuffles, in its operator and its checks. Adaptive execution fits them by
+itself and costs more than it saves on one machine (``infra/engine/conf.py``), so that the number is set before an
+epoch.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pyspark.sql import SparkSession
+
+FEW, MANY = 5_000, 250_000
+"""Records of an epoch up to which one partition does, and records that each has at most."""
+_SETTING = "spark.sql.shuffle.partitions"
+
+
+def fit_shuffles(spark: SparkSession, records: int) -> None:
+    """Set the session's number for an epoch of so many records; on a cluster its own setting stays."""
+    if spark.conf.get("spark.sql.adaptive.enabled") == "true":
+        return
+    wanted = str(shuffle_partitions(records, os.cpu_count() or 1))
+    if spark.conf.get(_SETTING) != wanted:
+        spark.conf.set(_SETTING, wanted)
+
+
+def shuffle_partitions(records: int, cores: int) -> int:
+    """The number for so many records on so many cores."""
+    return 1 if records <= FEW else max(cores, -(-records // MANY))

@@ -1,0 +1,1 @@
+"""Epochs: plans, the commit protocol, the epoch log."""

@@ -1,0 +1,135 @@
+"""A node's declaration as flat text, kept with every plan and commit; and which changes of it rows can live with.
+
+    then                        now
+    value.n      INT            BIGINT          flows: a wider type
+    value.note                  STRING          flows: a new column; old rows have NULL there
+    select.note                 right.note      flows if right.note is as new: old rows would have NULL anyway
+    select.who   right.name     right.title     refused: old rows were made by the other expression
+    partitions   4              8               refused: the keys of old rows lie elsewhere
+
+What flows is what a rebuild would give as well, so that nothing needs one. Refused is all that belongs to the key (of a
+wider type it has another hash, and so another partition) and all that an operation's earlier rows depend on. Not so:
+
+- How a source reads its files may change at any time, but for its key: a file is consumed once, and what was read of it
+  stays as it was read. Such a change is shown, and holds for what comes later.
+- ``max_task_idle_ms`` says when rows come and not which, and a table's own ``history`` matters to its readers alone.
+- An expression over a column whose type got wider is the same expression; it sees the wider type from now on. But
+  profile "0.10.2" keeps hashes of a foreign-key join's left rows from epoch to epoch, and those change with the type.
+
+Source: the documents of Delta on schema evolution and type widening. Held by ``tests/infra/epochs/test_declaration.py``
+and ``tests/infra/delta/test_schema_evolution.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from infra.delta.layout import NodeTables
+from infra.delta.widening import widens
+from infra.epochs.declared_text import UNKNOWN, column_name, comparable, declared, referred
+from infra.epochs.plan import CommitNote, EpochPlan
+from infra.epochs.refusal import EpochRefusedError
+from pipelines import ForeignKeyJoin, Node
+
+_FREE = ("max_task_idle_ms", "history")
+_FIXED = ("kind", "operation", "partitions")
+_SELECTED = re.compile(r"((?:(?:left|right)\.)*)select\..+")
+_VALUE = re.compile(r"((?:left|right)\.)*value\..+")
+
+
+class DeclarationChangedError(EpochRefusedError):
+    """A node that is not declared as its rows were made; the message has the difference, and what heals it."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is different between two declarations, in lines like ``partitions: 4 -> 8``.
+
+    Attributes
+    ----------
+    flowing, refused
+        What rows can live with, and what not.
+    columns
+        Value columns that the node gets. Its changelog has them from its next epoch on, which is due for that alone.
+    """
+
+    flowing: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    @property
+    def compatible(self) -> bool:
+        """Whether the rows so far and those to come are of one kind."""
+        return not self.refused
+
+
+def changes(then: Mapping[str, str], now: Mapping[str, str]) -> Change:
+    """What is different; nothing where ``then`` is empty, as in notes of before declarations were kept."""
+    flowing: list[str] = []
+    refused: list[str] = []
+    columns: list[str] = []
+    for name in dict.fromkeys([*then, *now]) if then else ():
+        old, new = then.get(name), now.get(name)
+        if old == new or not comparable(old, new) or (old and new and UNKNOWN in (old, new)):
+            continue
+        flows = _flows(name, then, now)
+        (flowing if flows else refused).append(f"{name}: {old or 'not declared'} -> {new or 'not declared'}")
+        if old is None and name.startswith("value.") and not name.endswith(".sql"):
+            columns.append(name.partition(".")[2])
+    return Change(tuple(flowing), tuple(refused), tuple(columns))
+
+
+def refuse_changed(node: Node, made: CommitNote | EpochPlan, version: int | None = None) -> Change:
+    """What changed since then; `DeclarationChangedError` where the node's rows cannot live with that.
+
+    Parameters
+    ----------
+    made, version
+        The note of the node's newest commit and its version, or a plan that is still to be run.
+    """
+    change = changes(made.declared, declared(node))
+    if not change.compatible:
+        paths = NodeTables("", node.pipeline.name, node.name)
+        what = "source" if node.source is not None else "join" if node.join_spec is not None else "operation"
+        at = f"epoch {made.epoch}" + (f", version {version}" if version is not None else "")
+        when = f"its changelog was written ({at})" if isinstance(made, CommitNote) else f"{at} was planned"
+        raise DeclarationChangedError(
+            f"{what} '{paths.pipeline}.{paths.node}' was declared differently when {when}: "
+            f"{'; '.join(change.refused)}; run `{paths.rebuild}`, or take the change back"
+        )
+    return change
+
+
+def new_columns(node: Node, note: CommitNote | None) -> tuple[str, ...]:
+    """Columns that the node gets with its next epoch; ``note`` is that of its newest commit."""
+    return changes(note.declared, declared(node)).columns if note is not None else ()
+
+
+def refuse_lacking(node: Node, note: CommitNote) -> None:
+    """Raise `DeclarationChangedError` where an input is declared with a column that no epoch has given it yet."""
+    columns = new_columns(node, note)
+    if columns:
+        pipeline = node.pipeline.name
+        raise DeclarationChangedError(
+            f"input '{pipeline}.{node.name}' is declared with column '{columns[0]}' and has not been run since (epoch "
+            f"{note.epoch}): run it first (`rivermeet run {pipeline} --select {node.name}`)"
+        )
+
+
+def _flows(name: str, then: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    old, new, made = then.get(name), now.get(name), now.get("operation")
+    if name in _FREE or name in _FIXED or name.startswith("key."):
+        return name in _FREE
+    if _VALUE.fullmatch(name) and not name.endswith(".sql"):
+        hashed = made == ForeignKeyJoin.family and now.get("semantics") == "0.10.2" and name.startswith("left.")
+        return new is not None and (old is None or (widens(old, new) and not hashed))
+    if made is None:
+        return True
+    selected = _SELECTED.fullmatch(name)
+    if selected is None or old is not None or new is None:
+        return False
+    side, column = referred(new)
+    read = f"{selected[1]}{side}.value.{column_name(column)}"
+    return read in now and read not in then

@@ -1,0 +1,137 @@
+"""Foreign hands: what no run of ours did to a table, found before anything is planned on it.
+
+A table of ours has commits that carry a note, and those of maintenance, which leave its rows as they are. All else
+means that offsets no longer count what they counted: a foreign append, a RESTORE, a DELETE, another schema, files that
+are gone. A RESTORE to the very version of our last commit takes such changes back, and is fine:
+
+    version 4   epoch 4                    ours
+    version 5   WRITE, no note             refused: the changelog has rows that no epoch wrote
+    version 6   RESTORE to version 4       healed
+    version 6   RESTORE to version 3       refused: epoch 4 is gone, and Delta would skip it when it is run again
+
+Delta keeps transaction ids through a RESTORE, so that an epoch run again after one is skipped without a word: nothing
+may be planned then. Held by ``tests/infra/delta/test_foreign_hands.py``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from deltalake import DeltaTable
+
+from infra.delta.io import note_of
+from infra.delta.layout import NodeTables
+from infra.delta.lines import commits, opened
+from infra.epochs.refusal import EpochRefusedError
+
+HARMLESS = frozenset(
+    {
+        "OPTIMIZE",
+        "REORG",
+        "VACUUM START",
+        "VACUUM END",
+        "SET TBLPROPERTIES",
+        "UNSET TBLPROPERTIES",
+        "ADD FEATURE",
+        "UPGRADE PROTOCOL",
+    }
+)
+"""Operations that leave rows and columns as they are."""
+
+
+class ForeignChangeError(EpochRefusedError):
+    """A table is not what the runs that are recorded made of it; the message says what heals it."""
+
+
+def refuse_foreign(path: str, table: str, heal: str) -> None:
+    """Raise `ForeignChangeError` where a table was changed by others since our last commit but one.
+
+    Parameters
+    ----------
+    path
+        The Delta table.
+    table
+        What the message calls it, such as ``changelog of 'shop.orders'``.
+    heal
+        The command that makes it right again.
+    """
+    found = opened(path)
+    if found is None:
+        return
+    foreign = _foreign(found)
+    if foreign is not None:
+        ours, commit = foreign
+        raise ForeignChangeError(
+            f"{table}: version {commit['version']} is a {commit.get('operation', 'commit')} that no run of ours made: "
+            f"RESTORE it to version {ours}, our last one before, if none of ours came since, or run `{heal}` "
+            f"(table: {path})"
+        )
+    missing = next(missing_files(found), None)
+    if missing is not None:
+        raise ForeignChangeError(
+            f"{table}: file {missing} of version {found.version()} is gone: put it back, or run `{heal}` "
+            f"(table: {path})"
+        )
+
+
+def refuse_foreign_node(paths: NodeTables, folded: bool) -> None:
+    """Raise `ForeignChangeError` where others changed a node's changelog, or its table where it is ``folded``."""
+    name = f"'{paths.pipeline}.{paths.node}'"
+    refuse_foreign(paths.changelog, f"changelog of {name}", paths.rebuild)
+    if folded:
+        refuse_foreign(paths.table, f"table of {name}", f"{paths.rebuild} --table-only")
+
+
+def refuse_unreadable(path: str, version: int, table: str, heal: str) -> None:
+    """Raise `ForeignChangeError` where a version that a plan pins can no longer be read: VACUUM took its files."""
+    try:
+        pinned = DeltaTable(path, version=version)
+        missing = next(missing_files(pinned), None)
+    except Exception as error:  # delta-rs has no class of its own for a version whose log is gone
+        missing = f"of its log ({str(error).splitlines()[0]})"
+    if missing is not None:
+        raise ForeignChangeError(
+            f"{table}: file {missing} of version {version}, which a plan that is still to be run pins, is gone: "
+            f"put it back, or run `{heal}` (table: {path})"
+        )
+
+
+def missing_files(table: DeltaTable) -> Iterator[str]:
+    """Data files of a table that are not there; of a table behind a URL none is looked for, reading it tells."""
+    for uri in table.file_uris():
+        if "://" not in uri or urlsplit(uri).scheme == "file":
+            # A local path is encoded like a URL too.
+            local = unquote(urlsplit(uri).path if "://" in uri else uri)
+            if not os.path.exists(local):
+                yield local
+
+
+def _foreign(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
+    """(version of our commit, the first foreign one after it), back to our last commit but one."""
+    others: list[Mapping[str, Any]] = []
+    notes = 0
+    for commit in commits(table):
+        note = note_of(commit)
+        if note is None:
+            if commit.get("operation") not in HARMLESS:
+                others.append(commit)
+            continue
+        if others and not _taken_back(others[0], commit["version"]):
+            return commit["version"], others[-1]
+        others, notes = [], notes + 1
+        if notes == 2 or _replaces(commit):
+            return None
+    return None
+
+
+def _replaces(commit: Mapping[str, Any]) -> bool:
+    """Whether nothing is left of what went before."""
+    return (commit.get("operationParameters") or {}).get("mode") == "Overwrite"
+
+
+def _taken_back(newest: Mapping[str, Any], ours: int) -> bool:
+    parameters = newest.get("operationParameters") or {}
+    return newest.get("operation") == "RESTORE" and str(parameters.get("version")) == str(ours)

@@ -1,0 +1,161 @@
+"""Epochs that their audit refused, and what a person decided about them: lines of the epoch log.
+
+A refused epoch keeps its plan and blocks its node, since the next run executes that plan as it stands. What became of
+it is told by the log and the changelog's position:
+
+    plan 3
+    held 3, attempt 1      price_not_negative is broken; digest 5f0c of the rows
+    held 3, attempt 2      a rule was mended: the rows are others now, and someone has to look again
+    decided 3, attempt 2   ines releases them, at 09:12
+    measured 3             committed: the note of the commit has the decision, too
+
+A decision is of one attempt: of the very rows that a person saw, by their digest, and of the invariants that were
+broken then. If the plan gives other rows, or breaks another one, the epoch is held again. Each attempt is decided once.
+
+Source: DESIGN section 6, step 3. Held by ``tests/assets/quality/test_quarantine.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from infra.epochs.log import EpochLog
+from infra.epochs.plan import Decision, EpochPlan
+
+State = Literal["held", "released", "dropped", "release to be run", "drop to be run", "resolved", "put aside"]
+
+
+class Broken(BaseModel):
+    """A blocking invariant as it was broken; ``violations`` is None where it could not be evaluated."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    sentence: str
+    violations: int | None
+    error: str | None
+    sql: str
+
+    @property
+    def found(self) -> str:
+        """What the audit saw, in a few words."""
+        return f"{self.violations:,} violations" if self.error is None else self.error.splitlines()[0]
+
+
+class HeldEpoch(BaseModel):
+    """One refusal of an epoch by its audit.
+
+    Attributes
+    ----------
+    attempt
+        From 1; it goes up when the same plan gives other rows or breaks other invariants.
+    rows
+        How many rows the epoch would have committed.
+    digest
+        Of those rows, whatever order they were read in.
+    run, at
+        The run that saw it first, and when (ISO 8601).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    epoch: int
+    incarnation: int
+    attempt: int
+    rows: int
+    digest: str
+    broken: tuple[Broken, ...]
+    run: str
+    at: str
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """Ids of what is broken."""
+        return tuple(rule.id for rule in self.broken)
+
+    def same_as(self, other: HeldEpoch) -> bool:
+        """Whether both are about the same rows and invariants."""
+        return (self.digest, set(self.invariants)) == (other.digest, set(other.invariants))
+
+
+@dataclass(frozen=True)
+class HeldState:
+    """A refused epoch and what became of it; ``why`` is there for one that was put aside."""
+
+    held: HeldEpoch
+    state: State
+    decision: Decision | None = None
+    why: str = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether the node still waits for this epoch."""
+        return self.state in ("held", "release to be run", "drop to be run")
+
+    @property
+    def told(self) -> str:
+        """The state in a few words, with who decided."""
+        if self.state in ("released", "dropped") and self.decision is not None:
+            return self.decision.told
+        return f"{self.state}: {self.why}" if self.why else self.state
+
+
+_Line = TypeVar("_Line", HeldEpoch, Decision)
+
+
+def held_epochs(log: EpochLog, node: str, after: int = 0) -> Mapping[int, HeldEpoch]:
+    """Epoch to its newest refusal, past epoch ``after``, in order."""
+    return _newest(HeldEpoch.model_validate_json(body) for _, body in log.bodies(node, "held", after))
+
+
+def decisions(log: EpochLog, node: str, after: int = 0) -> Mapping[int, Decision]:
+    """Epoch to its newest decision, past epoch ``after``."""
+    return _newest(Decision.model_validate_json(body) for _, body in log.bodies(node, "decided", after))
+
+
+def decision_on(log: EpochLog, plan: EpochPlan) -> Decision | None:
+    """The decision that holds for an epoch; None where there is none, or where it was held again since."""
+    decision = decisions(log, plan.node, plan.epoch - 1).get(plan.epoch)
+    if decision is None:
+        return None
+    held = held_epochs(log, plan.node, plan.epoch - 1).get(plan.epoch)
+    return decision if held is None or held.attempt == decision.attempt else None
+
+
+def held_states(log: EpochLog, node: str, committed: int, after: int = 0) -> list[HeldState]:
+    """What became of each refused epoch past ``after``; ``committed`` is the node's last epoch."""
+    every = held_epochs(log, node, after)
+    if not every:
+        return []
+    refused, decided = log.lines(node, "refused", after), decisions(log, node, after)
+    found = []
+    for epoch, held in every.items():
+        decision = decided.get(epoch)
+        if decision is not None and decision.attempt != held.attempt:
+            decision = None
+        state = _state(decision, epoch <= committed) if epoch not in refused else "put aside"
+        found.append(HeldState(held, state, decision, refused.get(epoch, "")))
+    return found
+
+
+def now() -> str:
+    """The time as refusals and decisions have it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _state(decision: Decision | None, committed: bool) -> State:
+    if decision is None:
+        return "resolved" if committed else "held"
+    if committed:
+        return "released" if decision.how == "release" else "dropped"
+    return "release to be run" if decision.how == "release" else "drop to be run"
+
+
+def _newest(lines: Iterable[_Line]) -> Mapping[int, _Line]:
+    ordered = sorted(lines, key=lambda line: (line.epoch, line.attempt))
+    return {line.epoch: line for line in ordered}

@@ -1,0 +1,147 @@
+"""What a plan pins, as DataFrames: an epoch's records, what is still open, and tables as of a position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from infra.delta.changelog_files import earlier_epochs, records
+from infra.delta.io import notes, read
+from infra.delta.layout import NodeTables
+from infra.delta.lines import opened
+from infra.epochs.offsets import WRITTEN_OUT, any_of_sql, looked_up
+from infra.epochs.plan import EpochPlan, Offsets, within
+from pipelines import Node
+
+RECORD = ("key", "value", "timestamp", "partition", "offset")
+SENT = 100_000
+"""Rows of an epoch, or keys of them, up to which they are sent to a table's rows."""
+
+
+def sent(rows: DataFrame, count: int) -> DataFrame:
+    """About so many rows of an epoch, marked to be sent to where a table's rows are if they are few.
+
+    Nothing tells Spark how few they are before they are counted, and it would sort a million rows to meet ten thousand.
+    """
+    return F.broadcast(rows) if count <= SENT else rows
+
+
+@dataclass(frozen=True)
+class PinnedInputs:
+    """The frames that one plan may read.
+
+    Attributes
+    ----------
+    nodes
+        Side to input node.
+    unflatten, as_of
+        From `records.changelog`: rows of a folded table as records, and a fold with its changelog's tail.
+    """
+
+    spark: SparkSession
+    plan: EpochPlan
+    tables: str
+    nodes: Mapping[str, Node]
+    unflatten: Callable[[DataFrame, StructType, StructType], DataFrame]
+    as_of: Callable[[DataFrame | None, DataFrame], DataFrame]
+
+    def paths(self, side: str) -> NodeTables:
+        """Where the input's tables lie."""
+        return NodeTables(self.tables, self.nodes[side].pipeline.name, self.nodes[side].name)
+
+    def changelog(self, side: str, after: Mapping[int, int], upto: Offsets) -> DataFrame:
+        """Records of the input's changelog with offsets in ``(after, upto]``.
+
+        They are read in its newest shape: those of before a column came have NULL there. A record that is skipped is
+        gone from a stream; in a table it is a tombstone, as no row can be made of what it puts there.
+        """
+        found = records(self.spark, self.paths(side).changelog, after, upto).select(*RECORD)
+        skipped = self._skipped(side)
+        if skipped is None:
+            return found
+        if not self.nodes[side].is_table:
+            return found.where(~skipped)
+        return found.withColumn("value", F.when(~skipped, F.col("value")))
+
+    def skipped(self, side: str) -> DataFrame | None:
+        """The epoch's records that are skipped, as they are; None where all are taken."""
+        part, skipped = self.plan.inputs[side], self._skipped(side)
+        if skipped is None:
+            return None
+        return records(self.spark, self.paths(side).changelog, part.after, part.upto).where(skipped)
+
+    def _skipped(self, side: str) -> Column | None:
+        # Both sides of a self-join are one input.
+        skipped = [r for r in self.plan.skipped if self.nodes[r.side] is self.nodes[side]]
+        places = [f"(partition = {r.partition} AND offset = {r.offset})" for r in skipped]
+        return F.expr(any_of_sql(places)) if places else None
+
+    def new(self, side: str) -> DataFrame:
+        """The epoch's records of one input."""
+        part = self.plan.inputs[side]
+        return self.changelog(side, part.after, part.upto)
+
+    def open_records(self, side: str, slack: int) -> DataFrame:
+        """Records of earlier epochs with ``timestamp + slack > stream time`` of their partition (ms)."""
+        return self.earlier(side).where(self._open(slack))
+
+    def earlier(self, side: str) -> DataFrame:
+        """All records of earlier epochs."""
+        return self.changelog(side, {}, self.plan.inputs[side].after)
+
+    def table(self, side: str, moment: str) -> DataFrame:
+        """Live rows of an input table ``before`` or ``after`` the epoch's records."""
+        part = self.plan.inputs[side]
+        position = part.after if moment == "before" else part.upto
+        tail, folded = self.changelog(side, part.table_ends, position), None
+        if part.table_version is not None:
+            rows = read(self.spark, self.paths(side).table, part.table_version)
+            # The pinned version may be older than a column or a wider type: the changelog's shape is that of all rows.
+            key, value = (tail.schema[column].dataType for column in ("key", "value"))
+            folded = self.unflatten(rows, cast(StructType, key), cast(StructType, value))
+            if (skipped := self._skipped(side)) is not None:
+                folded = folded.where(~skipped)
+            if part.table_ends == position:
+                return folded
+        return self.as_of(folded, tail)
+
+    def emitted(self, node: Node, slack: int | None) -> DataFrame | None:
+        """The node's own earlier rows, with ``timestamp + slack > stream time`` (ms) where a slack is given."""
+        if self.plan.output_version is None:
+            return None
+        path = NodeTables(self.tables, self.plan.pipeline, node.name).changelog
+        earlier = earlier_epochs(self.spark, path, self.plan.epoch)
+        return earlier if slack is None else earlier.where(self._open(slack))
+
+    def memory(self, node: Node) -> DataFrame | None:
+        """What the last committed epoch of the node's operator left for this one."""
+        path = NodeTables(self.tables, self.plan.pipeline, node.name).memory
+        memory = opened(path)
+        if self.plan.output_version is None or memory is None:
+            return None
+        # Pinned: this epoch writes here before it has done reading, and a write drops what is cached of the newest
+        # version.
+        return read(self.spark, path, memory.version()).where(f"epoch = {self.plan.previous_epoch}").drop("epoch")
+
+    def open_sql(self, slack: int) -> str:
+        """SQL that tells whether ``timestamp + slack > stream time`` of a record's partition (ms)."""
+        times = self.plan.stream_time
+        if len(times) > WRITTEN_OUT:
+            return f"timestamp > {looked_up(times)} - {slack}L"
+        return any_of_sql([f"(partition = {int(p)} AND timestamp > {int(time) - slack}L)" for p, time in times.items()])
+
+    def _open(self, slack: int) -> Column:
+        return F.expr(self.open_sql(slack))
+
+
+def pinned_table(path: str, position: Offsets, incarnation: int) -> tuple[int | None, Offsets]:
+    """The newest version of a folded table that is not past ``position``, and up to where it is folded."""
+    for version, note in notes(path):
+        if note.incarnation == incarnation and within(note.ends, position):
+            return version, note.ends
+    return None, {}

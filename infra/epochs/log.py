@@ -1,0 +1,114 @@
+"""The epoch log: one small append-only Delta table per pipeline, a line for each plan, refusal and measurement.
+
+A plan that was put aside has the line ``refused``; one that its audit refused has ``held``, and ``decided`` where a
+person decided about it (``infra/epochs/held.py``). An epoch without ``judged`` was committed by a run that came to no
+checks.
+
+A plan counts as consumed when its output's commit has reached its epoch; one that is not is executed as it stands.
+Lines are written and read without Spark: a plan costs milliseconds, and a run that finds nothing new needs no engine.
+A refused plan of a source is passed over: its files were never consumed, so they may be mended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from filelock import FileLock
+
+from infra.delta.lines import append_lines, lines_of, opened
+from infra.epochs.plan import EpochPlan
+
+Kind = Literal["plan", "refused", "measured", "judged", "held", "decided"]
+_SCHEMA = pa.schema(
+    [
+        ("node", pa.string()),
+        ("incarnation", pa.int32()),
+        ("epoch", pa.int64()),
+        ("kind", pa.string()),
+        ("body", pa.string()),
+    ]
+)
+
+
+class EpochLog:
+    """The log of one pipeline.
+
+    Parameters
+    ----------
+    path
+        Its Delta table.
+    lock
+        A file of this machine: "not there yet" and "written" must not be interleaved by two processes.
+    """
+
+    def __init__(self, path: str, lock: str) -> None:
+        self.path = path
+        self._lock = FileLock(lock)
+        self._read: tuple[DeltaTable | None, dict[tuple[str, int], pa.Table]] = None, {}
+
+    def write(self, node: str, incarnation: int, epoch: int, kind: Kind, body: str, attempt: int | None = None) -> None:
+        """Add a line, once; of one ``attempt``, where the epoch may have several lines of the kind."""
+        line = {"node": node, "incarnation": incarnation, "epoch": epoch, "kind": kind, "body": body}
+        app_id, number = f"{node}/{kind}/{incarnation}", epoch
+        if attempt is not None:
+            app_id, number = f"{app_id}/{epoch}", attempt
+        with self._lock:
+            append_lines([line], _SCHEMA, self.path, app_id, number)
+
+    def lines(self, node: str, kind: Kind, after: int = 0) -> Mapping[int, str]:
+        """Epoch to body of the node's lines of one kind, past epoch ``after``, in order; read without Spark."""
+        return dict(self.bodies(node, kind, after))
+
+    def bodies(self, node: str, kind: Kind, after: int = 0) -> list[tuple[int, str]]:
+        """The same, where an epoch may have several lines; theirs come in any order."""
+        found = self._asked(node, after).filter(pc.field("kind") == kind).sort_by("epoch")
+        return list(zip(found["epoch"].to_pylist(), found["body"].to_pylist(), strict=True))
+
+    def open_plans(self, node: str, committed: int) -> Mapping[int, EpochPlan]:
+        """Plans past epoch ``committed`` that were not refused, by epoch."""
+        refused = self.lines(node, "refused", committed)
+        plans = self.lines(node, "plan", committed)
+        return {e: EpochPlan.model_validate_json(body) for e, body in plans.items() if e not in refused}
+
+    def open_plan(self, node: str, committed: int) -> EpochPlan | None:
+        """The first plan past epoch ``committed`` that was not refused."""
+        return next(iter(self.open_plans(node, committed).values()), None)
+
+    def next_epoch(self, node: str, committed: int) -> int:
+        """The lowest epoch that no plan has."""
+        return max(self.lines(node, "plan", committed), default=committed) + 1
+
+    def last_incarnation(self, node: str) -> int:
+        """The highest incarnation that was ever planned; 0 if none was."""
+        return max(self._asked(node)["incarnation"].to_pylist(), default=0)
+
+    def _asked(self, node: str, after: int = 0) -> pa.Table:
+        """The node's lines past epoch ``after``; of a log that has not changed they are read once."""
+        log = opened(self.path)
+        if log is None:
+            return _SCHEMA.empty_table()
+        read = self._read if self._read[0] is log else (log, {})
+        self._read = read
+        seen = read[1]
+        if (node, after) not in seen:
+            seen[node, after] = self._lines(log, node, after)
+        return seen[node, after]
+
+    def _lines(self, log: DeltaTable, node: str, after: int) -> pa.Table:
+        def of_node(files: pa.Table) -> pa.Table:
+            if not {"min.node", "max.node", "max.epoch"} <= set(files.column_names):
+                return files
+            within = (pc.field("min.node") <= node) & (pc.field("max.node") >= node)
+            return files.filter(within & (pc.field("max.epoch") > after))
+
+        lines = lines_of(log, self.path, _SCHEMA, of_node)
+        return lines.to_table(filter=(pc.field("node") == node) & (pc.field("epoch") > after))
+
+    def measurements(self, node: str) -> list[Mapping[str, Any]]:
+        """What was measured of each epoch, oldest first."""
+        return [json.loads(body) for body in self.lines(node, "measured").values()]

@@ -1,0 +1,99 @@
+"""One run of a node at a time, on all engines and homes of a machine, and the end of what a killed run left going.
+
+Delta's log store for local files keeps two writers apart within one JVM only, so that the lock lies beside the tables:
+homes that share tables share it. Tables behind a URL are locked per home; there the store's own commit must decide.
+
+An engine goes on with what a killed client asked of it. Who takes a lock that was not given back closes the sessions of
+the one who died, so that its last write cannot come up behind the new one's back
+(``tests/infra/epochs/test_two_at_once.py``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from filelock import FileLock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def lock_folder(tables: str, pipeline: str, node: str, otherwise: Path) -> Path:
+    """Where the lock of a node lies: beside its tables, or in ``otherwise`` where they are on no local disk."""
+    place = urlsplit(tables)
+    if "://" not in tables:
+        return Path(tables) / pipeline / node
+    if place.scheme == "file":
+        return Path(unquote(place.path)) / pipeline / node
+    return otherwise / f"{pipeline}.{node}"
+
+
+class NodeLock:
+    """A lock that knows who held it last.
+
+    Parameters
+    ----------
+    folder
+        From `lock_folder`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._lock = FileLock(folder / ".lock", is_singleton=True)
+        self._holder = folder / ".holder"
+        self._folder = folder
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold it; waits for whoever does, but for an outer block of the same thread."""
+        if self._lock.is_locked:
+            yield
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            self._end_the_dead()
+            try:
+                yield
+            except Exception:
+                self._holder.unlink(missing_ok=True)
+                raise
+            # Left there by Ctrl-C, as by a kill: what it was about may still be going on.
+            self._holder.unlink(missing_ok=True)
+
+    def uses(self, engine: Path | None, sessions: Sequence[SparkSession]) -> None:
+        """Note which sessions of a warm engine the holder asks, for the one who finds the lock after its death."""
+        if engine is not None:
+            ids = [session.session_id for session in sessions]  # pyright: ignore[reportAttributeAccessIssue]
+            self._holder.write_text(json.dumps({"engine": str(engine), "sessions": ids}))
+
+    def _end_the_dead(self) -> None:
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
+            left = json.loads(self._holder.read_text())
+            close_sessions(Path(left["engine"]), left["sessions"])
+            self._holder.unlink(missing_ok=True)
+
+
+def close_sessions(engine: Path, sessions: Sequence[str]) -> None:
+    """End sessions of a warm engine that another process opened, and what they are doing; none where it has gone."""
+    from pyspark.sql.connect.client import SparkConnectClient
+
+    from infra.engine.channel import LocalChannelBuilder
+    from infra.engine.files import EngineFiles
+
+    files = EngineFiles(engine)
+    state = files.read()
+    if state is None:
+        return
+    for session in sessions:
+        channel = LocalChannelBuilder(state.port, files.token())
+        channel.set(channel.PARAM_SESSION_ID, session)
+        with contextlib.suppress(Exception):  # it has ended by itself: all that is wanted
+            client = SparkConnectClient(channel)
+            client.set_retry_policies([channel.retry_policy])
+            client.release_session()
+            client.close()

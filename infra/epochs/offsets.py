@@ -1,0 +1,55 @@
+"""Conditions on partitions and offsets, as few and as short as Spark takes well."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from infra.epochs.plan import Offsets
+
+WRITTEN_OUT = 16
+"""Up to so many partitions a condition names each."""
+
+
+def between(after: Mapping[int, int], upto: Offsets) -> Column:
+    """Whether a record's offset is in ``(after, upto]``."""
+    return F.expr(between_sql(after, upto))
+
+
+def between_sql(after: Mapping[int, int], upto: Offsets) -> str:
+    """SQL that tells whether a record's offset is in ``(after, upto]``.
+
+    Few partitions are written out, so that files are skipped by their statistics; of many, the bounds are looked up.
+    """
+    new = {int(p): int(end) for p, end in upto.items() if end > after.get(p, -1)}
+    if len(new) > WRITTEN_OUT:
+        start = {p: int(after.get(p, -1)) for p in new}
+        return f"offset > {looked_up(start)} AND offset <= {looked_up(new)}"
+    slots = [f"(partition = {p} AND offset > {after.get(p, -1)} AND offset <= {end})" for p, end in new.items()]
+    return any_of_sql(slots)
+
+
+def looked_up(values: Mapping[int, int]) -> str:
+    """SQL giving the number of a row's partition, null where it has none.
+
+    A condition per partition is evaluated, and planned, one by one: 2,000 cases of a replay are 2,000 partitions.
+    """
+    by_place = [values.get(p) for p in range(max(values, default=-1) + 1)]
+    return f"get(from_json('{json.dumps(by_place)}', 'ARRAY<BIGINT>'), partition)"
+
+
+def any_of(conditions: Sequence[str]) -> Column:
+    """Whether one of the SQL conditions holds."""
+    return F.expr(any_of_sql(conditions))
+
+
+def any_of_sql(conditions: Sequence[str]) -> str:
+    """SQL that tells whether one of the conditions holds.
+
+    One text and not a chain of columns: Spark Connect cannot send a chain as long as a topic's partitions
+    (``tests/joins/lookups/test_stream_global.py`` has 60).
+    """
+    return " OR ".join(conditions) or "false"

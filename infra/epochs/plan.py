@@ -1,0 +1,164 @@
+"""An epoch's plan: what it reads, to the offset and the version. Data, so that it can be kept, shown and run again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Offsets = dict[int, int]
+"""Partition to last offset; a partition without records is absent (read it as -1)."""
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PlannedFile(_Value):
+    """A file as it was when it was planned; times in epoch millis, length in bytes.
+
+    ``sha256`` is of a local file. ``duplicate_of`` names a file of the same bytes: this one is not read.
+    """
+
+    path: str
+    length: int
+    modified_ms: int
+    sha256: str | None = None
+    duplicate_of: str | None = None
+
+
+class InputSlice(_Value):
+    """The records ``(after, upto]`` of one input, in its changelog at ``version``.
+
+    ``table_version`` pins the folded table that holds the input's records up to ``table_ends``; None means that
+    state is folded from the changelog alone. ``incarnation`` is the input's: offsets of another one mean other records.
+    """
+
+    version: int
+    after: Offsets
+    upto: Offsets
+    table_version: int | None = None
+    table_ends: Offsets = {}
+    incarnation: int = 1
+
+    @property
+    def records(self) -> int:
+        """How many records the slice holds: offsets are dense."""
+        return sum(end - self.after.get(p, -1) for p, end in self.upto.items())
+
+    @property
+    def consumed(self) -> int:
+        """How many records of the input's incarnation have been read with it."""
+        return sum(end + 1 for end in self.upto.values())
+
+
+class Skipped(_Value):
+    """A record of an input that no row can be made of, and the error that says so (``assets/epoch/poison.py``)."""
+
+    side: str
+    partition: int
+    offset: int
+    reason: str
+
+
+class EpochPlan(_Value):
+    """All that one epoch of one node depends on.
+
+    ``previous_epoch`` is the last committed one of the incarnation (0: none); ``ends`` and ``stream_time`` (ms) are the
+    output's before the epoch, ``output_version`` its changelog's version then (None: not written yet). An incarnation
+    begins with epoch ``since``, which replaces all that went before. ``declared`` is the node's declaration, flat;
+    ``grace`` (ms), where the incarnation was rebuilt with another one than declared, holds for all of it.
+    The open dead letters of the epochs ``retries`` are read again. Records ``skipped`` stay out of this epoch and of
+    all later ones of the incarnation.
+    """
+
+    pipeline: str
+    node: str
+    incarnation: int
+    epoch: int
+    since: int = 1
+    previous_epoch: int = 0
+    inputs: dict[str, InputSlice] = {}
+    files: tuple[PlannedFile, ...] = ()
+    retries: tuple[int, ...] = ()
+    output_version: int | None = None
+    ends: Offsets = {}
+    stream_time: Offsets = {}
+    semantics: str = "3.1"
+    code_version: str = ""
+    declared: dict[str, str] = {}
+    grace: int | None = None
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """How many records the epoch reads; of files, whose records nobody knows yet, one for each 32 bytes."""
+        return sum(part.records for part in self.inputs.values()) + sum(file.length for file in self.files) // 32
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the epoch begins a new incarnation: its commit replaces the changelog."""
+        return self.incarnation > 1 and self.epoch == self.since
+
+    def anew(self, incarnation: int, grace: int | None) -> EpochPlan:
+        """The same plan as the first of a new incarnation."""
+        return self.model_copy(update={"incarnation": incarnation, "since": self.epoch, "grace": grace})
+
+
+class Decision(_Value):
+    """What a person decided about an epoch that its audit refused (``infra/epochs/held.py``).
+
+    It is of one ``attempt``: of the rows with this ``digest`` and of these broken ``invariants``. ``by`` is the name of
+    a user, ``at`` the time (ISO 8601), ``loss`` what a drop loses.
+    """
+
+    how: Literal["release", "drop"]
+    epoch: int
+    attempt: int
+    invariants: tuple[str, ...]
+    digest: str
+    by: str
+    at: str
+    loss: str = ""
+
+    @property
+    def drops(self) -> bool:
+        """Whether the epoch is committed without its rows."""
+        return self.how == "drop"
+
+    @property
+    def told(self) -> str:
+        """Who decided what, and when."""
+        return f"{'dropped' if self.drops else 'released'} by {self.by} at {self.at}"
+
+    def accepts(self, digest: str, broken: Collection[str]) -> bool:
+        """Whether rows may be committed although they break these invariants."""
+        return not self.drops and digest == self.digest and set(broken) <= set(self.invariants)
+
+
+class CommitNote(_Value):
+    """What a changelog's commit says of itself, in Delta's ``userMetadata``: the position that it makes visible.
+
+    ``times`` is the highest timestamp of each partition so far (ms), ``stream_time`` that of what was consumed, and
+    ``incarnations`` the incarnation of each input that ``consumed`` counts in. ``since`` as in `EpochPlan`. ``decided``
+    is there where the epoch was refused, and a person decided about it.
+    """
+
+    incarnation: int
+    epoch: int
+    ends: Offsets
+    times: Offsets = {}
+    stream_time: Offsets = {}
+    consumed: dict[str, Offsets] = {}
+    incarnations: dict[str, int] = {}
+    since: int = 1
+    declared: dict[str, str] = {}
+    grace: int | None = None
+    skipped: tuple[Skipped, ...] = ()
+    decided: Decision | None = None
+
+
+def within(ends: Mapping[int, int], others: Mapping[int, int]) -> bool:
+    """Whether ``ends`` is at or behind ``others`` in every partition."""
+    return all(end <= others.get(partition, -1) for partition, end in ends.items())

@@ -1,0 +1,110 @@
+"""What a node is to the commit protocol: plans, frames, verdicts, and what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from infra.engine.shared_frames import SharedFrames
+from infra.epochs.plan import CommitNote, EpochPlan
+from pipelines import Node
+
+Audit = Callable[[SparkSession, EpochPlan, DataFrame, Mapping[str, int]], Sequence[Any]]
+"""Judges rows before they are committed, given their counts; raises `EpochRefusedError` where they must not be."""
+
+
+@dataclass(frozen=True)
+class StepFrames:
+    """What a step computes.
+
+    Rows with ``sequence``, side tables by name, the frames that carry stream time, and what the operator remembers.
+    """
+
+    rows: DataFrame
+    sides: Mapping[str, DataFrame] = field(default_factory=dict)
+    timed: Sequence[DataFrame] = ()
+    memory: DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class EpochResult:
+    """What one epoch did; counts of rows, seconds per phase.
+
+    ``one_sided`` is None where the rows do not tell. ``committed_at`` is the wall clock at the commit and
+    ``newest_event`` the highest event time that the epoch took in, or gave where no operator keeps stream time (ms).
+    """
+
+    plan: EpochPlan
+    version: int
+    note: CommitNote
+    rows: int
+    tombstones: int
+    sides: Mapping[str, int]
+    seconds: Mapping[str, float]
+    audit: Sequence[Any] = ()
+    one_sided: int | None = None
+    committed_at: int | None = None
+    newest_event: int | None = None
+
+    def measured(self) -> dict[str, Any]:
+        """The line of the epoch log.
+
+        ``consumed`` is per side the input's incarnation and how many of its records have been read so far;
+        ``delivered_at`` is when the newest of a source's files was written.
+        """
+        inputs = self.plan.inputs
+        return {
+            "epoch": self.plan.epoch,
+            "incarnation": self.plan.incarnation,
+            "rows_in": {side: part.records for side, part in inputs.items()},
+            "consumed": {side: [part.incarnation, part.consumed] for side, part in inputs.items()},
+            "files": len(self.plan.files),
+            "delivered_at": max((file.modified_ms for file in self.plan.files), default=None),
+            "committed_at": self.committed_at,
+            "newest_event": self.newest_event,
+            "rows": self.rows,
+            "tombstones": self.tombstones,
+            "one_sided": self.one_sided,
+            **self.sides,
+            "ends": self.note.ends,
+            "seconds": {phase: round(s, 3) for phase, s in self.seconds.items()},
+        }
+
+
+class Step(Protocol):
+    """One node's part in the protocol."""
+
+    @property
+    def node(self) -> Node:
+        """The node."""
+        ...
+
+    def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
+        """The next epoch's plan, or None where nothing is new."""
+        ...
+
+    def check(self, plan: EpochPlan) -> str | None:
+        """Why a plan that was logged must be passed over, None where it stands.
+
+        Raises `ForeignChangeError` where what it pins is gone.
+        """
+        ...
+
+    def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
+        """A function of the plan alone."""
+        ...
+
+    def without_poison(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
+        """The plan without the records that make it fail; None where the error is of no record."""
+        ...
+
+    def audit(self, spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]) -> Sequence[Any]:
+        """Judge the rows before they are committed; `EpochRefusedError` where they must not be."""
+        ...
+
+    def flatten(self, changelog: DataFrame) -> DataFrame:
+        """The last row per key as columns of the folded table, with ``_deleted``."""
+        ...

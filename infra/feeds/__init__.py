@@ -1,0 +1,1 @@
+"""Source systems of the pipelines that come with the project."""

@@ -1,0 +1,45 @@
+"""Pipelines that bring their own source system, and how many deliveries it makes.
+
+To add a feed, write a module with ``STEPS`` and ``write(data_root, step)`` and name it here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from infra.feeds import flights as flights_feed
+from infra.feeds import invoice as invoice_feed
+
+_FEEDS = {"flights": flights_feed, "invoice": invoice_feed}
+
+
+def steps(pipeline: str) -> int:
+    """How many steps the pipeline's feed has; 0 where it has none."""
+    return _FEEDS[pipeline].STEPS if pipeline in _FEEDS else 0
+
+
+def feed(pipeline: str, data_root: Path, step: int | None = None) -> list[str]:
+    """Deliver the pipeline's files up to and with a step.
+
+    Parameters
+    ----------
+    pipeline
+        Name of a pipeline that has a feed.
+    data_root
+        The data folder (setting ``RIVERMEET_DATA``).
+    step
+        Last step to deliver, from 1; default all. Files of earlier steps are written too where they are missing, for
+        sources consume files in the order of their names.
+
+    Returns
+    -------
+    list of str
+        Files written, relative to ``data_root``. Files that are there stay untouched and are not listed.
+    """
+    if pipeline not in _FEEDS:
+        raise KeyError(f"no feed for pipeline '{pipeline}'; there are {', '.join(_FEEDS)}")
+    last = steps(pipeline)
+    step = last if step is None else step
+    if not 1 <= step <= last:
+        raise ValueError(f"the feed of '{pipeline}' has steps 1 to {last}, not {step}")
+    return [path for n in range(1, step + 1) for path in _FEEDS[pipeline].write(data_root, n)]

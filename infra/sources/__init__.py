@@ -1,0 +1,1 @@
+"""Sources: files to records of a changelog, each file once."""

@@ -1,0 +1,62 @@
+"""Rows of JSON files: one object a line, fields by name."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from infra.delta.io import quoted
+from infra.sources.declared_types import as_declared
+from infra.sources.line_formats import LINE_COLUMNS, NOT_UTF8, Problems, Ranks, split_lines
+from pipelines import Files
+
+_AS_DECLARED = ("DECIMAL", "NUMERIC", "ARRAY", "STRUCT", "MAP")
+"""Types that the parser must give itself: as text, a number has been a double (test: digits)."""
+
+
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def json_rows(spark: SparkSession, files: Files, ranks: Ranks) -> tuple[list[DataFrame], Problems]:
+    """Give what `as_declared` gives, and the files that cannot be read; a field that is absent is null."""
+    problems = {path: problem for path in ranks if (problem := _problem(path))}
+    sound = {path: place for path, place in ranks.items() if path not in problems}
+    return [json_parsed(split_lines(spark, sound), files)] if sound else [], problems
+
+
+def json_parsed(lines: DataFrame, files: Files) -> DataFrame:
+    """Give what `as_declared` gives of lines."""
+    # In an object around it, a second object on the line is an error; from_json drops it unseen
+    # (test: JSON fields by name).
+    wrapped = F.concat(F.lit('{"r":'), "text", F.lit("}"))
+    columns = ", ".join(
+        f"{quoted(name)} {kind if kind.upper().startswith(_AS_DECLARED) else 'STRING'}"
+        for name, kind in files.schema.items()
+    )
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"}
+    parsed = lines.withColumn("p", F.from_json(wrapped, f"r STRUCT<{columns}>, bad STRING", options))
+    malformed = F.when(F.contains("text", F.lit("\ufffd")), "the line is not UTF-8 text").when(
+        F.isnull("p.r") | F.isnotnull("p.bad"),
+        "the line is not one JSON object with fields of the declared types",
+    )
+    raw = F.struct(*[F.col("p.r").getField(c).alias(f"r{i}") for i, c in enumerate(files.schema)])
+    rows = parsed.select(*LINE_COLUMNS, raw.alias("raw"), malformed.alias("malformed"))
+    return as_declared(rows, files.schema)
+
+
+def _problem(path: str) -> str | None:
+    """Why none of a file's lines could be read, where its name or its first bytes tell."""
+    if path.lower().endswith(".zip"):
+        return "zip is read for format csv; compress JSON lines with gzip"
+    if not path.startswith("/"):
+        return None
+    # Cut at its line feeds, a file of UTF-16 would be as many dead letters as it has lines.
+    try:
+        with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
+            first = file.read(4)
+    except (OSError, EOFError, zlib.error):
+        return None
+    return NOT_UTF8 if first.startswith(_UTF16) or b"\0" in first else None

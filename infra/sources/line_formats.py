@@ -1,0 +1,125 @@
+"""Lines of text files, in order, before anyone has looked into them.
+
+Two readers give the same columns, `LINE_COLUMNS`: `split_lines` here lets Spark cut big files into
+parts, and `sequential_lines` walks each file from its start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from infra.sources.discovery import spark_path
+
+LINE_COLUMNS = ("file_rank", "file", "modified_ms", "member", "block", "row", "line", "text", "header")
+"""``member`` is the archive's member or null, ``line`` the line's number where it is known.
+
+``header`` is what the file says of its columns, without which ``text`` could not be read again.
+"""
+
+_LOCAL = re.compile("^file:/+")
+NOT_UTF8 = "the file is not UTF-8 text; save it as UTF-8"
+_NEVER = "\u0001\u0002\u0003"
+_SHOWN = 200
+LONGEST_FIELD = 1000
+"""Lines that one quoted field may go over; beyond, the opening quote is taken for a stray one."""
+
+
+class Place(NamedTuple):
+    """A file's place in the order of files, and when it was modified (epoch millis)."""
+
+    rank: int
+    modified_ms: int
+
+
+Ranks = Mapping[str, Place]
+"""Path of each file to its place."""
+Problems = dict[str, str]
+"""Path of each file that cannot be read to the reason."""
+
+
+def unclosed(delimiter: str) -> str:
+    """Give the pattern, Java's and Python's, of a CSV line whose last field opens a quote for good.
+
+    Counting quotes would not do: in ``7,5" pipe`` the quote is text (test: stray quotes).
+    Possessive, so that a long line costs one pass.
+    """
+    return rf'^(?:{_field(delimiter)})*+"[^"]*+(?:""[^"]*+)*+(?![\s\S])'
+
+
+def wider(delimiter: str, fields: int) -> str:
+    """Give the pattern of a CSV line of more than so many fields."""
+    return rf"^(?:{_field(delimiter)}){{{fields},}}+"
+
+
+def _field(delimiter: str) -> str:
+    """Give the pattern of a CSV field and the delimiter after it."""
+    d = re.escape(delimiter)
+    return rf'(?:"[^"]*+(?:""[^"]*+)*+"(?!")[^{d}]*+|[^"{d}][^{d}]*+)?+{d}'
+
+
+def split_lines(spark: SparkSession, ranks: Ranks, header: str | None = None) -> DataFrame:
+    """Let Spark cut plain or gzip files into lines, without blank ones and byte order marks.
+
+    The CSV reader with a delimiter that does not occur and no quotes gives whole lines, and drops
+    the header at the start of each file, where ``spark.read.text`` cannot tell it from an equal
+    line further down (test: a row that equals the header). The column is named like the header
+    because Spark logs a warning for every file where they differ.
+    """
+    name = (header or "text").replace("`", "``")
+    scan = (
+        spark.read.schema(f"`{name}` STRING")
+        .options(sep=_NEVER, quote="", header=header is not None)
+        .csv([spark_path(path) for path in ranks])
+    )
+    lines = scan.select(
+        F.col(f"`{name}`").alias("text"),
+        F.col("_metadata.file_path").alias("uri"),
+        F.col("_metadata.file_block_start").alias("block"),
+        scan_row().alias("row"),
+        F.lit(None).cast("bigint").alias("line"),
+        F.lit(None).cast("string").alias("member"),
+    )
+    return ranked(lines, scan.inputFiles(), ranks).select(*LINE_COLUMNS)
+
+
+def scan_row() -> Column:
+    """Number rows so that the number grows from row to row within one block of a file.
+
+    It is the task's number and a counter in the task, so its value depends on how Spark packs
+    blocks into tasks. Its order within a block does not: one task reads a block, from start to
+    end. With the block's place in the file before it, (block, row) is the order of the file,
+    however blocks are cut and packed (test: order does not depend on how files are split).
+    """
+    return F.monotonically_increasing_id()
+
+
+def ranked(scan: DataFrame, uris: Sequence[str], ranks: Ranks) -> DataFrame:
+    """Add ``file``, ``file_rank``, ``modified_ms`` and a null ``header`` to the scan by its column ``uri``.
+
+    Spark percent-encodes by rules of its own (test: odd file names), and writes the same file as
+    ``file:/`` here and ``file:///`` there.
+    """
+    rows = [(_LOCAL.sub("/", uri), path_of(uri), *ranks[path_of(uri)]) for uri in uris]
+    names = scan.sparkSession.createDataFrame(rows, "uri STRING, file STRING, file_rank INT, modified_ms BIGINT")
+    bare = F.regexp_replace("uri", _LOCAL.pattern, "/")
+    found = scan.withColumn("uri", bare).join(F.broadcast(names), "uri")
+    return found.withColumn("header", F.lit(None).cast("string"))
+
+
+def path_of(uri: str) -> str:
+    """The path that Spark writes as ``uri``."""
+    return unquote(_LOCAL.sub("/", uri))
+
+
+def no_column(column: str, names: Iterable[str], found: int = 0) -> str:
+    """Why a file without a declared column, or with ``found`` of that name, cannot be read."""
+    shown = ", ".join(names)
+    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    has = "no column" if not found else "two columns"
+    return f"the file has {has} '{column}' (it has {shown}); correct the file, or the schema of the source"

@@ -1,0 +1,163 @@
+"""From the files of a source to records and dead letters, with one parse of every file.
+
+Nothing that a file holds, or fails to hold, keeps the others from being read:
+
+    1.csv   a,1,10      a record
+            b,x,20      a dead letter: its line, and "column 'n': 'x' is not INT"
+    2.csv   another header, UTF-16; a .gz cut short, a damaged .parquet: one dead letter for the file, without text
+    3.csv   empty, or a header alone: nothing
+
+A file is read whole or not at all, so what is dead as a file can be read again (``infra/sources/dead_letters.py``).
+Held by ``tests/infra/sources/test_bad_input.py``, ``tests/infra/sources/test_reading.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from infra.sources.csv import csv_rows
+from infra.sources.discovery import FileState, unopenable
+from infra.sources.json import json_rows
+from infra.sources.line_formats import Place, Problems, Ranks, path_of
+from infra.sources.parquet import parquet_rows
+from infra.sources.row_to_record import to_records
+from pipelines import Files, Source
+
+_CAUSE = re.compile(r"Caused by: (?:[\w$]+\.)*([^\n]*)")
+_READERS = {"csv": csv_rows, "json": json_rows, "parquet": parquet_rows}
+
+
+@dataclass(frozen=True)
+class SourceFrames:
+    """What the files hold. Each row is a record, dead, or excluded by the source's ``where``.
+
+    Attributes
+    ----------
+    parsed
+        ``excluded``, ``reason`` (null but for dead rows) and all columns of `records` and `dead`.
+        Persist it, as ``SourceFrames(frames.parsed.persist())``, to count and write without
+        parsing twice.
+    """
+
+    parsed: DataFrame
+
+    @property
+    def records(self) -> DataFrame:
+        """Columns ``key value timestamp partition`` and ``sequence``, the order of arrival."""
+        good = self.parsed.where(F.isnull("reason") & ~F.col("excluded"))
+        return good.select("key", "value", "timestamp", "partition", "sequence")
+
+    @property
+    def dead(self) -> DataFrame:
+        """Dead letters: ``file``, ``line`` (null where not known), ``position``, ``text``, ``header`` and so on.
+
+        ``position`` is the letter's place among those of its file, from 1; it is 0, and ``text`` null, where the file
+        itself could not be read.
+        """
+        place = F.row_number().over(Window.partitionBy("file").orderBy("sequence"))
+        dead = self.parsed.where(F.isnotnull("reason"))
+        numbered = dead.withColumn("position", F.when(F.isnull("text"), 0).otherwise(place))
+        return numbered.select("file", "line", "position", "text", "header", "modified_ms", "reason")
+
+
+def partition_of(key: Column, partitions: int) -> Column:
+    """Give the partition of a key struct; the names of its columns do not matter."""
+    return F.pmod(F.xxhash64(key), F.lit(partitions)).cast("int")
+
+
+def read(
+    spark: SparkSession,
+    source: Source,
+    partitions: int,
+    files: Sequence[FileState],
+    unread: Mapping[str, str] | None = None,
+    again: Sequence[DataFrame] = (),
+) -> SourceFrames:
+    """Read records and dead letters of these files, in the order of their paths.
+
+    A quoted CSV field may go over up to 1000 lines; an opening quote that nothing closes makes its
+    own line dead, and no other. Lines end with LF, CRLF or CR. Blank lines are no rows. A line
+    that is not UTF-8 is dead. A file that turns out to be damaged only when it is scanned fails the
+    scan: `read_all` is for those.
+
+    Parameters
+    ----------
+    spark
+        Session with time zone UTC.
+    source
+        What the files' rows mean. Its expressions see only rows whose declared columns parsed.
+    partitions
+        How many partitions keys are hashed into.
+    files
+        The files to read; all of them, and no other.
+    unread
+        Paths of those that are not to be read, but are dead, and why.
+    again
+        Rows of earlier dead letters, as `as_declared` gives them.
+
+    Raises
+    ------
+    ValueError
+        An expression of the source is wrong.
+    """
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    if zone not in ("UTC", "Etc/UTC", "Z"):
+        raise ValueError(f"the Spark session's time zone is {zone}; set spark.sql.session.timeZone to UTC")
+    states = sorted(files, key=lambda state: state.path)
+    ranks = {state.path: Place(rank, state.modified_ms) for rank, state in enumerate(states)}
+    problems = Problems({**unopenable(states), **(unread or {})})
+    sound = {path: place for path, place in ranks.items() if path not in problems}
+    groups = list(again)
+    if sound:
+        rows, found = _READERS[source.files.format](spark, source.files, sound)
+        groups, problems = [*groups, *rows], problems | found
+    if problems or not groups:
+        groups.append(_of_files(spark, source.files, ranks, problems))
+    parsed = to_records(reduce(DataFrame.unionAll, groups), source)
+    return SourceFrames(parsed.withColumn("partition", partition_of(F.col("key"), partitions)))
+
+
+def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collection[str]) -> tuple[SourceFrames, int]:
+    """What ``read`` gives, computed, and how many files are dead; one that fails the scan fails no other.
+
+    Parameters
+    ----------
+    read
+        Reads and keeps all files but those it is given with a reason.
+    files
+        Paths of the files.
+    """
+    damaged: dict[str, str] = {}
+    while True:
+        try:
+            frames = read(damaged)
+            whole = F.count_if(F.isnotnull("reason") & F.isnull("text"))
+            ((dead,),) = frames.parsed.agg(whole).collect()
+            return frames, dead
+        except PySparkException as error:
+            path = path_of((error.getMessageParameters() or {}).get("path", ""))
+            kind = error.getCondition() or ""
+            gone = kind.endswith("FILE_NOT_EXIST")
+            if not kind.startswith("FAILED_READ_FILE") or gone or path in damaged or path not in files:
+                raise
+            causes = _CAUSE.findall(str(error))
+            damaged[path] = f"the file cannot be read: {causes[-1] if causes else str(error).splitlines()[0]}"
+
+
+def _of_files(spark: SparkSession, files: Files, ranks: Ranks, problems: Problems) -> DataFrame:
+    """A dead row for each file that cannot be read, as `as_declared` gives rows."""
+    typed = ", ".join(f"t{i}: {kind}" for i, kind in enumerate(files.schema.values()))
+    place = "file_rank INT, file STRING, modified_ms BIGINT, member STRING, block BIGINT, row BIGINT, line BIGINT"
+    rows = [
+        (ranks[path].rank, path, ranks[path].modified_ms, None, 0, 0, None, None, None, None, reason)
+        for path, reason in problems.items()
+    ]
+    schema = f"{place}, text STRING, header STRING, typed STRUCT<{typed}>, malformed STRING"
+    return spark.createDataFrame(rows, schema)

@@ -1,0 +1,158 @@
+"""What the declaration of a source makes of a row: a record, a dead letter, or nothing.
+
+A row that is no record says why, and harms no other row. Only an expression that fails where it is evaluated (a
+division by zero, an overflow) fails the epoch, for Spark has no way to catch it: write ``try_divide``, ``try_add``, ….
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from infra.sources.declared_types import SHOWN, not_a
+from infra.sources.event_time import check_event_time, event_millis, is_zone, needs_zone, out_of_bounds
+from infra.sources.line_formats import LINE_COLUMNS
+from pipelines import Expr, Source
+
+KEPT = 10_000
+"""Characters of a row that a dead letter keeps; a row that has as many or more counts as cut."""
+_CUT = f" (its text is cut to {KEPT:,} characters)"
+
+
+def to_records(rows: DataFrame, source: Source) -> DataFrame:
+    """Give every row its ``key value timestamp sequence excluded``, and ``reason`` and its text if it is dead.
+
+    Declared types come first, then ``where``, the tombstone, and the other expressions. Each step
+    guards the next with CASE, because Spark may move a filter but not a branch (test: expressions
+    see only rows that parsed).
+    """
+    own = _prefix(source)
+    named = [F.col(f"typed.t{i}").alias(name) for i, name in enumerate(source.files.schema)]
+    typed = rows.select(*named, F.struct(*LINE_COLUMNS, "malformed").alias(own))
+    kinds = _kinds(typed, source)
+    sound = F.isnull(f"{own}.malformed")
+    asked = typed.withColumn(f"{own}kept", sound & _true(sound, source.where, True))
+    marked = asked.withColumn(f"{own}gone", _true(F.col(f"{own}kept"), source.tombstone, False))
+    kept, gone = F.col(f"{own}kept"), F.col(f"{own}gone")
+    zone = F.expr(source.time_zone.sql) if isinstance(source.time_zone, Expr) else F.lit(source.time_zone)
+    found = marked.select(
+        F.col(own).alias("row"),
+        kept.alias("kept"),
+        gone.alias("gone"),
+        _evaluated(source.key, kept).alias("keys"),
+        _evaluated(source.value, kept & ~gone).alias("values"),
+        F.when(kept, F.expr(source.timestamp)).alias("moment"),
+        F.when(kept, zone.cast("string")).alias("zone"),
+    )
+    made = found.select(
+        "*",
+        _cast("keys", source.key).alias("key"),
+        _cast("values", source.value).alias("new"),
+        event_millis(F.col("moment"), kinds["timestamp"], F.col("zone")).alias("timestamp"),
+    )
+    reason = F.coalesce(F.col("row.malformed"), F.when(F.col("kept"), _record_problem(source, kinds["timestamp"])))
+    return made.withColumn("reason", reason).select(
+        (F.isnull("row.malformed") & ~F.col("kept")).alias("excluded"),
+        "key",
+        F.when(~F.col("gone"), F.col("new")).alias("value"),
+        "timestamp",
+        F.struct("row.file_rank", "row.block", "row.row").alias("sequence"),
+        _shown_file().alias("file"),
+        "row.line",
+        F.when(F.isnotnull("reason"), F.substring("row.text", 1, KEPT)).alias("text"),
+        F.when(F.isnotnull("reason"), F.col("row.header")).alias("header"),
+        "row.modified_ms",
+        F.concat("reason", F.when(is_cut(F.col("row.text")), _CUT).otherwise("")).alias("reason"),
+    )
+
+
+def is_cut(text: Column) -> Column:
+    """Whether a dead letter has only the beginning of its row."""
+    return F.coalesce(F.char_length(text) >= KEPT, F.lit(False))
+
+
+def _prefix(source: Source) -> str:
+    own = "row"
+    while any(name.lower().startswith(own) for name in source.files.schema):
+        own += "_"
+    return own
+
+
+def _kinds(typed: DataFrame, source: Source) -> dict[str, T.DataType]:
+    """Types of the source's expressions; ValueError in one line for one that Spark refuses."""
+    asked = {
+        **{f"key column '{c}'": e.sql for c, e in source.key.items()},
+        **{f"value column '{c}'": e.sql for c, e in source.value.items()},
+        "timestamp": source.timestamp,
+        "where": source.where or "true",
+        "tombstone": source.tombstone or "false",
+        "time_zone": source.time_zone.sql if isinstance(source.time_zone, Expr) else "'UTC'",
+    }
+    try:
+        kinds = _types_of(typed, list(asked.values()))
+    except AnalysisException:
+        for what, sql in asked.items():
+            try:
+                _types_of(typed, [sql])
+            except AnalysisException as error:
+                message = str(error).splitlines()[0]
+                raise ValueError(f"{what} of the source is {sql!r}: {message}") from None
+        raise
+    found = dict(zip(asked, kinds, strict=True))
+    check_event_time(source.timestamp, found["timestamp"])
+    for what in ("where", "tombstone"):
+        if not isinstance(found[what], T.BooleanType):
+            raise ValueError(
+                f"{what} of the source is {asked[what]!r}, of type {found[what].simpleString()}; give a BOOLEAN"
+            )
+    return found
+
+
+def _types_of(frame: DataFrame, expressions: list[str]) -> list[T.DataType]:
+    columns = [F.expr(sql).alias(f"e{i}") for i, sql in enumerate(expressions)]
+    return [field.dataType for field in frame.select(*columns).schema]
+
+
+def _true(guard: Column, sql: str | None, default: bool) -> Column:
+    return F.lit(default) if sql is None else F.coalesce(F.when(guard, F.expr(sql)), F.lit(False))
+
+
+def _evaluated(columns: Mapping[str, Expr], guard: Column) -> Column:
+    return F.struct(*[F.when(guard, F.expr(e.sql)).alias(f"x{i}") for i, e in enumerate(columns.values())])
+
+
+def _cast(struct: str, columns: Mapping[str, Expr]) -> Column:
+    return F.struct(
+        *[F.col(f"{struct}.x{i}").try_cast(e.type).alias(name) for i, (name, e) in enumerate(columns.items())]
+    )
+
+
+def _record_problem(source: Source, clock: T.DataType) -> Column:
+    problems: list[Column] = []
+    for what, columns, raw, cast in (
+        ("key", source.key, "keys", "key"),
+        ("value", source.value, "values", "new"),
+    ):
+        for i, (name, e) in enumerate(columns.items()):
+            found, made = F.col(f"{raw}.x{i}"), F.col(cast).getField(name)
+            label = f"{what} column '{name}'"
+            problems.append(F.when(F.isnotnull(found) & F.isnull(made), not_a(label, found, e.type)))
+            if what == "key":
+                problems.append(F.when(F.isnull(made), F.lit(f"{label} is null")))
+    zone = F.coalesce("zone", F.lit("NULL"))
+    no_zone = F.concat(F.lit("no event time: '"), F.substring(zone, 1, SHOWN), F.lit("' is no time zone"))
+    if needs_zone(clock):
+        problems.append(F.when(F.isnotnull("moment") & ~is_zone(zone), no_zone))
+    problems.append(F.when(F.isnull("moment"), F.lit(f"no event time: '{source.timestamp}' gave null")))
+    beyond = F.concat(F.lit("no event time: "), F.col("moment").cast("string"), F.lit(" is beyond all timestamps"))
+    problems.append(F.when(F.isnull("timestamp"), beyond))
+    return F.coalesce(*problems, *out_of_bounds(source, F.col("timestamp"), F.col("row.modified_ms")))
+
+
+def _shown_file() -> Column:
+    member = F.col("row.member")
+    return F.when(F.isnull(member), F.col("row.file")).otherwise(F.concat("row.file", F.lit("!"), member))

@@ -1,0 +1,1 @@
+"""Aggregates of tables and of windowed streams."""

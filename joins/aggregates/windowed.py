@@ -1,0 +1,149 @@
+"""stream → windowed table: each record updates every window of its key that it lies in, one row per window.
+
+- A record without a key or a value is passed over, and does not move stream time. One that has only no key goes to
+  the late table.
+- A window takes records while ``window_end + grace > stream time``, the record's own timestamp included. A record that
+  is late for all its windows goes to the late table.
+- A row's key is the record's with ``window_start`` and ``window_end`` (ms, the end excluded). Its timestamp is the
+  highest of the window's records so far. The rows of one record are in order of ``window_start``.
+- Windows start at 0 and at every multiple of ``advance``; a record before 1970 lies in none, and goes to the late
+  table.
+
+size = 10, advance = 5, grace = 0, count:
+
+    a @7      (a, 0-10) 1 @7, (a, 5-15) 1 @7
+    a @12     (a, 5-15) 2 @12, (a, 10-20) 1 @12
+    a @8      (a, 5-15) 3 @12                          0-10 is closed
+    a @3      nothing: late
+
+Windows that are open now were open at every earlier record, so that the state is the records that lie in one.
+Sliding windows are placed by ``joins/aggregates/sliding.py``; all else is the same.
+
+Source: wiki page "Early joins" (windowed aggregate), KIP-328 (grace), released Kafka Streams. Held by
+``tests/joins/aggregates/test_windowed_aggregate.py``.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from joins.aggregates.running import value_over, with_arguments
+from joins.aggregates.sliding import in_sliding_windows
+from joins.late import before_1970, past_close, without_key
+from joins.operator import EpochFrames, EpochInputs, StateRead
+from joins.order import stream_time_at_start
+from joins.values import nothing_like
+from pipelines import SlidingWindows, WindowedAggregate
+from records.changelog import field_names
+
+
+def state(join: WindowedAggregate) -> StateRead:
+    """Open records."""
+    return {"left": "open"}
+
+
+def compute(join: WindowedAggregate, inputs: EpochInputs) -> EpochFrames:
+    """Rows of one epoch: columns of `EpochFrames`."""
+    new = inputs.keep(_with_stream_time(inputs, _counted(join, inputs, inputs.left)))
+    closed = F.col("last_close") <= F.col("reached")
+    taken = new.where(~closed).drop("json").unionByName(_open(join, inputs))
+    sliding = isinstance(join.windows, SlidingWindows)
+    placed = in_sliding_windows(inputs.keep(taken)) if sliding else _in_time_windows(taken)
+    # A window that is closed at a record stays closed: what it held matters no more.
+    known = F.coalesce(F.col("reached"), stream_time_at_start(inputs))
+    within = placed.where(F.col("window_end") + F.col("window_grace") > known)
+    history = Window.partitionBy("partition", "key", "window_start").orderBy(F.col("order").asc_nulls_first(), "offset")
+    upto = history.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    latest = F.max(F.when(F.col("arguments").isNotNull(), F.col("timestamp"))).over(upto)
+    rows = (
+        within.withColumn("value", value_over(join.aggregations, upto))
+        .withColumn("timestamp", latest)
+        .where(F.col("order").isNotNull() & F.col("shown"))
+    )
+    return EpochFrames(
+        rows.select(
+            F.struct(*_key_columns(inputs), "window_start", "window_end").alias("key"),
+            "value",
+            "timestamp",
+            "partition",
+            F.struct(F.lit("left").alias("side"), F.col("partition"), F.col("offset")).alias("trigger"),
+            F.struct("order", "window_start").alias("sequence"),
+        ),
+        _dropped(join, inputs, new.where(closed)),
+        timed=(new,),
+    )
+
+
+def _dropped(join: WindowedAggregate, inputs: EpochInputs, late: DataFrame) -> DataFrame:
+    """Late records, and those that no key or no window gives a place."""
+    side, json = F.lit("left"), F.to_json("value")
+    closed = past_close(late, side, F.col("json"), F.col("reached"), F.col("last_close"))
+    valued = inputs.left.where(F.col("value").isNotNull())
+    dropped = closed.unionByName(without_key(valued.where(F.col("key").isNull()), side, json))
+    if isinstance(join.windows, SlidingWindows):
+        return dropped
+    early = valued.where(F.col("key").isNotNull() & (F.col("timestamp") < 0))
+    return dropped.where("close IS NULL OR timestamp >= 0").unionByName(before_1970(early, side, json))
+
+
+def _slack(join: WindowedAggregate) -> int:
+    """How long (ms) after its timestamp a record may still be in an open window, or be the creator of one."""
+    windows = join.windows
+    # A sliding window has its creator 1 ms before it, and its end, included, 1 ms before the one that is declared.
+    return (windows.difference + 2 if isinstance(windows, SlidingWindows) else windows.size) + windows.grace
+
+
+def _counted(join: WindowedAggregate, inputs: EpochInputs, records: DataFrame) -> DataFrame:
+    """Records with key and value, with ``arguments``, the windows' numbers and the last close of their windows."""
+    usable = records.where(F.col("key").isNotNull() & F.col("value").isNotNull())
+    windows = join.windows
+    grace = F.col("window_grace")
+    if isinstance(windows, SlidingWindows):
+        numbered = inputs.numbers(usable, window_difference=windows.difference, window_grace=windows.grace)
+        numbers, end = ("window_difference",), F.col("timestamp") + F.col("window_difference") + 1
+    else:
+        numbered = inputs.numbers(
+            usable, window_size=windows.size, window_advance=windows.advance, window_grace=windows.grace
+        )
+        numbers, end = ("window_size", "window_advance"), _last_start() + F.col("window_size")
+    named = ("key", "timestamp", "partition", "offset", "order", "arguments", *numbers, "window_grace")
+    return with_arguments(numbered, join.aggregations).select(
+        *named, (end + grace).alias("last_close"), F.to_json("value").alias("json")
+    )
+
+
+def _with_stream_time(inputs: EpochInputs, counted: DataFrame) -> DataFrame:
+    """The epoch's records with the stream time that each has ``reached``."""
+    upto = Window.partitionBy("partition").orderBy("order").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    reached = F.greatest(F.max("timestamp").over(upto), stream_time_at_start(inputs))
+    return counted.withColumn("reached", reached)
+
+
+def _open(join: WindowedAggregate, inputs: EpochInputs) -> DataFrame:
+    """Records of earlier epochs; their ``order`` is NULL: before all of this epoch's."""
+    records = inputs.open_records("left", _slack(join))
+    unordered = records.withColumn("order", nothing_like(inputs.left, "order"))
+    return _counted(join, inputs, unordered).drop("json").withColumn("reached", F.lit(None).cast("bigint"))
+
+
+def _last_start() -> Column:
+    """Start of the last window that a record lies in."""
+    return F.col("timestamp") - F.pmod(F.col("timestamp"), F.col("window_advance"))
+
+
+def _in_time_windows(records: DataFrame) -> DataFrame:
+    """Records once per window, with ``window_start``, ``window_end`` and ``shown``."""
+    size, advance = F.col("window_size"), F.col("window_advance")
+    after = F.greatest(F.col("timestamp") - size + advance, F.lit(0).cast("bigint"))
+    starts = F.sequence(after - F.pmod(after, advance), _last_start(), advance)
+    return (
+        records.where(F.col("timestamp") >= 0)
+        .withColumn("window_start", F.explode(starts))
+        .withColumn("window_end", F.col("window_start") + size)
+        .withColumn("shown", F.lit(True))
+    )
+
+
+def _key_columns(inputs: EpochInputs) -> list[Column]:
+    return [F.col("key").getField(name).alias(name) for name in field_names(inputs.left, "key")]

@@ -1,0 +1,1 @@
+"""table ⋈ table on a foreign key, and one-to-many."""

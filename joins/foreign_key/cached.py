@@ -1,0 +1,135 @@
+"""The cache of a foreign-key join's tables, as Kafka Streams commits it (profiles "kafka-4" and "0.10.2").
+
+A change of a cached side waits for the commit: one per key, the last, in the order of the last writes. A commit tells
+first the right changes, then the left ones, each from what the last commit left to what is there now; the other side
+is looked up as it is now. So a fan-out meets the left rows of the last commit, and of those only the ones whose value
+is still the same. A right key that was absent and is absent again is not told. One commit each:
+
+    left k f|1@1, right f x@2     (f|1, x)@2, once: the fan-out of f does not know k yet
+    left k f|2@3, right f y@4     (f|2, y)@4, once: the fan-out answers for f|1, which is stale
+    left k f|2@5, right f z@6     (f|2, z)@6, twice: an equal value is not stale
+
+In an inner join this loses the tombstone of a row whose right row is deleted in the commit that changes the left row.
+The trigger of a row is the last record of the commit. A versioned side has no cache: its changes are told at once.
+A ``materialized`` result is cached too: what it was told before the commit goes first, the last row per key; a
+tombstone is kept back where no row is.
+
+Expressed as order: a change that waits stands at (commit, 1, side, place), a record that is only looked up at (commit,
+0, 0, place), and the join is the one without a cache.
+
+Source: released Kafka Streams 4.x and 3.0 (record caches; recorded answers). Held by
+``tests/joins/tables/test_recorded_foreign_key.py``.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from joins.foreign_key.rows import Sides, subscribing
+from joins.operator import EpochInputs
+from joins.order import LEFT, RIGHT
+from joins.tables.cache import net_changes, told_before
+from joins.tables.versioned import handed_on
+from joins.tables.versions import timeline
+from joins.values import nothing_like, with_record
+from pipelines import ForeignKeyJoin
+
+
+def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
+    """The sides with every change at its place: where it is told, or where it is looked up."""
+    lefts_before, changes = _with_places(*handed_on(inputs, "left", join.left.history))
+    rights_before, updates = _with_places(*handed_on(inputs, "right", join.right.history))
+    changes = inputs.keep(subscribing(join, changes, inputs))
+    updates = inputs.keep(with_record(updates, "right"))
+    lefts_before = inputs.keep(subscribing(join, lefts_before, inputs))
+    rights_before = with_record(rights_before, "right")
+    waits = join.left.history is None
+    lefts = timeline(lefts_before, inputs.keep(_waiting(changes, LEFT)) if waits else changes, "left", inputs)
+    if not waits:
+        standing = lefts.standing
+    elif join.semantics == "0.10.2":
+        # Its subscriptions tell what is stale: they are met by the rows as they are now.
+        standing = timeline(lefts_before, changes, "left", inputs).standing
+    else:
+        fresh = _fresh(lefts.versions, changes)
+        standing = lefts.untouched.select(*fresh.columns).unionByName(fresh)
+    telling = updates if join.right.history is not None else _told_rights(rights_before, _waiting(updates, RIGHT))
+    return Sides(lefts.versions, standing, rights_before, updates, telling)
+
+
+def _with_places(before: DataFrame, changes: DataFrame) -> tuple[DataFrame, DataFrame]:
+    changes = changes.withColumn("order", _place(0, F.lit(0)))
+    return before.withColumn("order", nothing_like(changes, "order")), changes
+
+
+def _place(phase: int, side: Column, place: str = "order") -> Column:
+    return F.struct(
+        F.col("commit").alias("commit"),
+        F.lit(phase).alias("phase"),
+        side.alias("side"),
+        F.col(place).alias("place"),
+    )
+
+
+def _waiting(changes: DataFrame, side: int) -> DataFrame:
+    """The last change per key and commit, where the commit tells it."""
+    last = Window.partitionBy("key", "commit").orderBy(F.col("order").desc())
+    kept = changes.withColumn("__nth", F.row_number().over(last)).where("__nth = 1").drop("__nth")
+    return kept.withColumn("order", _place(1, F.lit(RIGHT - side), "order.place"))
+
+
+def _fresh(told: DataFrame, changes: DataFrame) -> DataFrame:
+    """The rows as told, as long as the value that is there now is equal."""
+    row = F.struct("left", "left_hash", "fk", "partition").alias("told")
+    events = told.select("key", "order", "left_hash", row).unionByName(
+        changes.select("key", "order", "left_hash"), allowMissingColumns=True
+    )
+    per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
+    so_far = per_key.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    lasting = events.withColumns(
+        {"told": F.last("told", ignorenulls=True).over(so_far), "until": F.lead("order").over(per_key)}
+    )
+    equal = F.col("left_hash") == F.col("told.left_hash")
+    return lasting.where(equal).select("key", "order", "until", "told.*")
+
+
+def _told_rights(before: DataFrame, changes: DataFrame) -> DataFrame:
+    """Right changes without those from absent to absent."""
+    touched = before.join(changes.select("key").distinct(), "key", "left_semi").unionByName(changes)
+    per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
+    was_there = F.coalesce(F.lag(F.col("right").isNotNull()).over(per_key), F.lit(False))
+    changed = F.col("right").isNotNull() | F.col("was_there")
+    return touched.withColumn("was_there", was_there).where(F.col("order").isNotNull() & changed).drop("was_there")
+
+
+def committed(join: ForeignKeyJoin, inputs: EpochInputs, rows: DataFrame) -> DataFrame:
+    """The rows as commits tell them."""
+    at_commit = F.col("sequence.order.phase") == 1
+    if join.materialized:
+        # What waited is told together, each other row by itself.
+        step = F.struct("sequence.order.commit", F.when(at_commit, F.col("sequence")).alias("row"))
+        rows = net_change(inputs, rows.withColumn("commit", step))
+        at_commit = F.lit(True)
+    joined = rows.join(
+        F.broadcast(_last_records(inputs)),
+        (F.col("trigger.partition") == F.col("__partition")) & (F.col("sequence.order.commit") == F.col("__commit")),
+        "left",
+    )
+    trigger = F.when(at_commit, F.col("__last")).otherwise(F.col("trigger"))
+    return joined.withColumn("trigger", trigger).drop("__partition", "__commit", "__last")
+
+
+def net_change(inputs: EpochInputs, rows: DataFrame) -> DataFrame:
+    """The last row per key and commit, tombstones only of rows that were there: the cache of profile "3.1"."""
+    rows = inputs.keep(rows)
+    return net_changes(rows, told_before(inputs.emitted(None), rows))
+
+
+def _last_records(inputs: EpochInputs) -> DataFrame:
+    """The last record of each partition and commit, one that is ignored too."""
+    columns = ("side", "partition", "offset", "commit", "order")
+    sided = [inputs.records[s].withColumn("side", F.lit(s)).select(*columns) for s in inputs.records]
+    last = F.max_by(F.struct("side", "partition", "offset"), F.col("order")).alias("__last")
+    every = sided[0].unionByName(sided[1])
+    return every.groupBy(F.col("partition").alias("__partition"), F.col("commit").alias("__commit")).agg(last)

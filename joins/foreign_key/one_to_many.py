@@ -1,0 +1,108 @@
+"""table ⋈ the many rows of another table that refer to it: inner, keyed by both keys.
+
+The left table is the one side; the foreign key of a right row is an expression over it.
+
+| change | rows |
+|---|---|
+| right row refers to a left row that is there | joined row |
+| right row no longer refers to the left row that it joined, or is deleted | tombstone under the old pair, first |
+| left row put, or deleted | for each right row that refers to it, by right key: joined row, or tombstone |
+
+A tombstone is only told where there is a row:
+
+    left  a0 A@5           nothing: no row refers to a0
+    right b0 {a0}@3        ((a0, b0), A)@5: the later of the two timestamps
+    right b0 {a1}@6        ((a0, b0), null)@6, and no row of (a1, b0): a1 is not there
+    left  a1 B@2           ((a1, b0), B)@2: a left change has its own timestamp
+
+A row lies in the partition of its left row. A cache tells the net change per key and commit.
+
+Source: KIP-213, the original proposal (one-to-many join). Held by ``tests/joins/tables/test_one_to_many.py``.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from joins.operator import EpochFrames, EpochInputs, StateRead
+from joins.tables.cache import net_changes, told_before
+from joins.tables.versioned import handed_on
+from joins.tables.versions import holds_at, looked_up, pointing, reached, read_state, timeline, trigger_of
+from joins.values import joined_value, key_type, nothing_like, with_record
+from pipelines import OneToManyJoin
+from records.changelog import field_names
+
+ENDS, BEGINS = 0, 1
+
+
+def state(join: OneToManyJoin) -> StateRead:
+    """Both tables, as the epoch found them."""
+    return read_state(join)
+
+
+def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
+    """Rows of one epoch: columns of `EpochFrames`."""
+    ones_before, one_changes = handed_on(inputs, "left", join.left.history)
+    manies_before, many_changes = handed_on(inputs, "right", join.right.history)
+    ones = inputs.keep(with_record(one_changes, "left").drop("value"))
+    changes = inputs.keep(pointing(many_changes, "right", join.foreign_key, key_type(inputs.left)))
+    manies_before = pointing(manies_before, "right", join.foreign_key, key_type(inputs.left))
+    manies = timeline(reached(manies_before, changes, ones, inputs), changes, "right", inputs)
+    ones_before = with_record(ones_before, "left").drop("value")
+    told = timeline(ones_before, ones, "left", inputs).versions.where("order IS NOT NULL")
+    rows = _answer_many(manies.versions, ones_before, ones, inputs).unionByName(
+        _answer_one(told.where(F.col("left").isNotNull() | F.col("was_there")), manies.standing)
+    )
+    if join.cache is not None:
+        rows = inputs.keep(rows)
+        rows = net_changes(rows, told_before(inputs.emitted(None), rows))
+    value = F.when(F.col("live"), joined_value(join.select))
+    return EpochFrames(rows.withColumn("value", value).drop("left", "right", "live", "commit"))
+
+
+def _answer_many(versions: DataFrame, before: DataFrame, updates: DataFrame, inputs: EpochInputs) -> DataFrame:
+    """Rows of right changes: the end of the row under the old reference, and the row under the new one."""
+    changes = versions.where("order IS NOT NULL")
+    moved = changes.where(F.col("old_fk").isNotNull() & ~F.col("old_fk").eqNullSafe(F.col("fk")))
+    asking = moved.withColumns({"asked": F.col("old_fk"), "step": F.lit(ENDS)}).unionByName(
+        changes.where(F.col("fk").isNotNull()).withColumns({"asked": F.col("fk"), "step": F.lit(BEGINS)})
+    )
+    found = looked_up(asking, before, updates, "left", inputs).where("exists")
+    live = F.col("step") == BEGINS
+    return found.select(
+        _pair(found, "asked", found, "key"),
+        F.greatest("timestamp", "found.timestamp").alias("timestamp"),
+        F.col("found.partition").alias("partition"),
+        "commit",
+        trigger_of("right"),
+        F.struct("order", "step", nothing_like(found, "key").alias("fan_out")).alias("sequence"),
+        F.when(live, F.col("found.left")).alias("left"),
+        F.when(live, F.col("right")).alias("right"),
+        live.alias("live"),
+    )
+
+
+def _answer_one(told: DataFrame, standing: DataFrame) -> DataFrame:
+    """Rows of left changes: of every right row that refers to the changed key then."""
+    touched = told.alias("l").join(standing.alias("r"), (F.col("r.fk") == F.col("l.key")) & holds_at("r", "l"))
+    return touched.select(
+        _pair(told, "l.key", standing, "r.key"),
+        F.col("l.timestamp").alias("timestamp"),
+        F.col("l.partition").alias("partition"),
+        F.col("l.commit").alias("commit"),
+        trigger_of("left", "l.partition", "l.offset"),
+        F.struct(F.col("l.order").alias("order"), F.lit(BEGINS).alias("step"), F.col("r.key").alias("fan_out")).alias(
+            "sequence"
+        ),
+        "left",
+        "right",
+        F.col("left").isNotNull().alias("live"),
+    )
+
+
+def _pair(one: DataFrame, one_key: str, many: DataFrame, many_key: str) -> Column:
+    """The key of a row: the left key's columns, then the right key's."""
+    ones = [F.col(one_key).getField(c).alias(c) for c in field_names(one, one_key.removeprefix("l."))]
+    manies = [F.col(many_key).getField(c).alias(c) for c in field_names(many, many_key.removeprefix("r."))]
+    return F.struct(*ones, *manies).alias("key")

@@ -1,0 +1,101 @@
+"""table ⋈ table on a foreign key as Kafka Streams 3.0 has it: null foreign keys stop a change (profile "0.10.2").
+
+| left change | what happens |
+|---|---|
+| the old or the new foreign key null, though the value is not | dropped; the left table has it all the same |
+| insert | subscribes; inner: joined row if the right row exists; left: always a row |
+| update, also with the same foreign key | unsubscribes from another, subscribes; a row, or left-null, or a tombstone |
+| delete | unsubscribes; tombstone at the later of its own and the right row's timestamp |
+
+A dropped change leaves a subscription behind, so these are state of their own. A right change is answered for those
+whose value is the left row's now:
+
+    right f x@1
+    left  k f|1@2     (f|1, x)@2
+    left  k |1@3      nothing, and the row stays
+    right f y@4       nothing: k still subscribes to f, but for f|1, and k is |1 now
+    left  k f|1@5     nothing: a change from a null foreign key
+    right f z@6       (f|1, z)@6: the old subscription is that of f|1 again
+
+``memory`` holds the subscriptions: fk, key, ``left_hash``, ``partition``. A cache commits as
+``joins/foreign_key/cached.py`` says.
+
+Source: KIP-213 as released in Kafka Streams 3.0. Held by ``tests/joins/tables/test_recorded_foreign_key.py``.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from joins.foreign_key import cached as foreign_key_cached
+from joins.foreign_key.rows import answer, asked, fan_out, sides, with_values
+from joins.operator import EpochFrames, EpochInputs, StateRead
+from joins.tables.versions import read_state
+from joins.values import nothing_like
+from pipelines import ForeignKeyJoin
+
+
+def state(join: ForeignKeyJoin) -> StateRead:
+    """Both tables, as the epoch found them."""
+    return read_state(join)
+
+
+def compute(join: ForeignKeyJoin, inputs: EpochInputs) -> EpochFrames:
+    """Rows of one epoch: columns of `EpochFrames`, and ``left_hash``."""
+    found = foreign_key_cached.sides(join, inputs) if join.cache else sides(join, inputs)
+    subscriptions = inputs.keep(_subscriptions(found.versions, inputs.memory()))
+    awake = _awake(subscriptions, found.standing)
+    rows = _answer_left(join, asked(found, inputs)).unionByName(fan_out(join, found.telling, awake))
+    if join.cache:
+        rows = foreign_key_cached.committed(join, inputs, rows)
+    lasting = subscriptions.where(F.col("until").isNull()).select("fk", "key", "left_hash", "partition")
+    return EpochFrames(with_values(join, rows), memory=lasting)
+
+
+def _accepted() -> Column:
+    """Whether a left change is one that the join takes."""
+    alive, points, pointed = F.col("left").isNotNull(), F.col("fk").isNotNull(), F.col("old_fk").isNotNull()
+    return (alive | F.col("was_there")) & (points | ~alive) & (pointed | ~F.col("was_there"))
+
+
+def _answer_left(join: ForeignKeyJoin, changes: DataFrame) -> DataFrame:
+    alive, exists = F.col("left").isNotNull(), F.col("exists")
+    always = F.lit(join.how == "left")
+    return answer(changes, _accepted() & (exists | always | F.col("was_there")), alive & (exists | always), exists)
+
+
+def _subscriptions(versions: DataFrame, memory: DataFrame | None) -> DataFrame:
+    """Foreign key, left key and hash of the value subscribed for, with the part of the order where it holds."""
+    changes = versions.where(F.col("order").isNotNull() & _accepted())
+    left = changes.where(F.col("old_fk").isNotNull() & (F.col("fk").isNull() | (F.col("fk") != F.col("old_fk"))))
+    columns = ("key", "left_hash", "partition", "order")
+    entered = changes.where(F.col("fk").isNotNull()).select("fk", *columns)
+    ended = left.select(F.col("old_fk").alias("fk"), *columns).withColumn("left_hash", nothing_like(left, "left_hash"))
+    events = entered.unionByName(ended)
+    if memory is not None:
+        lasting = memory.select("fk", "key", "left_hash", "partition")
+        events = events.unionByName(lasting.withColumn("order", nothing_like(versions, "order")))
+    per_pair = Window.partitionBy("key", "fk").orderBy(F.col("order").asc_nulls_first())
+    # The end of a subscription has no hash.
+    return events.withColumn("until", F.lead("order").over(per_pair)).where(F.col("left_hash").isNotNull())
+
+
+def _awake(subscriptions: DataFrame, standing: DataFrame) -> DataFrame:
+    """Subscriptions while the left row has the value that they were made for, with that row."""
+    both = subscriptions.alias("s").join(
+        standing.alias("l"),
+        (F.col("s.key") == F.col("l.key"))
+        & (F.col("s.left_hash") == F.col("l.left_hash"))
+        & (F.col("s.until").isNull() | F.col("l.order").isNull() | (F.col("l.order") < F.col("s.until")))
+        & (F.col("l.until").isNull() | F.col("s.order").isNull() | (F.col("s.order") < F.col("l.until"))),
+    )
+    return both.select(
+        F.col("l.key").alias("key"),
+        F.col("l.partition").alias("partition"),
+        F.col("l.left").alias("left"),
+        F.col("l.left_hash").alias("left_hash"),
+        F.col("s.fk").alias("fk"),
+        F.greatest("s.order", "l.order").alias("order"),
+        F.least("s.until", "l.until").alias("until"),
+    )

@@ -1,0 +1,128 @@
+"""What every profile of the foreign-key join shares: its two sides in time, and the fan-out of a right change.
+
+A right change is answered for every left row that stands at its key: with joined rows, or where it is a deletion with
+tombstones (inner) or left-null rows (left). The left rows that it meets are those whose interval contains its place
+in the order; they are told in the order of their keys. A row's ``left_hash`` is the hash of the left value that it
+was made for.
+
+    left a {f}, b {f}, c {g}    right f = x at order 9      (a, x), (b, x)
+
+Source: KIP-213; wiki page "Kafka Streams Join Semantics" (foreign-key join). Held by
+``tests/joins/tables/test_foreign_key.py`` and ``tests/joins/tables/test_recorded_foreign_key.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from joins.operator import EpochInputs
+from joins.tables.versioned import handed_on
+from joins.tables.versions import (
+    holds_at,
+    looked_up,
+    pointing,
+    reached,
+    timeline,
+    trigger_of,
+)
+from joins.values import joined_value, key_type, nothing_like, with_record
+from pipelines import ForeignKeyJoin
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both sides in time. Where a change waits for a commit, it stands where that tells it.
+
+    Attributes
+    ----------
+    versions
+        Left rows of the changed keys, with ``fk``, ``left_hash``, ``until``, ``was_there``, ``old_fk``.
+    standing
+        Left rows as a right change meets them.
+    rights
+        Right rows before the epoch.
+    updates
+        Right changes as a look-up sees them.
+    telling
+        Right changes as they fan out.
+    """
+
+    versions: DataFrame
+    standing: DataFrame
+    rights: DataFrame
+    updates: DataFrame
+    telling: DataFrame
+
+
+def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
+    """The sides without a cache: every change is told when it comes."""
+    lefts_before, changes = handed_on(inputs, "left", join.left.history)
+    rights_before, updates = handed_on(inputs, "right", join.right.history)
+    changes = inputs.keep(subscribing(join, changes, inputs))
+    updates = inputs.keep(with_record(updates, "right"))
+    lefts_before = subscribing(join, lefts_before, inputs)
+    if join.semantics != "0.10.2":
+        # There, subscriptions and not the rows tell what a right change meets.
+        lefts_before = reached(lefts_before, changes, updates, inputs)
+    lefts = timeline(lefts_before, changes, "left", inputs)
+    return Sides(lefts.versions, lefts.standing, with_record(rights_before, "right"), updates, updates)
+
+
+def subscribing(join: ForeignKeyJoin, records: DataFrame, inputs: EpochInputs) -> DataFrame:
+    """Left records with ``left`` (NULL: deleted), ``left_hash`` and foreign key ``fk`` (NULL: none)."""
+    hashed = records.withColumn("left_hash", F.when(F.col("value").isNotNull(), F.xxhash64("value")))
+    return pointing(hashed, "left", join.foreign_key, key_type(inputs.right))
+
+
+def asked(found: Sides, inputs: EpochInputs) -> DataFrame:
+    """The left changes with the right row, as of their place in the order, of the key that they ask for.
+
+    A change without a foreign key of its own asks for the one it replaced: its tombstone takes that row's timestamp.
+    """
+    changes = found.versions.where(F.col("order").isNotNull()).withColumn("asked", F.coalesce("fk", "old_fk"))
+    return looked_up(changes, found.rights, found.updates, "right", inputs)
+
+
+def answer(changes: DataFrame, answered: Column, live: Column, partner: Column) -> DataFrame:
+    """Rows of the left changes that are ``answered``; a ``partner``'s timestamp counts if it is later."""
+    moment = F.when(partner, F.greatest("timestamp", "found.timestamp")).otherwise(F.col("timestamp"))
+    meets = F.col("exists") & F.col("left").isNotNull() & F.col("fk").isNotNull()
+    return changes.where(answered).select(
+        "key",
+        moment.alias("timestamp"),
+        "partition",
+        "commit",
+        trigger_of("left"),
+        "left_hash",
+        F.struct("order", nothing_like(changes, "key").alias("fan_out")).alias("sequence"),
+        "left",
+        F.when(meets, F.col("found.right")).alias("right"),
+        F.coalesce(live, F.lit(False)).alias("live"),
+    )
+
+
+def fan_out(join: ForeignKeyJoin, telling: DataFrame, standing: DataFrame) -> DataFrame:
+    """Rows of the right changes, each with its own timestamp, also where the left row is newer."""
+    touched = telling.alias("r").join(standing.alias("l"), (F.col("l.fk") == F.col("r.key")) & holds_at("l", "r"))
+    live = F.lit(True) if join.how == "left" else F.col("right").isNotNull()
+    return touched.select(
+        F.col("l.key").alias("key"),
+        F.col("r.timestamp").alias("timestamp"),
+        F.col("l.partition").alias("partition"),
+        F.col("r.commit").alias("commit"),
+        trigger_of("right", "r.partition", "r.offset"),
+        "left_hash",
+        F.struct(F.col("r.order").alias("order"), F.col("l.key").alias("fan_out")).alias("sequence"),
+        "left",
+        "right",
+        live.alias("live"),
+    )
+
+
+def with_values(join: ForeignKeyJoin, rows: DataFrame) -> DataFrame:
+    """The rows as they are emitted."""
+    value = F.when(F.col("live"), joined_value(join.select))
+    return rows.withColumn("value", value).drop("left", "right", "live", "commit")

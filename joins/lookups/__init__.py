@@ -1,0 +1,1 @@
+"""A stream looks up a table, or a global table."""

@@ -1,0 +1,81 @@
+"""stream ⋈ global table: each stream record looks up one key in the whole table; the table never triggers.
+
+``key`` maps a stream record to a key of the table. A null value is ignored; a mapped key that is null, or that the
+table lacks, gives nothing in an inner join and a one-sided row in a left join. The row has the stream record's key
+and timestamp.
+
+    table  c1 Ann                 (loaded first)
+    stream o1 {account: c1}       o1 Ann
+    stream o2 {account: c9}       inner: nothing       left: o2 null
+    table  c1 Eve                 nothing: earlier rows stay as they are
+
+Profile 0.10.2 ignores a record whose mapped key is null also in a left join. What is ignored for a null key is in the
+late table.
+
+``bootstrap="epoch"`` loads all of an epoch's updates of the table before its stream records, as an instance loads a
+global table before it starts; ``"timestamp"`` lets each record see the table as of its place in the order.
+
+Source: KIP-99 (global tables), KIP-962 (null keys), wiki page "Kafka Streams Join Semantics". Held by
+``tests/joins/lookups/test_stream_global.py`` and ``tests/joins/tables/test_recorded_tables.py``.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from joins.late import without_key
+from joins.operator import EpochFrames, EpochInputs, StateRead
+from joins.values import joined_value, key_type, nothing_like, with_mapped_key, with_record
+from pipelines import StreamGlobalJoin
+
+
+def state(join: StreamGlobalJoin) -> StateRead:
+    """The table as it is loaded: after the epoch's updates, or before them where those are interleaved."""
+    return {"right": "after" if join.bootstrap == "epoch" else "before"}
+
+
+def compute(join: StreamGlobalJoin, inputs: EpochInputs) -> EpochFrames:
+    """Rows of one epoch: columns of `EpochFrames`."""
+    facts = with_record(inputs.left.where(F.col("value").isNotNull()), "left")
+    facts = with_mapped_key(facts, "left", join.key, key_type(inputs.right), "mapped")
+    keyless = facts.where(F.col("mapped").isNull())
+    if join.semantics == "0.10.2":
+        facts = facts.where(F.col("mapped").isNotNull())
+    facts = facts.alias("l")
+    versions = _versions(join, inputs).alias("r")
+    matched = facts.join(
+        versions,
+        (F.col("l.mapped") == F.col("r.key"))
+        & (F.col("r.since").isNull() | (F.col("r.since") < F.col("l.order")))
+        & (F.col("r.until").isNull() | (F.col("l.order") < F.col("r.until"))),
+        "inner" if join.how == "inner" else "left",
+    )
+    trigger = F.struct(F.lit("left").alias("side"), F.col("l.partition"), F.col("l.offset"))
+    rows = matched.select(
+        F.col("l.key").alias("key"),
+        F.col("l.timestamp").alias("timestamp"),
+        F.col("l.partition").alias("partition"),
+        trigger.alias("trigger"),
+        F.struct(F.col("l.order")).alias("sequence"),
+        "left",
+        "right",
+    )
+    answered = join.how != "inner" and join.semantics != "0.10.2"
+    late = None if answered else without_key(keyless, F.lit("left"), F.to_json("value"))
+    return EpochFrames(rows.withColumn("value", joined_value(join.select)).drop("left", "right"), late)
+
+
+def _versions(join: StreamGlobalJoin, inputs: EpochInputs) -> DataFrame:
+    """Values of the table with the part of the order in which each holds: after ``since``, before ``until``."""
+    unbounded = nothing_like(inputs.left, "order")
+    if join.bootstrap == "epoch":
+        loaded = with_record(inputs.table("right", "after"), "right")
+        return loaded.select("key", "right", unbounded.alias("since"), unbounded.alias("until"))
+    before = inputs.table("right", "before").withColumn("order", unbounded)
+    updates = inputs.right.where(F.col("key").isNotNull()).select(*before.columns)
+    both = with_record(before.unionByName(updates), "right")
+    per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
+    return both.select(
+        "key", "right", F.col("order").alias("since"), F.lead("order").over(per_key).alias("until")
+    ).where(F.col("right").isNotNull())

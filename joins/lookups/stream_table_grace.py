@@ -1,0 +1,69 @@
+"""The wait of stream records before a versioned table is looked up: until the stream is ``grace`` ms further.
+
+With O the highest timestamp of the partition's stream records so far (those with a value and a key to look up), and
+grace g:
+
+- ``x.timestamp < O - g``: x is late and looked up at once.
+- Otherwise x waits, and then raises O. All that wait with ``timestamp <= O - g`` leave: by timestamp, key and arrival.
+- Who leaves is looked up at its own timestamp, in the table as it is then; the record that raised O is the trigger.
+
+g = 5:
+
+    left  k A@10       waits
+    left  k B@4        late (4 < 10 - 5): looked up at once
+    right k a@8
+    left  k C@15       A leaves (10 <= 15 - 5): A-a @10, though a came after A
+
+Who waits before an epoch follows from O: the accepted records with ``timestamp > O - g``.
+
+Source: KIP-923, released Kafka Streams 4.x. Held by ``tests/joins/tables/test_recorded_tables.py``.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from joins.operator import EpochInputs
+from joins.order import stream_time_at_start
+
+
+def released(accepted: DataFrame, waiting: DataFrame, inputs: EpochInputs, grace: int) -> DataFrame:
+    """Records that are looked up in this epoch, with ``at`` and ``moved_by``: order and offset of what released them.
+
+    Parameters
+    ----------
+    accepted
+        The epoch's stream records with a value and a key to look up.
+    waiting
+        Those of earlier epochs that may still wait; their ``order`` is NULL.
+    """
+    earlier = Window.partitionBy("partition").orderBy("order").rowsBetween(Window.unboundedPreceding, -1)
+    before = F.greatest(F.max("timestamp").over(earlier), stream_time_at_start(inputs))
+    timed = inputs.keep(inputs.numbers(accepted, table_grace=grace).withColumn("before", before))
+    # Who is exactly g behind waits no longer than who is late: O has been reached already.
+    passed = F.coalesce(F.col("before") >= F.col("timestamp") + F.col("table_grace"), F.lit(False))
+    at_once = timed.where(passed).withColumns({"at": F.col("order"), "moved_by": F.col("offset")})
+    still = inputs.numbers(waiting, table_grace=grace)
+    # Where declarations are run together, the slack is the longest of them.
+    still = still.where(F.col("timestamp") + F.col("table_grace") > stream_time_at_start(inputs))
+    wait = timed.where(~passed).drop("before").unionByName(still)
+    steps = timed.where(F.col("before").isNull() | (F.col("timestamp") > F.col("before"))).select(
+        "partition", F.col("timestamp").alias("time"), F.struct("order", "offset").alias("step")
+    )
+    leaves = wait.select(
+        "partition", (F.col("timestamp") + F.col("table_grace")).alias("time"), F.struct("*").alias("waiting")
+    )
+    # From the latest time to the earliest, steps first: the step seen last is the first to reach the time.
+    backwards = (
+        Window.partitionBy("partition")
+        .orderBy(F.col("time").desc(), F.col("step").isNull(), F.col("waiting.offset"))
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    left = (
+        steps.unionByName(leaves, allowMissingColumns=True)
+        .withColumn("step", F.last("step", ignorenulls=True).over(backwards))
+        .where(F.col("waiting").isNotNull() & F.col("step").isNotNull())
+        .select("waiting.*", F.col("step.order").alias("at"), F.col("step.offset").alias("moved_by"))
+    )
+    return at_once.select(*left.columns).unionByName(left).drop("table_grace")

@@ -1,0 +1,63 @@
+"""filter: the records for which a condition is true; a table's row that no longer passes ends with a tombstone.
+
+``where`` sees key and value columns; they are null where key or value is null. A stream's record passes or is left
+out. A table's row that passes is forwarded; any other record of its key, a tombstone too, is a tombstone if the key
+has a row in the result, and else nothing. ``n > 1``:
+
+    a {n: 1}      nothing
+    a {n: 2}      a {n: 2}
+    a {n: 1}      a tombstone
+    a NULL        nothing: the result has no row of it
+
+A versioned table's records may be older than the row they follow, so that what they end is not known from the order:
+each one that does not pass is a tombstone. A table's record without a key is no row and left out.
+
+Source: released Kafka Streams 4.x, ``KStream.filter`` and ``KTable.filter``; a plain table's needless tombstones, which
+Kafka leaves out where the old value is sent along, are always left out. Held by ``tests/joins/test_stateless.py``.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from joins.operator import EpochFrames, EpochInputs, StateRead
+from joins.stateless.one_input import passes, result_rows
+from joins.values import nothing_like
+from pipelines import Filter
+
+
+def state(join: Filter) -> StateRead:
+    """Of a plain table, its rows before the epoch."""
+    return {"left": "before"} if _is_plain_table(join) else {}
+
+
+def compute(join: Filter, inputs: EpochInputs) -> EpochFrames:
+    """Rows of one epoch: columns of `EpochFrames`."""
+    judged = passes(inputs.left, join.where, "__passes")
+    if not join.input.is_table:
+        return EpochFrames(result_rows(judged.where("__passes")))
+    # A tombstone's key columns alone may satisfy the condition.
+    judged = judged.where(F.col("key").isNotNull())
+    judged = judged.withColumn("__passes", F.col("__passes") & F.col("value").isNotNull())
+    if _is_plain_table(join):
+        judged = _with_an_effect(join, inputs, judged)
+    return EpochFrames(result_rows(judged, value=F.when(F.col("__passes"), F.col("value"))))
+
+
+def _is_plain_table(join: Filter) -> bool:
+    return join.input.is_table and getattr(join.input, "history", None) is None
+
+
+def _with_an_effect(join: Filter, inputs: EpochInputs, judged: DataFrame) -> DataFrame:
+    """Records that pass, and those that follow one of their key that passed."""
+    touched = inputs.sent(judged.select("partition", "key").distinct())
+    before = inputs.table("left", "before").join(touched, ["partition", "key"], "left_semi")
+    order = nothing_like(judged, "order")
+    before = passes(before, join.where, "__passes").withColumn("order", order)
+    columns = ["key", "value", "timestamp", "partition", "offset", "order", "__passes"]
+    both = judged.select(*columns).unionByName(before.select(*columns))
+    # The one row before the epoch has no order: it comes first.
+    in_order = Window.partitionBy("partition", "key").orderBy(F.col("order").asc_nulls_first())
+    followed = both.withColumn("__passed", F.coalesce(F.lag("__passes").over(in_order), F.lit(False)))
+    return followed.where(F.col("order").isNotNull() & (F.col("__passes") | F.col("__passed")))

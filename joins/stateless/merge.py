@@ -1,0 +1,26 @@
+"""merge: the records of two streams in one, each as it is, in processing order; the trigger tells the side.
+
+    left  a {n: 1} @1      a {n: 1}
+    right b {n: 2} @1      b {n: 2}      a tie goes to the left
+    left  c {n: 3} @9      c {n: 3}
+    right - NULL   @9      - NULL
+
+Source: released Kafka Streams 4.x, ``KStream.merge``, which gives no order between its inputs; ours is that of
+``joins/order.py``. Held by ``tests/joins/test_stateless.py``.
+"""
+
+from __future__ import annotations
+
+from joins.operator import EpochFrames, EpochInputs, StateRead
+from joins.stateless.one_input import result_rows
+from pipelines import Merge
+
+
+def state(join: Merge) -> StateRead:
+    """Nothing."""
+    return {}
+
+
+def compute(join: Merge, inputs: EpochInputs) -> EpochFrames:
+    """Rows of one epoch: columns of `EpochFrames`."""
+    return EpochFrames(result_rows(inputs.left, "left").unionByName(result_rows(inputs.right, "right")))

@@ -1,0 +1,36 @@
+"""to_table: a stream's records as the changelog of a table; to_stream: the changelog of a table as a stream.
+
+Both hand on every record as it is. A table has no row without a key: such records are kept in the late table, which
+says of no window that it was closed (``stream_time`` and ``close`` are null).
+
+    a {n: 1}      a {n: 1}
+    a {n: 2}      a {n: 2}      replaces the row
+    - {n: 3}      nothing       in the late table
+    a NULL        a NULL        deletes the row; in a stream, a record without a value
+
+Source: released Kafka Streams 4.x, ``KStream.toTable`` (which counts such records as dropped) and ``KTable.toStream``.
+Held by ``tests/joins/test_stateless.py``.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from joins.late import without_key
+from joins.operator import EpochFrames, EpochInputs, StateRead
+from joins.stateless.one_input import result_rows
+from pipelines import ToStream, ToTable
+
+
+def state(join: ToTable | ToStream) -> StateRead:
+    """Nothing."""
+    return {}
+
+
+def compute(join: ToTable | ToStream, inputs: EpochInputs) -> EpochFrames:
+    """Rows of one epoch: columns of `EpochFrames`."""
+    if isinstance(join, ToStream):
+        return EpochFrames(result_rows(inputs.left))
+    keyless = inputs.left.where(F.col("key").isNull())
+    late = without_key(keyless, F.lit("left"), F.to_json("value"))
+    return EpochFrames(result_rows(inputs.left.where(F.col("key").isNotNull())), late=late)

@@ -1,0 +1,269 @@
+"""stream ⋈ stream: records of one key pair up within the window; who stays alone leaves when its window closes.
+
+With x the record processed now, o an earlier one, and S⁻ the partition's stream time before x:
+
+- ``close(left) = timestamp + max(after, 0) + grace``, ``close(right) = timestamp + max(before, 0) + grace``.
+- Late: ``S⁻ >= close(x)``. x is dropped, counted and kept in the late table.
+- Pair: same key, ``left.timestamp - before <= right.timestamp <= left.timestamp + after``, and ``S⁻ < close(o)``.
+- One-sided row: a record of an outer side without a pair leaves when stream time reaches its close, after the pairs
+  of the record that moved it.
+- Every record moves stream time. A null value does nothing else; a null key gives a one-sided row at once.
+
+before = after = 15, grace = 5, left join:
+
+    left  A @3                    nothing yet
+    right a @4                    A-a    timestamp 4
+    left  E @40                   nothing yet
+    left  F @60                   E-null timestamp 40   (60 >= 40 + 15 + 5)
+
+It cannot be spurious: a pair needs o open, a one-sided row needs it closed and unpaired, and closing is for ever. So
+the state is what is open: earlier records with ``close > stream time``, and which of them the join's own rows show
+as paired. A record that was late is closed, so the late table is not read.
+
+In a self-join each record is a left and a right one in one step: both copies have the same S⁻, and rows of what
+closes come after the pairs of both. x meets itself if 0 lies in the window and neither copy is late; without a partner
+each copy is a record of its own.
+
+Source: wiki page "Kafka Streams Join Semantics", improved left/outer stream-stream join (3.1 and newer); KIP-633,
+KAFKA-10847, KIP-962. Held by ``tests/joins/stream_stream/test_stream_stream.py`` and
+``test_recorded_stream_stream.py``.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from joins.late import past_close, without_key
+from joins.operator import EpochFrames, EpochInputs, StateRead
+from joins.order import LEFT, RIGHT, in_words, stream_time_at_start
+from joins.stream_stream.self_join import COPIES, both_inputs, is_self_join
+from joins.stream_stream.time_buckets import lies_in, touched, width
+from joins.values import joined_value, nothing_like, with_record
+from pipelines import JoinWindow, StreamStreamJoin
+
+OUTER_SIDES = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}
+
+
+def state(join: StreamStreamJoin) -> StateRead:
+    """Open records of both sides."""
+    return {"left": "open", "right": "open"}
+
+
+def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
+    """Rows of one epoch: columns of `EpochFrames`, and ``left_offset``, ``right_offset`` of the joined records."""
+    window, outer = join.window, OUTER_SIDES[join.how]
+    timed = inputs.keep(_with_stream_time(inputs, join))
+    usable = timed.where(F.col("left").isNotNull() | F.col("right").isNotNull())
+    keyed = usable.where(F.col("key").isNotNull())
+    late = F.coalesce(F.col("before") >= F.col("close"), F.lit(False))
+    kept = inputs.keep(keyed.where(~late).unionByName(_open(inputs, window, nothing_like(timed, "order"))))
+    pairs = _pairs(kept)
+    if outer:
+        pairs = inputs.keep(pairs)
+    rows = [pairs]
+    if outer:
+        rows += [_without_key(usable, outer), _one_sided(kept, pairs, timed, inputs, join)]
+    result = reduce(DataFrame.unionByName, rows)
+    return EpochFrames(
+        result.withColumn("value", joined_value(join.select)).drop("left", "right"),
+        dropped(usable, keyed.where(late), join),
+        timed=(inputs.left, inputs.right),
+    )
+
+
+def dropped(usable: DataFrame, late: DataFrame, join: StreamStreamJoin) -> DataFrame:
+    """Late records, closed ``before`` their ``close``, and those without a key on a side that shows none alone."""
+    side, value = in_words(F.col("side")), F.coalesce(F.to_json("left"), F.to_json("right"))
+    silent = F.col("key").isNull() & ~F.col("side").isin(*OUTER_SIDES[join.how])
+    if is_self_join(join):
+        # Its left copy speaks for the record: where the join is no inner one, that is not dropped.
+        silent = silent & (F.col("side") == LEFT)
+    closed = past_close(late, side, value, F.col("before"), F.col("close"))
+    return closed.unionByName(without_key(usable.where(silent), side, value))
+
+
+def _slack(side: int, window: JoinWindow) -> int:
+    """How long (ms) after its timestamp a record is open."""
+    bound = max(window.after if side == LEFT else window.before, 0)
+    return bound + window.grace
+
+
+def _sided(inputs: EpochInputs, records: DataFrame, side: int, window: JoinWindow) -> DataFrame:
+    own = "left" if side == LEFT else "right"
+    bounds = inputs.numbers(
+        with_record(records, own), window_before=window.before, window_after=window.after, window_grace=window.grace
+    )
+    bound = F.col("window_after" if side == LEFT else "window_before")
+    return bounds.select(
+        F.lit(side).alias("side"),
+        "partition",
+        "offset",
+        "key",
+        "timestamp",
+        own,
+        "order",
+        "window_before",
+        "window_after",
+        # A negative bound ends the window before the record itself: taken as it is, it would make records in order
+        # late.
+        (F.col("timestamp") + F.greatest(bound, F.lit(0)) + F.col("window_grace")).alias("close"),
+    )
+
+
+def _with_stream_time(inputs: EpochInputs, join: StreamStreamJoin) -> DataFrame:
+    """Both inputs' records with stream time ``before`` (NULL: none yet) and ``reached``."""
+    records = both_inputs(join, inputs)
+    left, right = (_sided(inputs, records[name], side, join.window) for name, side in COPIES.items())
+    both = left.unionByName(right, allowMissingColumns=True)
+    earlier = Window.partitionBy("partition").orderBy("order").rowsBetween(Window.unboundedPreceding, -1)
+    # The left copy of a self-join's record must not make the right one late: the right copies tell the time for both.
+    moves = F.when(F.col("side") == RIGHT, F.col("timestamp")) if is_self_join(join) else F.col("timestamp")
+    before = F.greatest(F.max(moves).over(earlier), stream_time_at_start(inputs))
+    return both.withColumn("before", before).withColumn("reached", F.greatest("before", F.col("timestamp")))
+
+
+def _open(inputs: EpochInputs, window: JoinWindow, no_order: Column) -> DataFrame:
+    """Records of earlier epochs whose windows are open; their ``order`` is NULL: before all of this epoch's."""
+    sides = []
+    for side in (LEFT, RIGHT):
+        records = inputs.open_records("left" if side == LEFT else "right", _slack(side, window))
+        usable = records.where(F.col("key").isNotNull() & F.col("value").isNotNull())
+        sides.append(_sided(inputs, usable.withColumn("order", no_order), side, window))
+    nothing = F.lit(None).cast("bigint")
+    both = sides[0].unionByName(sides[1], allowMissingColumns=True)
+    # Where declarations are run together, the slack is the longest of them.
+    both = both.where(F.col("close") > stream_time_at_start(inputs))
+    return both.withColumn("before", nothing).withColumn("reached", nothing)
+
+
+def _pairs(kept: DataFrame) -> DataFrame:
+    bucket = width(F.col("window_before") + F.col("window_after"))
+    earliest, latest = (F.col("timestamp") - F.col("window_before"), F.col("timestamp") + F.col("window_after"))
+    lefts = kept.where(F.col("side") == LEFT).withColumn("bucket", F.explode(touched(earliest, latest, bucket)))
+    rights = kept.where(F.col("side") == RIGHT).withColumn("bucket", lies_in(F.col("timestamp"), bucket))
+    left = lefts.drop("right", "side", "reached").alias("l")
+    right = rights.drop("left", "side", "reached").alias("r")
+    in_window = F.col("r.timestamp").between(
+        F.col("l.timestamp") - F.col("l.window_before"),
+        F.col("l.timestamp") + F.col("l.window_after"),
+    )
+    right_is_later = F.col("r.order").isNotNull() & (F.col("l.order").isNull() | (F.col("l.order") < F.col("r.order")))
+    still_open = F.when(right_is_later, F.col("r.before") < F.col("l.close")).otherwise(
+        F.col("l.before") < F.col("r.close")
+    )
+    matched = left.join(
+        right,
+        (F.col("l.partition") == F.col("r.partition"))
+        & (F.col("l.key") == F.col("r.key"))
+        & (F.col("l.bucket") == F.col("r.bucket"))
+        & in_window
+        & (F.col("l.order").isNotNull() | F.col("r.order").isNotNull())
+        & F.coalesce(still_open, F.lit(True)),
+    )
+
+    def of_trigger(column: str) -> Column:
+        return F.when(right_is_later, F.col(f"r.{column}")).otherwise(F.col(f"l.{column}"))
+
+    def of_partner(column: str) -> Column:
+        return F.when(right_is_later, F.col(f"l.{column}")).otherwise(F.col(f"r.{column}"))
+
+    trigger_side = F.when(right_is_later, F.lit("right")).otherwise(F.lit("left"))
+    return matched.select(
+        F.col("l.key").alias("key"),
+        F.greatest("l.timestamp", "r.timestamp").alias("timestamp"),
+        F.col("l.partition").alias("partition"),
+        _trigger(trigger_side, F.col("l.partition"), of_trigger("offset")),
+        F.col("l.offset").alias("left_offset"),
+        F.col("r.offset").alias("right_offset"),
+        _sequence(of_trigger("order"), 0, of_partner("timestamp"), F.lit(0), of_partner("offset")),
+        "left",
+        "right",
+    )
+
+
+def _without_key(usable: DataFrame, outer: tuple[int, ...]) -> DataFrame:
+    alone = usable.where(F.col("key").isNull() & F.col("side").isin(*outer))
+    return alone.select(
+        "key",
+        "timestamp",
+        "partition",
+        _trigger(in_words(F.col("side")), F.col("partition"), F.col("offset")),
+        *_own_offsets(),
+        _sequence(F.col("order"), 0, F.col("timestamp"), F.lit(0), F.col("offset")),
+        "left",
+        "right",
+    )
+
+
+def _one_sided(
+    kept: DataFrame, pairs: DataFrame, timed: DataFrame, inputs: EpochInputs, join: StreamStreamJoin
+) -> DataFrame:
+    """Records without a pair whose close is reached, each under the first record that reached it."""
+    window = join.window
+    paired = pairs.select("partition", "left_offset", "right_offset")
+    # A pair is stamped with the later of its two records: one of a record open now lies within this slack.
+    emitted = inputs.emitted(max(window.before, window.after) + window.grace)
+    if emitted is not None:
+        both = F.col("left_offset").isNotNull() & F.col("right_offset").isNotNull()
+        paired = paired.unionByName(emitted.where(both).select(*paired.columns))
+    sides = [
+        paired.select("partition", F.lit(side).alias("side"), F.col(column).alias("offset"))
+        for side, column in ((LEFT, "left_offset"), (RIGHT, "right_offset"))
+    ]
+    alone = kept.where(F.col("side").isin(*OUTER_SIDES[join.how])).join(
+        reduce(DataFrame.unionByName, sides), ["partition", "side", "offset"], "left_anti"
+    )
+    moving = timed.where(F.col("side") == RIGHT) if is_self_join(join) else timed
+    steps = moving.where(F.col("before").isNull() | (F.col("reached") > F.col("before"))).select(
+        "partition",
+        F.col("reached").alias("at"),
+        F.struct("order", in_words(F.col("side")).alias("side"), "offset").alias("step"),
+    )
+    closes = alone.select("partition", F.col("close").alias("at"), F.struct("*").alias("waiting"))
+    # From the latest time to the earliest, steps before closes: the step seen last is the first to reach the close.
+    backwards = (
+        Window.partitionBy("partition")
+        .orderBy(F.col("at").desc(), F.col("step").isNull())
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    reached = (
+        steps.unionByName(closes, allowMissingColumns=True)
+        .withColumn("step", F.last("step", ignorenulls=True).over(backwards))
+        .where(F.col("waiting").isNotNull() & F.col("step").isNotNull())
+        .select("step", "waiting.*")
+    )
+    return reached.select(
+        "key",
+        "timestamp",
+        "partition",
+        _trigger(F.col("step.side"), F.col("partition"), F.col("step.offset")),
+        *_own_offsets(),
+        _sequence(F.col("step.order"), 1, F.col("timestamp"), RIGHT - F.col("side"), F.col("offset")),
+        "left",
+        "right",
+    )
+
+
+def _own_offsets() -> tuple[Column, Column]:
+    return (
+        F.when(F.col("side") == LEFT, F.col("offset")).alias("left_offset"),
+        F.when(F.col("side") == RIGHT, F.col("offset")).alias("right_offset"),
+    )
+
+
+def _trigger(side: Column, partition: Column, offset: Column) -> Column:
+    return F.struct(side.alias("side"), partition.alias("partition"), offset.alias("offset")).alias("trigger")
+
+
+def _sequence(order: Column, phase: int, timestamp: Column, rank: Column, offset: Column) -> Column:
+    """Within one trigger: pairs, then closes; each by (timestamp, right before left, arrival)."""
+    return F.struct(
+        order.alias("order"),
+        F.lit(phase).alias("phase"),
+        timestamp.alias("timestamp"),
+        rank.alias("rank"),
+        offset.alias("offset"),
+    ).alias("sequence")

@@ -1,0 +1,1 @@
+"""table ⋈ table on the key."""

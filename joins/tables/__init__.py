@@ -1,0 +1,1 @@
+"""What joins of tables share: caches, versions, histories."""

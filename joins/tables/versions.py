@@ -1,0 +1,128 @@
+"""What the joins of two tables without co-partitioning share: a side's rows in time, and look-ups in that time.
+
+``order`` places a change; NULL is before the epoch. A row holds from its ``order`` on, up to ``until`` (NULL: still).
+
+    before   k {f}                 order NULL, until 3
+    change   k {g}   at order 3    order 3, until 7, replaced a row that was there and pointed to f
+    change   k NULL  at order 7    order 7, until NULL, replaced one that pointed to g
+
+A look-up at order 5 of key k finds {g}.
+
+Source: wiki page "Kafka Streams Join Semantics" (joins of tables). Held by
+``tests/joins/tables/test_recorded_foreign_key.py`` and ``tests/joins/tables/test_one_to_many.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from joins.operator import EpochInputs, StateRead
+from joins.values import nothing_like, with_mapped_key, with_record
+from pipelines import ForeignKeyJoin, OneToManyJoin, TableTableJoin
+
+
+def read_state(join: TableTableJoin | ForeignKeyJoin | OneToManyJoin) -> StateRead:
+    """Both tables as the epoch found them; of a versioned one its whole history, as it hands on only some of it."""
+    return {
+        "left": "before" if join.left.history is None else "earlier",
+        "right": "before" if join.right.history is None else "earlier",
+    }
+
+
+def pointing(records: DataFrame, name: str, mapper: Mapping[str, str], other: StructType) -> DataFrame:
+    """Records with STRUCT ``name`` (NULL: deleted) in place of ``value``, and ``fk``, the other table's key or NULL."""
+    keyed = with_mapped_key(with_record(records, name), name, mapper, other, "fk").drop("value")
+    return keyed.withColumn("fk", F.when(F.col(name).isNotNull(), F.col("fk")))
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A side's rows in time.
+
+    Attributes
+    ----------
+    versions
+        Rows of the keys that the epoch changes, tombstones too, with ``until`` and what each replaced:
+        ``was_there``, and ``old_fk`` where there are foreign keys.
+    untouched
+        Rows of all other keys, with ``until`` NULL.
+    """
+
+    versions: DataFrame
+    untouched: DataFrame
+
+    @property
+    def standing(self) -> DataFrame:
+        """Rows of all keys, with ``until``."""
+        return self.untouched.unionByName(self.versions.select(*self.untouched.columns))
+
+
+def reached(before: DataFrame, changes: DataFrame, told: DataFrame, inputs: EpochInputs) -> DataFrame:
+    """Rows of before the epoch that it reaches, found in one pass: their own key changes, or the one they point to.
+
+    Parameters
+    ----------
+    changes, told
+        Changes of the rows' own table, and of the other one.
+    """
+    changed = inputs.sent(changes.select("key", F.lit(True).alias("changes")).distinct())
+    asked = inputs.sent(told.select(F.col("key").alias("fk"), F.lit(True).alias("is_told")).distinct())
+    marked = before.join(changed, "key", "left").join(asked, "fk", "left")
+    return inputs.keep(marked.where("changes OR is_told").select(*before.columns))
+
+
+def timeline(before: DataFrame, changes: DataFrame, name: str, inputs: EpochInputs) -> Timeline:
+    """The rows in time; ``name`` is the STRUCT that is NULL in a tombstone."""
+    changed = inputs.sent(changes.select("key").distinct())
+    per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
+    old = {
+        "until": F.lead("order").over(per_key),
+        "was_there": F.coalesce(F.lag(F.col(name).isNotNull()).over(per_key), F.lit(False)),
+    }
+    if "fk" in changes.columns:
+        old["old_fk"] = F.lag("fk").over(per_key)
+    touched = before.join(changed, "key", "left_semi").unionByName(changes)
+    versions = inputs.keep(touched.withColumns(old))
+    untouched = before.join(changed, "key", "left_anti").withColumn("until", nothing_like(changes, "order"))
+    return Timeline(versions, untouched)
+
+
+def looked_up(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, inputs: EpochInputs) -> DataFrame:
+    """Rows that ask, with the row of key ``asked`` at their ``order``: ``found`` STRUCT<name, timestamp, partition>.
+
+    ``exists`` tells whether there is one; ``found`` may be a tombstone, or NULL.
+    """
+    asked = inputs.sent(asking.select(F.col("asked").alias("key")).where("key IS NOT NULL").distinct())
+    rows = before.join(asked, "key", "left_semi").unionByName(updates.select(*before.columns))
+    found = F.struct(name, "timestamp", "partition").alias("found")
+    marked = asking.withColumn("asks", F.lit(True))
+    both = marked.unionByName(rows.select(F.col("key").alias("asked"), "order", found), allowMissingColumns=True)
+    earlier = (
+        Window.partitionBy("asked")
+        .orderBy(F.col("order").asc_nulls_first())
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    exists = F.col(f"found.{name}").isNotNull() & F.col("asked").isNotNull()
+    return (
+        both.withColumn("found", F.last("found", ignorenulls=True).over(earlier))
+        .where(F.col("asks"))
+        .drop("asks")
+        .withColumn("exists", F.coalesce(exists, F.lit(False)))
+    )
+
+
+def holds_at(row: str, change: str) -> Column:
+    """Whether the aliased row holds at the aliased change's place."""
+    since, until, at = F.col(f"{row}.order"), F.col(f"{row}.until"), F.col(f"{change}.order")
+    return (since.isNull() | (since < at)) & (until.isNull() | (at < until))
+
+
+def trigger_of(side: str, partition: str = "partition", offset: str = "offset") -> Column:
+    """The record that caused a row."""
+    parts = (F.lit(side).alias("side"), F.col(partition).alias("partition"), F.col(offset).alias("offset"))
+    return F.struct(*parts).alias("trigger")

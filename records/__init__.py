@@ -1,0 +1,1 @@
+"""The record shape, at the bottom: what a changelog is, and what its table is."""

@@ -1,0 +1,90 @@
+"""What the command line says where nothing can be run."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from assets.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("RIVERMEET_TABLES", "RIVERMEET_DATA", "RIVERMEET_ENGINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "flihgts"], "no pipeline 'flihgts'; there are flights, invoice"),
+        (["status", "flihgts"], "no pipeline 'flihgts'; there are flights, invoice"),
+        (["demo", "flihgts"], "no pipeline 'flihgts'; there are flights, invoice"),
+        (["feed", "flihgts"], "no feed for pipeline 'flihgts'; there are flights, invoice"),
+        (["feed", "invoice", "--step", "9"], "the feed of 'invoice' has steps 1 to 3, not 9"),
+    ],
+)
+def test_a_wrong_name_is_one_line_with_the_choices(arguments: list[str], says: str) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert (result.exit_code, result.output) == (1, f"Error: {says}\n")
+
+
+def test_a_wrong_node_is_one_line_with_the_choices() -> None:
+    result = CliRunner().invoke(main, ["run", "invoice", "--select", "invoice"])
+    assert result.exit_code == 1
+    (line,) = result.output.splitlines()
+    assert "'invoice'" in line
+    for node in ("purchases", "products", "customers", "invoices", "checked_purchases"):
+        assert node in line
+
+
+def test_a_home_that_is_a_file_is_one_line(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = empty_home / "file"
+    taken.touch()
+    monkeypatch.setenv("RIVERMEET_HOME", str(taken))
+    result = CliRunner().invoke(main, ["feed", "invoice"])
+    assert (result.exit_code, result.output) == (1, f"Error: RIVERMEET_HOME={taken} is a file; name a folder\n")
+
+
+def test_a_feed_needs_a_local_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RIVERMEET_DATA", "s3://bucket/data")
+    result = CliRunner().invoke(main, ["feed", "invoice"])
+    says = "Error: RIVERMEET_DATA=s3://bucket/data is no local folder; feeds write to one\n"
+    assert (result.exit_code, result.output) == (1, says)
+
+
+def test_status_of_an_empty_home(empty_home: Path) -> None:
+    result = CliRunner().invoke(main, ["status", "invoice"])
+    assert result.exit_code == 0
+    title, header, _, *lines = result.output.splitlines()
+    assert title == "invoice"
+    assert header.split() == ["node", "kind", "epoch", "rows", "lag", "late", "dead", "checks"]
+    assert [line.split()[0] for line in lines] == [
+        *("purchases", "products", "customers"),
+        *("priced_purchases", "invoices", "known_products", "checked_purchases"),
+    ]
+    assert all(line.endswith("not materialised yet") for line in lines)
+    assert not (empty_home / "engine").exists(), "looking starts no engine"
+
+
+def test_feed_says_what_it_wrote_and_writes_it_once(empty_home: Path) -> None:
+    first = CliRunner().invoke(main, ["feed", "invoice", "--step", "1"])
+    paths = [f"invoice/{source}/2024-05-01.jsonl" for source in ("products", "customers", "purchases")]
+    assert (first.exit_code, first.output) == (0, "".join(f"wrote {path}\n" for path in paths))
+    assert all((empty_home / "data" / path).is_file() for path in paths)
+    again = CliRunner().invoke(main, ["feed", "invoice", "--step", "1"])
+    assert (again.exit_code, again.output) == (0, "all delivered already\n")
+
+
+def test_a_taken_port_is_one_line_with_the_way_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(main, ["ui", "--port", str(port)])
+    says = f"Error: port {port} is taken; stop what uses it, or choose another with --port\n"
+    assert (result.exit_code, result.output) == (1, says)

@@ -1,0 +1,90 @@
+"""Bugs in our own code, planted in the epochs of single nodes: what invariants are there to find.
+
+| place | what is wrong | who can see it first |
+|---|---|---|
+| ``rows`` | an operator's rows, or a source's records | the audit |
+| ``offsets`` | how they are numbered | the audit |
+| ``commit`` | what is written is not what was judged | checks on the changelog |
+| ``fold`` | what is MERGEd into the table is not the changelog's fold | checks on the table |
+
+A run does all of it itself: nothing of Spark, Delta or Dagster is replaced, and no foreign hand touches a table, which
+planning would refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from infra.delta import fold
+from infra.delta import io as delta_io
+from infra.delta.layout import NodeTables
+from infra.epochs import rows as epoch_rows
+from infra.epochs.plan import CommitNote, EpochPlan
+
+Change = Callable[[DataFrame], DataFrame]
+Place = Literal["rows", "offsets", "commit", "fold"]
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A change of a node's rows at one place, and the ids of the invariants that it breaks."""
+
+    node: str
+    breaks: str
+    change: Change
+    place: Place = "rows"
+
+
+def changed(where: str, **columns: str) -> Change:
+    """Other values, given as SQL, in some rows."""
+    given = {name: f"CASE WHEN {where} THEN {sql} ELSE {name} END" for name, sql in columns.items()}
+    return lambda rows: rows.withColumns({name: F.expr(sql) for name, sql in given.items()}) if given else rows
+
+
+def copied(where: str, **columns: str) -> Change:
+    """Some rows once more, with other values given as SQL; a copy comes with its original in the order.
+
+    Not by a union with itself, which doubles the plan: after five of them Spark is busy with that alone.
+    """
+
+    def change(rows: DataFrame) -> DataFrame:
+        copies = F.expr(f"explode(CASE WHEN {where} THEN array(false, true) ELSE array(false) END)")
+        return changed("__copy", **columns)(rows.withColumn("__copy", copies)).drop("__copy")
+
+    return change
+
+
+def without(where: str) -> Change:
+    """Some rows lost."""
+    return lambda rows: rows.where(f"NOT coalesce({where}, false)")
+
+
+def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
+    """Let the bugs be in the code: each in every epoch of its node, in the order in which they are given."""
+
+    def wrong(rows: DataFrame, node: str, place: Place) -> DataFrame:
+        for bug in bugs:
+            if (bug.node, bug.place) == (node, place):
+                rows = bug.change(rows)
+        return rows
+
+    def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
+        return wrong(epoch_rows.with_offsets(wrong(rows, plan.node, "rows"), plan), plan.node, "offsets")
+
+    def append(frame: DataFrame, path: str, app_id: str, epoch: int, **how: Any) -> None:
+        _, node, *_ = app_id.split("/")
+        delta_io.append(wrong(frame, node, "commit"), path, app_id, epoch, **how)
+
+    def folded(
+        session: Callable[[], SparkSession], paths: NodeTables, key: list[str], flatten: Change, upto: CommitNote
+    ) -> bool:
+        return fold.fold(session, paths, key, lambda rows: wrong(flatten(rows), paths.node, "fold"), upto)
+
+    for name, function in (("with_offsets", with_offsets), ("append", append), ("fold", folded)):
+        patched.setattr(f"infra.epochs.runner.{name}", function)

@@ -1,0 +1,144 @@
+"""A till whose amounts must not be negative, and a process that decides about an epoch of it and may be killed.
+
+The rule is one more entry among the invariants, as it would stand in `expectations.invariants.ALL`. Files, tables,
+engine and epochs are real.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pyspark.sql import SparkSession
+
+from assets.epoch.platform import Platform
+from assets.refused.decisions import decide, states
+from expectations import invariants
+from expectations.invariant import ANY, Invariant
+from infra import crash
+from infra.delta.io import last_note, read
+from infra.engine.session import session
+from infra.epochs.held import HeldState
+from infra.epochs.runner import EpochRunner
+from infra.settings import PROJECT, Settings
+from pipelines import Files, Node, Pipeline
+from tests.crashes import How, crashing_at, doomed
+
+FILES = Files("sales/*.csv", "csv", {"id": "STRING", "n": "INT", "at": "BIGINT"})
+TILL = Pipeline("till")
+sales = TILL.stream("sales", FILES, key=["id"], value=["n"], timestamp="at", partitions=1)
+prices = TILL.table("prices", FILES, key=["id"], value=["n"], timestamp="at", partitions=1)
+billed = sales.filter("value.n <> 0", "billed")
+
+
+def rule(id: str, wrong: str) -> Invariant:
+    """A blocking invariant of every node that has an amount."""
+    return Invariant(
+        id=id,
+        sentence=f"No amount is {wrong}.",
+        document="the owner of the till",
+        section="amounts",
+        families=ANY,
+        profiles=None,
+        needs_table=False,
+        severity="critical",
+        blocking=True,
+        stage="epoch",
+        violations=lambda node: f"SELECT key, value.n FROM {{rows}} WHERE value.n {wrong}",
+    )
+
+
+NOT_NEGATIVE = rule("not_negative", "< 0")
+ALL = invariants.ALL
+
+
+def judge_by(patched: pytest.MonkeyPatch, *rules: Invariant) -> None:
+    """Let these rules be among the declared ones."""
+    patched.setattr(invariants, "ALL", (*ALL, *rules))
+
+
+@dataclass
+class Till(Platform):
+    """A platform with a home of its own on the engine of all tests."""
+
+    engine: Settings | None = None
+
+    def session(self):
+        assert self.engine is not None
+        return session(self.engine)
+
+    def runner(self, pipeline: Pipeline) -> EpochRunner:
+        assert self.engine is not None
+        runner = super().runner(pipeline)
+        runner.engine = self.engine.engine_home if self.engine.engine == "auto" else None
+        return runner
+
+    def deliver(self, name: str, text: str) -> None:
+        folder = Path(self.settings.data) / "sales"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.csv").write_text(f"id,n,at\n{text}")
+
+    def records(self, node: Node) -> list[tuple[Any, ...]]:
+        """Epoch, offset, key and amount of every record."""
+        found = last_note(self.runner(TILL).paths(node).changelog)
+        if found is None:
+            return []
+        rows = read(self.session(), self.runner(TILL).paths(node).changelog, found[0])
+        return sorted(tuple(row) for row in rows.select("epoch", "offset", "key.id", "value.n").collect())
+
+    def quarantined(self, node: Node) -> list[dict[str, Any]]:
+        rows = read(self.session(), self.runner(TILL).paths(node).quarantine).collect()
+        return sorted((row.asDict() for row in rows), key=lambda row: (row["epoch"], row["row"]))
+
+    def state(self, node: Node) -> HeldState:
+        """That of the last epoch that was refused."""
+        return states(self.runner(TILL), node)[-1]
+
+
+@dataclass
+class DoomedTill(Till):
+    """The same till on a session of its own."""
+
+    spark: SparkSession | None = None
+
+    def session(self):
+        assert self.spark is not None
+        return self.spark
+
+
+def till(home: Path, engine: Settings) -> Till:
+    """The till in ``home``."""
+    settings = replace(engine, home=home, tables=str(home / "tables"), data=str(home / "data"))
+    return Till(settings, engine=engine)
+
+
+def decided(target: Till, node: Node, epoch: int, how: Literal["release", "drop"]) -> None:
+    """Decide about an epoch and carry it out."""
+    decide(target, node, epoch, how, "ines")
+    target.materialise(node, f"{how}-{epoch}")
+
+
+def die(target: Till, node: Node, epoch: int, how: Literal["release", "drop"], point: str, by: How = "SIGKILL") -> None:
+    """Decide and end at ``point``: in a process of its own that is killed, or here."""
+    if by == "raised":
+        with doomed(target.session()) as spark, crashing_at(point):
+            decided(DoomedTill(target.settings, engine=target.engine, spark=spark), node, epoch, how)
+        return
+    assert target.engine is not None
+    env = os.environ | target.engine.environ() | {crash.SETTING: point}
+    command = [sys.executable, "-m", "tests.assets.quality.held", str(target.settings.home), node.name, str(epoch), how]
+    done = subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == -signal.SIGKILL, f"{how} was not killed at '{point}': {done.stderr}"
+
+
+if __name__ == "__main__":
+    judge_by(pytest.MonkeyPatch(), NOT_NEGATIVE)
+    home, name, epoch, how = sys.argv[1:]
+    assert how in ("release", "drop")
+    decided(till(Path(home), Settings.from_env()), TILL.node(name), int(epoch), how)

@@ -1,0 +1,41 @@
+"""A table that others have changed is refused by `rivermeet run`, also where nothing new would lead to its step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infra.settings import Settings
+from pipelines import Files, Pipeline
+from tests.infra.delta.odd_names import Shop
+from tests.reliability import survived
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def shop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
+    monkeypatch.setattr("assets.epoch.platform._current", None)
+    return Shop.below(tmp_path, settings)
+
+
+def test_a_foreign_append_far_below_is_refused_with_nothing_new(shop: Shop) -> None:
+    pipeline = Pipeline("far")
+    files = Files("orders/*.csv", "csv", {"number": "STRING", "price": "INT", "at": "BIGINT"})
+    orders = pipeline.stream("orders", files, key=["number"], value=["price"], timestamp="at")
+    dear = orders.filter("price > 1", "dear")
+    dearest = dear.filter("price > 2", "dearest")
+    shop.pipeline = pipeline
+    shop.deliver("orders", "1", ("number", "price", "at"), ("o", 3, 25), ("p", 2, 26))
+    assert shop.run(), shop.said
+    assert shop.run(), "nothing new is green"
+    path = shop.platform.runner(pipeline).paths(dearest).changelog
+    spark = shop.platform.session()
+    spark.read.format("delta").load(path).write.format("delta").mode("append").save(path)
+    shop.said.clear()
+    assert not shop.run()
+    told = [line for line in shop.said if "FAILED" in line]
+    assert len(told) == 1 and "'far.dearest'" in told[0] and "rivermeet rebuild far --select dearest" in told[0], told
+    survived("foreign hands: a foreign append", "refused, also with nothing new to read")

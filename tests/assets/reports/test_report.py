@@ -1,0 +1,212 @@
+"""``rivermeet report`` and its asset, over real tables, without Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from deltalake import CommitProperties, write_deltalake
+
+from assets.cli.report import report
+from assets.defs.resource import PlatformResource
+from assets.epoch.platform import Platform, use
+from assets.reports.quality_report import REPORT_KEY, report_asset, report_path
+from assets.reports.rows import SHOWN_EPOCHS, histories
+from expectations.history import SCHEMA
+from expectations.invariants import invariants_of
+from infra.delta.lines import append_lines
+from infra.epochs.plan import CommitNote
+from infra.settings import Settings
+from pipelines import Node, Pipeline, load
+from tests.browser import needs_chromium
+from tests.expectations.recorded import found, judged, line, of_source
+from tests.offline_page import offline_page
+
+JOIN, SOURCE, UNJUDGED = "priced_purchases", "products", "purchases"
+BAD = "rows_come_from_facts"
+
+
+class WithoutEngine(Platform):
+    """A platform that nobody may ask for Spark."""
+
+    def session(self) -> Any:
+        raise AssertionError("the report needs no Spark")
+
+
+def invoice() -> Pipeline:
+    return load("invoice")
+
+
+def record(platform: Platform, node: Node, rows: Sequence[dict[str, Any]], lines: Sequence[dict[str, Any]]) -> None:
+    """What runs of a node leave behind."""
+    schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
+    for epoch in sorted({row["epoch"] for row in rows}):
+        mine = [row for row in rows if row["epoch"] == epoch]
+        append_lines(mine, schema, platform.quality, f"{node.name}/{mine[0]['run']}", epoch)
+    for one in lines:
+        platform.runner(node.pipeline).log.write(node.name, 1, one["epoch"], "measured", json.dumps(one))
+    note = CommitNote(incarnation=1, epoch=lines[-1]["epoch"], ends={0: 1})
+    written = CommitProperties(custom_metadata={"userMetadata": note.model_dump_json()})
+    path = platform.runner(node.pipeline).paths(node).changelog
+    write_deltalake(path, pa.table({"offset": [0, 1]}), mode="append", commit_properties=written)
+
+
+@pytest.fixture
+def platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """Twelve epochs of a join and its inputs; one violation, one epoch judged twice, one input not judged at all."""
+    for name in ("RIVERMEET_TABLES", "RIVERMEET_DATA", "RIVERMEET_ENGINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
+    platform = use(WithoutEngine(Settings.from_env()))
+    join, source = invoice().node(JOIN), invoice().node(SOURCE)
+    epochs = range(1, 13)
+    wrong = {12: found(join, BAD, 3, [{"key": "<b>"}], "SELECT 'bad'")}
+    again = judged(join, {11: {}}, run="r2")
+    first = judged(join, {e: wrong.get(e, {}) for e in epochs} | {11: found(join, BAD, 1)})
+    record(platform, join, first, [line(e, one_sided=None) for e in epochs])
+    record(platform, join, [row | {"judged_at": row["judged_at"] + 1} for row in again], [line(12)])
+    record(platform, source, judged(source, {e: {} for e in epochs}), [of_source(e) for e in epochs])
+    record(platform, invoice().node(UNJUDGED), [], [of_source(e) for e in epochs])
+    return platform
+
+
+def command(*arguments: str) -> str:
+    result = CliRunner().invoke(report, arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_newest_epochs_of_each_node_are_shown(platform: Platform) -> None:
+    (shop,) = histories(platform, [invoice()], shown=10)
+    nodes = {one.node.name: one for one in shop.nodes}
+    assert list(nodes) == [node.name for node in invoice().stored]
+    join, source = nodes[JOIN], nodes[SOURCE]
+    assert (list(join.epochs), join.hidden, join.committed) == (list(range(3, 13)), 2, 12)
+    assert [one["epoch"] for one in source.measured] == list(range(3, 13))
+    assert {row["epoch"] for row in join.judged} == set(range(3, 13))
+    # With each epoch 1,200 records came in each input; the join read 1,000 of one and 900 of the other.
+    assert [one.unread for one in join.latency] == [(200 + 300) * e for e in range(3, 13)]
+    assert {row.newest.state for row in nodes[UNJUDGED].checks.rows} == {"not judged"}
+    assert nodes["customers"].epochs == []
+    cells = {cell.epoch: cell.look for row in join.checks.rows if row.invariant == BAD for cell in row.cells}
+    assert cells == dict.fromkeys(range(3, 12), "passed") | {12: "critical"}
+    not_judged = len(invariants_of(invoice().node(UNJUDGED)))
+    assert (shop.holding, shop.worst) == (len(shop.standing) - 1 - not_judged, "critical")
+
+
+def test_the_command_writes_the_page_and_says_where(platform: Platform, tmp_path: Path) -> None:
+    assert command() == f"report: {report_path(platform)}\n"
+    everything = report_path(platform).read_text()
+    assert "<h2" in everything and 'id="flights"' in everything and 'id="invoice"' in everything
+    other = tmp_path / "new" / "page.html"
+    assert command("invoice", "-o", str(other), "--epochs", "5") == f"report: {other}\n"
+    assert 'id="flights"' not in other.read_text() and "7 older epochs are not shown" in other.read_text()
+    assert [path.name for path in other.parent.iterdir()] == ["page.html"]
+
+
+def test_the_command_shows_as_many_epochs_as_the_asset() -> None:
+    (epochs,) = (parameter for parameter in report.params if parameter.name == "epochs")
+    assert epochs.default == SHOWN_EPOCHS
+
+
+def test_a_wrong_name_is_one_line_with_the_choices(platform: Platform) -> None:
+    result = CliRunner().invoke(report, ["invoic"])
+    assert (result.exit_code, result.output) == (1, "Error: no pipeline 'invoic'; there are flights, invoice\n")
+
+
+def test_a_home_without_any_run_has_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path / "new"))
+    path = re.fullmatch(r"report: (.*)\n", command("invoice"))
+    assert path is not None
+    page = Path(path[1]).read_text()
+    assert page.count("nothing committed yet") == len(invoice().stored)
+    assert (page.count("nothing judged yet"), page.count("worst: none")) == (1, 0), "and nothing is green"
+
+
+def test_rows_of_an_older_version_are_shown(platform: Platform) -> None:
+    """A table without the newest column is read, and gets the column with its next line."""
+    old = {column: kind for column, kind in SCHEMA.items() if column != "judged_at"}
+    schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in old.items()])
+    node = load("flights").node("planes")
+    rows = [{column: row[column] for column in old} for row in judged(node, {1: {}})]
+    use(platform)
+    home = platform.settings.home / "old"
+    older = WithoutEngine(Settings.from_env({"RIVERMEET_HOME": str(home)}))
+    append_lines(rows, schema, older.quality, "old", 1)
+    (flights,) = histories(older, [load("flights")])
+    (planes,) = (one for one in flights.nodes if one.node.name == "planes")
+    assert planes.checks.holding == len(invariants_of(node)) and flights.judged_at is None
+    record(older, node, judged(node, {2: {}}), [of_source(2)])
+    (flights,) = histories(older, [load("flights")])
+    assert flights.judged_at is not None
+
+
+def test_the_asset_says_where_the_page_is_and_what_it_counts(platform: Platform) -> None:
+    made = report_asset([invoice()])
+    result = dg.materialize([made], resources={"rivermeet": PlatformResource()})
+    (event,) = result.asset_materializations_for_node("__".join(REPORT_KEY.path))
+    told: dict[str, Any] = {name: entry.value for name, entry in event.metadata.items()}
+    path = report_path(platform)
+    assert (told["path"], told["url"], told["bytes"]) == (str(path), path.as_uri(), path.stat().st_size)
+    counts = {name: len(invariants_of(invoice().node(name))) for name in (JOIN, SOURCE, UNJUDGED)}
+    assert (told["invariants"], told["holding"]) == (sum(counts.values()), counts[JOIN] + counts[SOURCE] - 1)
+    assert (told["violated"], told["not_evaluated"]) == (1, counts[UNJUDGED])
+
+
+def test_the_asset_stands_after_all_that_it_reports_on() -> None:
+    (spec,) = report_asset([invoice()]).specs
+    assert spec.key == REPORT_KEY and spec.group_name == "quality"
+    assert {dep.asset_key.path[1] for dep in spec.deps} >= {f"{JOIN}_changelog", f"{SOURCE}_table"}
+
+
+@needs_chromium
+def test_the_page_shows_what_the_tables_hold(platform: Platform) -> None:
+    from deltalake import DeltaTable
+
+    command("invoice")
+    with offline_page() as page:
+        page.open(report_path(platform))
+        shown = page.tables("checks")
+        assert page.errors() == []
+    stored = DeltaTable(platform.quality).to_pyarrow_table().to_pylist()
+    # Epoch 11 of the join was judged again, and that counts.
+    counts = [row for row in stored if not (row["node"] == JOIN and row["epoch"] == 11 and row["run"] == "r1")]
+    told = {
+        (node, row["invariant"], int(row["epoch"]), row["state"], row["violations"], row["checked"], row["seconds"])
+        for node, rows in shown.items()
+        for row in rows
+    }
+    assert told == {
+        (
+            *(f"invoice.{row['node']}", row["invariant"], row["epoch"], row["state"]),
+            *(f"{row['violations']:,}", f"{row['checked']:,}", f"{row['seconds']:.3f}"),
+        )
+        for row in counts
+    }
+
+
+def test_it_loads_no_great_expectations(tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom assets.cli.main import main\n"
+        f"try: main(['report', 'invoice', '-o', {str(tmp_path / 'page.html')!r}])\n"
+        "except SystemExit: print('great_expectations' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"RIVERMEET_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"},
+        cwd=Path(__file__).parents[3],
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "False"

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from infra.engine.jars import CACHE, NEEDED, JarsError, jars
+from infra.engine.java import JavaError, find_java
+from infra.settings import Settings, SettingsError
+
+
+def a_java(folder: Path, says: str) -> dict[str, str]:
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    program.chmod(0o755)
+    return {"JAVA_HOME": str(folder)}
+
+
+def test_this_machines_java_serves() -> None:
+    assert find_java().name == "java"
+
+
+@pytest.mark.parametrize("says", ['openjdk version "17.0.15" 2025-04-15', 'java version "21"'])
+def test_new_javas_serve(tmp_path: Path, says: str) -> None:
+    assert find_java(a_java(tmp_path, says)) == tmp_path / "bin" / "java"
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ('openjdk version "11.0.2" 2019-01-15', "is Java 11"),
+        ('java version "1.8.0_202"', "is Java 8"),
+        ("what?", "does not tell a version"),
+    ],
+)
+def test_a_wrong_java_is_told_in_one_line(tmp_path: Path, says: str, told: str) -> None:
+    with pytest.raises(JavaError) as error:
+        find_java(a_java(tmp_path, says))
+    assert told in str(error.value)
+    assert "JAVA_HOME" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("variable", ["JAVA_HOME", "PATH"])
+def test_no_java_is_told_in_one_line(tmp_path: Path, variable: str) -> None:
+    with pytest.raises(JavaError, match=r"no Java in .*install OpenJDK 17"):
+        find_java({variable: str(tmp_path)})
+
+
+def test_a_folder_of_jars_replaces_the_download(settings: Settings, tmp_path: Path) -> None:
+    fetched = jars(replace(settings, jars=None))
+    for jar in fetched:
+        # Maven's names, as an air-gapped site would have them.
+        (tmp_path / jar.name.removeprefix("io.delta_")).symlink_to(jar)
+    (tmp_path / "object-store.jar").touch()
+    nowhere = tmp_path / "cache"
+    given = jars(replace(settings, jars=tmp_path), cache=nowhere)
+    assert {jar.stem for jar in given} == {*NEEDED, "object-store"}
+    assert not nowhere.exists()
+
+
+def test_a_folder_that_lacks_a_jar_is_refused(settings: Settings, tmp_path: Path) -> None:
+    for name in NEEDED[1:]:
+        (tmp_path / f"{name}.jar").touch()
+    with pytest.raises(SettingsError, match=rf"RIVERMEET_JARS=.* lacks {NEEDED[0]}\.jar; copy"):
+        jars(replace(settings, jars=tmp_path))
+
+
+def test_a_folder_that_is_not_there_is_refused(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"RIVERMEET_JARS=.* is not a folder"):
+        jars(replace(settings, jars=tmp_path / "no"))
+
+
+def test_fetched_jars_are_not_fetched_again(settings: Settings) -> None:
+    before = {jar: jar.stat().st_mtime_ns for jar in jars(replace(settings, jars=None))}
+    assert all(jar.is_relative_to(CACHE) for jar in before)
+    assert before == {jar: jar.stat().st_mtime_ns for jar in jars(replace(settings, jars=None))}
+
+
+def test_no_network_is_told_in_one_line(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A proxy where nobody listens cuts the JVM off, without touching the machine.
+    proxy = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", proxy)
+    # Ivy also looks into the user's Maven repository.
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", f"-Duser.home={tmp_path}")
+    with pytest.raises(JarsError, match=r"could not fetch .*RIVERMEET_JARS") as error:
+        jars(replace(settings, jars=None), cache=tmp_path / "cache")
+    assert "\n" not in str(error.value)

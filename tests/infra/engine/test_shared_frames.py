@@ -1,0 +1,67 @@
+"""What a killed run has cached is not what the next one reads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
+
+from infra.engine.session import new_session
+from infra.engine.shared_frames import SharedFrames
+from infra.engine.shuffles import fit_shuffles, shuffle_partitions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def joined(spark: SparkSession, rows: int) -> DataFrame:
+    """Ten rows beside a broadcast of three that take long to compute."""
+    sums = spark.range(0, rows, 1, 2).groupBy((f.col("id") % 3).alias("k")).agg(f.sum(f.hash("id")).alias("s"))
+    return spark.range(10).join(f.broadcast(sums), f.col("id") == f.col("k"), "left")
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("records", [10, None])
+def test_a_broadcast_that_was_cancelled_is_made_again(spark: SparkSession, records: int | None) -> None:
+    rows, failures = 300_000_000, []
+    # Only the active session's frames are checkpoints.
+    killed, after = new_session(spark) if records is None else spark, spark
+
+    def run() -> None:
+        with pytest.raises(PySparkException) as failure:
+            SharedFrames("killed", records).keep(joined(killed, rows)).count()
+        failures.append(str(failure.value))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(1)
+    while thread.is_alive():
+        killed.interruptAll()
+        time.sleep(0.1)
+    assert "OPERATION_CANCELED" in failures[0]
+
+    shared = SharedFrames("after", records)
+    assert shared.keep(joined(after, rows)).count() == 10
+    shared.release()
+
+
+@pytest.mark.parametrize("other", [False, True])
+@pytest.mark.parametrize("records", [10, None])
+def test_a_kept_frame_is_computed_once(spark: SparkSession, records: int | None, other: bool) -> None:
+    session = new_session(spark) if other else spark
+    shared = SharedFrames("once", records)
+    kept = shared.keep(session.range(10).select(f.expr("uuid()").alias("made")))
+    twice = [{row.made for row in kept.collect()} for _ in range(2)]
+    assert twice[0] == twice[1] and len(twice[0]) == 10
+    assert {row.made for row in kept.where("length(made) > 0").collect()} == twice[0]
+    shared.release()
+
+
+def test_shuffles_fit_the_records(spark: SparkSession) -> None:
+    assert [shuffle_partitions(records, 2) for records in (10, 20_000, 1_000_000)] == [1, 2, 4]
+    fit_shuffles(spark, 10)
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "1"

@@ -1,0 +1,30 @@
+"""A process that runs part of a pipeline again and again, as `rivermeet run` does, until all is delivered.
+
+    python -m tests.infra.epochs.again STOP PIPELINE NODE...
+
+The run that begins after the file STOP is there is the last one.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from assets.defs.runs import run_pipeline
+from assets.epoch.platform import Platform
+from infra.settings import Settings
+from pipelines import load
+
+
+def main(stop: Path, pipeline: str, selected: list[str]) -> bool:
+    """Run until told to stop; whether all runs were green."""
+    platform = Platform(Settings.from_env(), say=lambda line: print(line, flush=True))
+    declared, green, last = load(pipeline), True, False
+    while green and not last:
+        last = stop.exists()
+        green = run_pipeline(platform, declared, selected)
+    return green
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]) else 1)

@@ -1,0 +1,95 @@
+"""Stream - table join: a stream record is joined with the table's value; the table never triggers.
+
+Left join, plain table:
+
+    left  k A@3     (A, null)@3
+    right k a@9     nothing
+    left  k B@5     (B, a)@5: the value of now, though it is newer than the record
+    right k null@6  nothing
+
+With `right_versioned_ms` the lookup is as of the record's timestamp, so B@5 would give (B, null).
+With `table_grace_ms` a record waits until the stream is that much further, and then is looked up.
+
+Source: golden `s000.st.*`, `s002.st.*`, KIP-889, KIP-914, KIP-923, KIP-962, laws.md, and
+kafka-streams-semantics 3 and 4.
+"""
+
+from tests.reference.foreign_key.join import key_bytes
+from tests.reference.records import Record, Row
+from tests.reference.tables.versioned import BEGINNING, PlainTable, Table, VersionedTable
+
+OFFERED = {"3.1": ("inner", "left"), "kafka-4": ("inner", "left"), "0.10.2": ("inner", "left"), "0.10.0": ("left",)}
+
+
+class StreamTableJoin:
+    """Left is the stream, right the table; both co-partitioned, here as one partition."""
+
+    def __init__(
+        self,
+        how: str,
+        semantics: str = "3.1",
+        right_versioned_ms: int | None = None,
+        table_grace_ms: int | None = None,
+    ) -> None:
+        if how not in OFFERED.get(semantics, ()):
+            raise ValueError(f"no {how!r} join in semantics {semantics!r}; offered are {OFFERED}")
+        if right_versioned_ms is not None and semantics.startswith("0."):
+            raise ValueError(f"{semantics} has no versioned tables")
+        if table_grace_ms is not None and (right_versioned_ms is None or table_grace_ms > right_versioned_ms):
+            raise ValueError("a grace needs a versioned table with at least as much history")
+        self.how, self.semantics, self.grace = how, semantics, table_grace_ms
+        self.table: Table = PlainTable() if right_versioned_ms is None else VersionedTable(right_versioned_ms)
+        self.waiting: list[Record] = []
+        self.observed = BEGINNING
+
+    def process(self, x: Record) -> list[Row]:
+        if x.side == "right":
+            self._update(x)
+            return []
+        if x.value is None and self.semantics != "0.10.0":
+            return []
+        if x.key is None:
+            return self._without_key(x)
+        return self._join(x, x) if self.grace is None else self._wait(x, self.grace)
+
+    def _update(self, x: Record) -> None:
+        if x.key is not None:
+            self.table.put(x)
+        elif self.semantics == "0.10.0":
+            raise ValueError("Kafka Streams 0.10.1 refuses a table record without key")
+
+    def _without_key(self, x: Record) -> list[Row]:
+        if self.how == "inner" or self.semantics.startswith("0."):
+            return []
+        if self.grace is not None and self.semantics == "kafka-4":
+            raise ValueError("Kafka Streams' buffer refuses a null key and the task dies")
+        # Nothing can be looked up, now or later, so there is nothing to wait for.
+        return self._join(x, x)
+
+    def _wait(self, x: Record, grace: int) -> list[Row]:
+        if x.timestamp < self.observed - grace:
+            return self._join(x, x)
+        self.waiting.append(x)
+        self.observed = max(self.observed, x.timestamp)
+        # The buffer is sorted by timestamp and key; only then comes the order of arrival.
+        due = sorted(
+            (o for o in self.waiting if o.timestamp <= self.observed - grace),
+            key=lambda o: (o.timestamp, key_bytes(o.key), o.position),
+        )
+        self.waiting = [o for o in self.waiting if o.timestamp > self.observed - grace]
+        return [row for o in due for row in self._join(o, x)]
+
+    def _join(self, o: Record, trigger: Record) -> list[Row]:
+        found = None if o.key is None else self.table.as_of(o.key, o.timestamp)
+        if found is None and self.how == "inner":
+            return []
+        return [
+            Row(
+                key=o.key,
+                value=(o.value, found.value if found else None),
+                timestamp=o.timestamp,
+                trigger=trigger.position,
+                left=o.position,
+                right=found.position if found else None,
+            )
+        ]

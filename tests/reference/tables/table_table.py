@@ -1,0 +1,120 @@
+"""Table-table join on the primary key: each change of either side answers for its key.
+
+Left join, profile "3.1":
+
+    right k a@1     nothing: there is no left row
+    left  k A@2     (A, a)@2
+    right k null@3  (A, null)@3
+    left  k null@1  tombstone@1: the row ends, at the change's own timestamp
+    left  k null@5  nothing: there was no row
+
+Were right k still there, "kafka-4" would send another tombstone at the end. A versioned side answers
+only to the latest version of a key. With `cache` nothing is said before `commit`: "3.1" then tells
+the net change of each key, Kafka flushes one cache after the other.
+
+Source: golden `s000.tt.*`, `s002.tt.*`, KIP-77, KIP-914, laws.md, kafka-streams-semantics 3 and 5.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from tests.reference.records import Record, Row
+from tests.reference.tables.cache import CachedTable, ResultCache
+from tests.reference.tables.versioned import PlainTable, VersionedTable
+
+SEMANTICS = ("3.1", "kafka-4", "0.10.2", "0.10.0")
+
+
+class TableTableJoin:
+    """`commit` ends a commit interval; without `cache` it has nothing to say."""
+
+    def __init__(
+        self,
+        how: str,
+        semantics: str = "3.1",
+        left_versioned_ms: int | None = None,
+        right_versioned_ms: int | None = None,
+        materialized: bool = False,
+        cache: bool = False,
+    ) -> None:
+        if how not in ("inner", "left", "outer"):
+            raise ValueError(f"how is {how!r}; choose inner, left or outer")
+        if semantics not in SEMANTICS:
+            raise ValueError(f"semantics is {semantics!r}; choose one of {', '.join(SEMANTICS)}")
+        if semantics.startswith("0.") and (left_versioned_ms, right_versioned_ms) != (None, None):
+            raise ValueError(f"{semantics} has no versioned tables")
+        if semantics == "0.10.0" and (cache or materialized):
+            raise ValueError("0.10.0 offers neither a cache nor a materialized result")
+        self.how, self.semantics = how, semantics
+        self.cached_sources = cache and semantics != "3.1"
+        self.sides = {
+            "left": self._table(left_versioned_ms),
+            "right": self._table(right_versioned_ms),
+        }
+        self.result = ResultCache() if cache and (materialized or semantics == "3.1") else None
+        self.last = -1
+
+    def _table(self, versioned_ms: int | None) -> PlainTable | VersionedTable | CachedTable:
+        if versioned_ms is not None:
+            return VersionedTable(versioned_ms)  # Kafka Streams does not cache these
+        return CachedTable() if self.cached_sources else PlainTable()
+
+    def process(self, x: Record) -> list[Row]:
+        self.last = x.position
+        if x.key is None:
+            if self.semantics == "0.10.0":
+                raise ValueError("Kafka Streams 0.10.1 refuses a table record without key")
+            return []
+        table = self.sides[x.side]
+        old = table.get(x.key)
+        change = table.put(x)
+        if isinstance(table, CachedTable) or not (change.kept and change.latest):
+            return []
+        return self._forward(self._changed(x, old))
+
+    def commit(self) -> list[Row]:
+        rows: list[Row] = []
+        for table in self.sides.values():
+            if isinstance(table, CachedTable):
+                for x, old in table.flush():
+                    # Both sides are looked up through their caches: what was not flushed counts.
+                    rows += self._forward(self._changed(x, old))
+        if self.result is not None:
+            rows += self.result.flush()
+        # Kafka Streams tells no record that caused a flushed row: the commit did.
+        return rows if self.semantics == "3.1" else [replace(row, trigger=self.last) for row in rows]
+
+    def _forward(self, rows: list[Row]) -> list[Row]:
+        if self.result is None:
+            return rows
+        for row in rows:
+            self.result.put(row)
+        return []
+
+    def _changed(self, x: Record, old: Record | None) -> list[Row]:
+        """Rows of a change of one side from `old` to x, given the other side as it is now."""
+        other = self.sides["right" if x.side == "left" else "left"].get(x.key)
+        now = self._row(x.side, x.value, other)
+        if now is None and not self._tombstone(x, old, other):
+            return []
+        timestamp = x.timestamp if other is None else max(x.timestamp, other.timestamp)
+        if self.semantics == "0.10.0":
+            timestamp = x.timestamp
+        return [Row(x.key, now, timestamp, x.position)]
+
+    def _row(self, side: str, value: Any, other: Record | None) -> tuple[Any, Any] | None:
+        looked_up = None if other is None else other.value
+        left, right = (value, looked_up) if side == "left" else (looked_up, value)
+        present = {"inner": None not in (left, right), "left": left is not None, "outer": (left, right) != (None, None)}
+        return (left, right) if present[self.how] else None
+
+    def _tombstone(self, x: Record, old: Record | None, other: Record | None) -> bool:
+        """Whether the absence of a row has to be told."""
+        if self.semantics == "0.10.0":
+            return True
+        if self.semantics == "3.1":
+            return old is not None and self._row(x.side, old.value, other) is not None
+        if self.how == "left" and x.side == "right":
+            return False
+        # Only where nobody is on the other side does Kafka Streams look at the old value.
+        return other is not None or (self.how != "inner" and old is not None)
