@@ -26,7 +26,7 @@ each copy is a record of its own.
 
 Source: wiki page "Kafka Streams Join Semantics", improved left/outer stream-stream join (3.1 and newer); KIP-633,
 KAFKA-10847, KIP-962. Held by ``tests/joins/stream_stream/test_stream_stream.py`` and
-``test_recorded_stream_stream.py``.
+``test_recorded.py`` beside it.
 """
 
 from __future__ import annotations

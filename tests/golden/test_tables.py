@@ -21,15 +21,17 @@ from tests.reference.tables.table_table import TableTableJoin
 TESTS = Path(__file__).parents[1]
 TABLES = {table["id"]: table for table in tables() if table["kind"] != "trace"}
 HERE = "golden/test_tables.py"
+RECORDED = "joins/tables/test_recorded_tables.py"
+WINDOWED = "joins/aggregates/test_windowed_tables.py"
 RACES = "reference/test_races.py::test_the_documents_interleavings_end_as_printed"
 HELD: Mapping[str, str] = {
     "s000.matrix.": f"{HERE}::test_a_matrix_says_what_may_be_declared",
     "s002.matrix.": f"{HERE}::test_a_matrix_says_what_may_be_declared",
-    "s000.sync.guarantees": "joins/test_waiting.py::test_no_cut_changes_a_join_that_waits_for_ever",
+    "s000.sync.guarantees": "joins/epochs/test_waiting.py::test_no_cut_changes_a_join_that_waits_for_ever",
     "s001.race.": RACES,
     "s001.fkchange.": RACES,
     "s001.instructions": "reference/test_races.py::test_instructions_are_the_printed_ones",
-    "s001.combined_key": "joins/test_subscriptions.py::test_the_layout_is_the_documents",
+    "s001.combined_key": "joins/tables/test_subscriptions.py::test_the_layout_is_the_documents",
     "s002.ss.rules.current": f"{HERE}::test_who_triggers_and_what_is_stored_in_0_10_0",
     "s002.st.rules.current": f"{HERE}::test_a_null_stream_value_triggers_in_0_10_0_only",
     "s002.tt.rules.current": f"{HERE}::test_when_a_tombstone_is_sent",
@@ -37,15 +39,15 @@ HELD: Mapping[str, str] = {
     "s002.tt.rules.tombstones": f"{HERE}::test_when_a_tombstone_is_sent",
     "s002.window.sql": f"{HERE}::test_the_windows_ends_are_inclusive_and_mirrored",
     "s002.st.sql": "golden/test_printed.py::test_all_records_at_once_at_every_profile_that_has_to_give_it",
-    "s003.matrix.": "joins/test_windowed_tables.py::test_every_cell_of_the_page_is_declarable_or_refused_with_a_reason",
-    "s003.api": "joins/test_windowed_tables.py::test_windows_of_one_table_meet_those_of_another_through_a_map",
-    "s003.driver": "joins/test_windowed_tables.py::test_every_cell_of_the_page_is_declarable_or_refused_with_a_reason",
-    "s003.invariants": "joins/test_recorded_tables.py::test_the_folded_rows_are_the_batch_join_of_the_folded_tables",
-    "s003.hopping.single_output": "joins/test_windowed_tables.py::test_two_records_in_two_hopping_windows_are_one_pair",
-    "s003.wtable.last_week": "joins/test_windowed_tables.py::test_views_against_last_week",
-    "s004.invoice.schema": "joins/test_stream_global.py::test_invoice_through_two_chained_look_ups",
+    "s003.matrix.": f"{WINDOWED}::test_every_cell_of_the_page_is_declarable_or_refused_with_a_reason",
+    "s003.api": f"{WINDOWED}::test_windows_of_one_table_meet_those_of_another_through_a_map",
+    "s003.driver": f"{WINDOWED}::test_every_cell_of_the_page_is_declarable_or_refused_with_a_reason",
+    "s003.invariants": f"{RECORDED}::test_the_folded_rows_are_the_batch_join_of_the_folded_tables",
+    "s003.hopping.single_output": f"{WINDOWED}::test_two_records_in_two_hopping_windows_are_one_pair",
+    "s003.wtable.last_week": f"{WINDOWED}::test_views_against_last_week",
+    "s004.invoice.schema": "joins/lookups/test_stream_global.py::test_invoice_through_two_chained_look_ups",
     "s004.repartition_count": f"{HERE}::test_a_global_table_needs_no_repartitioning",
-    "s004.lifecycle": "joins/test_stream_global.py::test_nasty_script_and_random_histories",
+    "s004.lifecycle": "joins/lookups/test_stream_global.py::test_nasty_script_and_random_histories",
 }
 """Start of a table's id to the test that asserts it."""
 

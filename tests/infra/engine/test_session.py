@@ -60,7 +60,7 @@ def test_settings_of_a_new_session_are_its_own(spark: SparkSession) -> None:
 
 
 def test_a_foreign_session_is_refused() -> None:
-    with pytest.raises(RuntimeError, match=r"infra\.session\.session"):
+    with pytest.raises(RuntimeError, match=r"infra\.engine\.session\.session"):
         new_session(None)  # type: ignore[arg-type]
 
 
