@@ -63,6 +63,11 @@ def flatten(rows: DataFrame) -> DataFrame:
     )
 
 
+def table_rows(changelog: DataFrame) -> DataFrame:
+    """The last record of each key as columns of the folded table, tombstones marked by ``_deleted``."""
+    return flatten(last_per_key(changelog))
+
+
 def unflatten(table: DataFrame, key: StructType, value: StructType) -> DataFrame:
     """Rows of a folded table as records whose key and value have these types; the inverse of `flatten`.
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from assets.epoch.operator_step import OperatorStep, to_table
+from assets.epoch.operator_step import OperatorStep
 from infra.delta.fold import fold
 from infra.delta.io import append, last_note, read
 from infra.delta.lines import opened
@@ -89,7 +89,7 @@ class World:
         else:
             append_records(published, paths.changelog, app_id, note)
         if node.is_table and (epoch % 2 or self.as_sources_do):
-            fold(lambda: self.fold_session, paths, list(node.key), to_table, note)
+            fold(lambda: self.fold_session, paths, list(node.key), note)
 
     def step(self, node: Node) -> OperatorStep:
         """A computed node's part in the protocol."""

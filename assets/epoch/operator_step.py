@@ -167,9 +167,7 @@ class OperatorStep:
 
     def pinned(self, spark: SparkSession, plan: EpochPlan) -> PinnedInputs:
         """The frames that a plan may read."""
-        from records.changelog import as_of, unflatten
-
-        return PinnedInputs(spark, plan, self.tables, self.nodes, unflatten, as_of)
+        return PinnedInputs(spark, plan, self.tables, self.nodes)
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Run the operator on what the plan pins."""
@@ -233,10 +231,6 @@ class OperatorStep:
         """Judge the rows before they are committed."""
         return self.judge(spark, plan, rows, counts) if self.judge else ()
 
-    def flatten(self, changelog: DataFrame) -> DataFrame:
-        """The last row per key as columns of the folded table."""
-        return to_table(changelog)
-
 
 def with_grace(operation: Operation, grace: int | None) -> Operation:
     """The operation with another grace (ms) of its windows; None leaves it as declared."""
@@ -251,10 +245,3 @@ def with_grace(operation: Operation, grace: int | None) -> Operation:
 
 def _moved(found: Mapping[str, tuple[int, CommitNote]], previous: CommitNote) -> bool:
     return any(note.incarnation != previous.incarnations.get(side, 1) for side, (_, note) in found.items())
-
-
-def to_table(changelog: DataFrame) -> DataFrame:
-    """The last row per key as columns of the folded table."""
-    from records.changelog import flatten, last_per_key
-
-    return flatten(last_per_key(changelog))

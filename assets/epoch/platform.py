@@ -126,7 +126,7 @@ class Platform:
         held
             Gets what the audit reads, for the checks.
         """
-        from assets.epoch.operator_step import OperatorStep, to_table
+        from assets.epoch.operator_step import OperatorStep
         from assets.quality.judging import auditor
         from infra.sources.ingest import IngestStep
 
@@ -140,7 +140,6 @@ class Platform:
             runner.log,
             self.settings.data,
             self.session,
-            to_table,
             judge,
             self.code_version,
         )

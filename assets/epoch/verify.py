@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from assets.epoch.operator_step import OperatorStep, to_table
+from assets.epoch.operator_step import OperatorStep
 from infra.delta.io import last_note, read
 from infra.epochs.plan import CommitNote, EpochPlan, InputSlice
 from pipelines import GlobalView, Node, StreamGlobalJoin
@@ -186,6 +186,7 @@ def _table_differs(spark: SparkSession, runner: EpochRunner, node: Node, note: C
     from pyspark.sql import functions as F
 
     from infra.delta.changelog_files import records
+    from records.changelog import table_rows
 
     paths = runner.paths(node)
     folded = last_note(paths.table)
@@ -196,7 +197,7 @@ def _table_differs(spark: SparkSession, runner: EpochRunner, node: Node, note: C
         # Behind by a rebuild that was killed: the next run folds it.
         return None
     changelog = records(spark, paths.changelog, {}, upto.ends)
-    wanted = to_table(changelog).where(~F.col("_deleted")).drop("_deleted")
+    wanted = table_rows(changelog).where(~F.col("_deleted")).drop("_deleted")
     columns = [*node.key, *node.value, "_timestamp", "_partition", "_offset"]
     held = read(spark, paths.table, version).select(*(F.col(f"`{c}`") for c in columns))
     wanted = wanted.select(*(F.col(f"`{c}`") for c in columns))

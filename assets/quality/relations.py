@@ -142,7 +142,9 @@ class InputRelations:
         tail = self.shared.keep(pinned.new(side).where("key IS NOT NULL"))
         changed = sent(tail.select("key").distinct(), at.records)
         untouched = pinned.table(side, "before").join(changed, "key", "left_anti")
-        return Relation(untouched.unionByName(pinned.as_of(None, tail)), sql)
+        from records.changelog import as_of
+
+        return Relation(untouched.unionByName(as_of(None, tail)), sql)
 
     def _unread(self) -> Relation:
         """Records that an input had when the epoch was planned, and that it left for later."""

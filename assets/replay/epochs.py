@@ -89,7 +89,6 @@ def _published(
     previous: CommitNote | None,
 ) -> CommitNote:
     """One input's records of one epoch, committed to its changelog and folded into its table as a source's are."""
-    from assets.epoch.operator_step import to_table
     from infra.delta.fold import fold
     from infra.delta.small_changelogs import append_records
     from infra.epochs.plan import CommitNote
@@ -103,5 +102,5 @@ def _published(
     rows = record_table(mine, side, "many_k" in node.key, epoch)
     append_records(rows, paths.changelog, paths.app_id("changelog", 1), note)
     if node.is_table and epoch % 2:
-        fold(runner.fold_session, paths, list(node.key), to_table, note)
+        fold(runner.fold_session, paths, list(node.key), note)
     return note

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from infra import crash
@@ -17,13 +17,13 @@ from infra.delta.io import FOLDED, append, last_note, merge
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened
 from infra.epochs.plan import CommitNote
+from records.changelog import table_rows
 
 
 def fold(
     session: Callable[[], SparkSession],
     paths: NodeTables,
     key: list[str],
-    flatten: Callable[[DataFrame], DataFrame],
     upto: CommitNote,
 ) -> bool:
     """Bring the table to the epoch of ``upto``; True if it was behind.
@@ -32,8 +32,6 @@ def fold(
     ----------
     session
         Gives a session that only folds use: its settings are changed while a MERGE runs.
-    flatten
-        Makes a changelog's slice the table's rows: one per key, with ``_deleted``.
     """
     found = last_note(paths.table)
     # Offsets of an earlier incarnation count other records.
@@ -42,7 +40,7 @@ def fold(
         return False
     after = done.ends if done is not None else {}
     app_id = paths.app_id("fold", upto.incarnation)
-    rows = flatten(records(session(), paths.changelog, after, upto.ends))
+    rows = table_rows(records(session(), paths.changelog, after, upto.ends))
     if done is None:
         live = rows.where(~F.col("_deleted")).drop("_deleted")
         append(live, paths.table, app_id, upto.epoch, note=upto, properties=FOLDED, replace=found is not None)
@@ -52,11 +50,9 @@ def fold(
     return True
 
 
-def fold_anew(
-    session: Callable[[], SparkSession], paths: NodeTables, flatten: Callable[[DataFrame], DataFrame], upto: CommitNote
-) -> None:
+def fold_anew(session: Callable[[], SparkSession], paths: NodeTables, upto: CommitNote) -> None:
     """Replace the table by the fold of the whole changelog: whatever it holds, it is a cache."""
-    rows = flatten(records(session(), paths.changelog, {}, upto.ends))
+    rows = table_rows(records(session(), paths.changelog, {}, upto.ends))
     live = rows.where(~F.col("_deleted")).drop("_deleted")
     found = opened(paths.table)
     # Folds of this epoch are done for Delta, so that this is a write of another kind, numbered by what it replaces.

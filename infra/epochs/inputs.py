@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,8 +17,8 @@ from infra.delta.lines import opened
 from infra.epochs.offsets import WRITTEN_OUT, any_of_sql, looked_up
 from infra.epochs.plan import EpochPlan, Offsets, within
 from pipelines import Node
+from records.changelog import RECORD, as_of, unflatten
 
-RECORD = ("key", "value", "timestamp", "partition", "offset")
 SENT = 100_000
 """Rows of an epoch, or keys of them, up to which they are sent to a table's rows."""
 
@@ -39,16 +39,12 @@ class PinnedInputs:
     ----------
     nodes
         Side to input node.
-    unflatten, as_of
-        From `records.changelog`: rows of a folded table as records, and a fold with its changelog's tail.
     """
 
     spark: SparkSession
     plan: EpochPlan
     tables: str
     nodes: Mapping[str, Node]
-    unflatten: Callable[[DataFrame, StructType, StructType], DataFrame]
-    as_of: Callable[[DataFrame | None, DataFrame], DataFrame]
 
     def paths(self, side: str) -> NodeTables:
         """Where the input's tables lie."""
@@ -103,12 +99,12 @@ class PinnedInputs:
             rows = read(self.spark, self.paths(side).table, part.table_version)
             # The pinned version may be older than a column or a wider type: the changelog's shape is that of all rows.
             key, value = (tail.schema[column].dataType for column in ("key", "value"))
-            folded = self.unflatten(rows, cast(StructType, key), cast(StructType, value))
+            folded = unflatten(rows, cast(StructType, key), cast(StructType, value))
             if (skipped := self._skipped(side)) is not None:
                 folded = folded.where(~skipped)
             if part.table_ends == position:
                 return folded
-        return self.as_of(folded, tail)
+        return as_of(folded, tail)
 
     def emitted(self, node: Node, slack: int | None) -> DataFrame | None:
         """The node's own earlier rows, with ``timestamp + slack > stream time`` (ms) where a slack is given."""

@@ -153,7 +153,7 @@ class EpochRunner:
                 return False
             refuse_foreign_node(paths, False)
             lock.uses(self.engine, [self.session(), self.fold_session()])
-            fold_anew(self.fold_session, paths, step.flatten, found[1])
+            fold_anew(self.fold_session, paths, found[1])
             return True
 
     def _standing(self, step: Step, plan: EpochPlan | None) -> EpochPlan | None:
@@ -306,7 +306,7 @@ class EpochRunner:
             lock.uses(self.engine, [self.session(), self.fold_session()])
             return self.fold_session()
 
-        fold(session, paths, list(step.node.key), step.flatten, upto)
+        fold(session, paths, list(step.node.key), upto)
 
 
 class _Clock:

@@ -104,7 +104,3 @@ class Step(Protocol):
     def audit(self, spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]) -> Sequence[Any]:
         """Judge the rows before they are committed; `EpochRefusedError` where they must not be."""
         ...
-
-    def flatten(self, changelog: DataFrame) -> DataFrame:
-        """The last row per key as columns of the folded table, with ``_deleted``."""
-        ...

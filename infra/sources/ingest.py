@@ -50,8 +50,6 @@ class IngestStep:
         Folder or URL that relative patterns start from.
     session
         Gives the session where files have to be listed by Spark.
-    to_table
-        From `records.changelog`: the last row per key as columns of the folded table.
     judge
         Judges an epoch's rows before they are committed.
     retry
@@ -63,7 +61,6 @@ class IngestStep:
     log: EpochLog
     data: str
     session: Callable[[], SparkSession]
-    to_table: Callable[[DataFrame], DataFrame]
     judge: Audit | None = None
     code_version: str = ""
     retry: bool = False
@@ -171,10 +168,6 @@ class IngestStep:
                 f"the files or raise the share. {first}. All are kept in {self.rejected}"
             )
         return self.judge(spark, plan, rows, counts) if self.judge else ()
-
-    def flatten(self, changelog: DataFrame) -> DataFrame:
-        """The last row per key as columns of the folded table."""
-        return self.to_table(changelog)
 
     def _note(self) -> CommitNote | None:
         found = last_note(self.changelog)

@@ -26,6 +26,7 @@ from infra.delta import io as delta_io
 from infra.delta.layout import NodeTables
 from infra.epochs import rows as epoch_rows
 from infra.epochs.plan import CommitNote, EpochPlan
+from records.changelog import table_rows
 
 Change = Callable[[DataFrame], DataFrame]
 Place = Literal["rows", "offsets", "commit", "fold"]
@@ -81,10 +82,10 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
         _, node, *_ = app_id.split("/")
         delta_io.append(wrong(frame, node, "commit"), path, app_id, epoch, **how)
 
-    def folded(
-        session: Callable[[], SparkSession], paths: NodeTables, key: list[str], flatten: Change, upto: CommitNote
-    ) -> bool:
-        return fold.fold(session, paths, key, lambda rows: wrong(flatten(rows), paths.node, "fold"), upto)
+    def folded(session: Callable[[], SparkSession], paths: NodeTables, key: list[str], upto: CommitNote) -> bool:
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(fold, "table_rows", lambda rows: wrong(table_rows(rows), paths.node, "fold"))
+            return fold.fold(session, paths, key, upto)
 
     for name, function in (("with_offsets", with_offsets), ("append", append), ("fold", folded)):
         patched.setattr(f"infra.epochs.runner.{name}", function)

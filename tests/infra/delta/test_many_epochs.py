@@ -153,7 +153,8 @@ def note_of(last: CommitNote) -> Callable[[int], str]:
 def test_a_step_stays_as_quick(tmp_path: Path, settings: Settings, epochs: int) -> None:
     spark = session(settings)
     world, young = (
-        World(tmp_path / name, spark, new_session(spark), {"a": TYPES, "b": TYPES}) for name in ("old", "young")
+        World(tmp_path / name, spark, new_session(spark), {"a": TYPES, "b": TYPES}, as_sources_do=True)
+        for name in ("old", "young")
     )
     node = declared()[2]
     for n in range(1, 4):

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from assets.epoch.operator_step import OperatorStep, to_table
+from assets.epoch.operator_step import OperatorStep
 from infra.delta.evolution import ShapeChangedError
 from infra.delta.io import append, notes, read
 from infra.delta.lines import opened
@@ -25,7 +25,6 @@ from infra.epochs.inputs import PinnedInputs
 from infra.epochs.plan import EpochPlan, InputSlice
 from infra.sources.ingest import IngestStep
 from pipelines import Files, JoinWindow, Node, Pipeline, Stream, Table, TimeWindows, expr, maximum
-from records.changelog import as_of, unflatten
 from tests.reliability import survived
 from tests.world import Record, World
 
@@ -327,7 +326,7 @@ def test_a_pinned_table_of_the_old_shape(make: Callable[[], World], spark: Spark
         part = InputSlice(version=0, after=position, upto=position, table_version=pin, table_ends=old.ends)
         plan = EpochPlan(pipeline="shop", node="named", incarnation=1, epoch=1, inputs={"left": part})
         nodes: Mapping[str, Node] = {"left": NEW.orders}
-        pinned = PinnedInputs(spark, plan, world.runner("shop").tables, nodes, unflatten, as_of)
+        pinned = PinnedInputs(spark, plan, world.runner("shop").tables, nodes)
         found = {r.key.id: r.value.asDict() for r in pinned.table("left", "before").collect()}
         assert found["c"] == {"who": "x", "n": 3, "via": None}
         assert found["a"]["n"] == (1 if position == old.ends else 2**40)
@@ -357,7 +356,7 @@ class FromFiles:
             runner = self.world.runner("shop")
             if node.source is not None:
                 changelog, session = runner.paths(node).changelog, lambda: self.world.spark
-                step: Any = IngestStep(node, changelog, runner.log, str(self.data), session, to_table)
+                step: Any = IngestStep(node, changelog, runner.log, str(self.data), session)
             else:
                 step = OperatorStep(node, runner.tables)
             result = runner.run(step)

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assets.epoch.operator_step import to_table
 from infra import crash
 from infra.delta.io import read
 from infra.delta.lines import opened
@@ -90,7 +89,6 @@ def step(target: World, node: Node) -> Step:
         log=runner.log,
         data=str(data(target)),
         session=lambda: target.spark,
-        to_table=to_table,
     )
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from assets.epoch.operator_step import to_table
 from infra.delta.io import read
 from infra.delta.lines import opened
 from infra.engine.session import new_session, session
@@ -40,7 +39,7 @@ class Fed:
     def step(self) -> IngestStep:
         changelog = self.runner.paths(self.node).changelog
         root = str(self.folder.parent)
-        return IngestStep(self.node, changelog, self.runner.log, root, lambda: self.world.spark, to_table)
+        return IngestStep(self.node, changelog, self.runner.log, root, lambda: self.world.spark)
 
     def deliver(self, **files: str) -> None:
         """Write files: ``a="…"`` is a.csv, ``a__json`` is a.json."""
