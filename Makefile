@@ -35,8 +35,10 @@ test: $(DEVELOPED) $(JARS)  ## Run the tests that every change has to pass, in t
 	@$(BIN)/pytest -q $(AT_ONCE)
 
 prove: $(DEVELOPED) $(JARS)  ## Run what takes too long for each change, then what must hold on both engines
-	@$(BIN)/pytest -q $(AT_ONCE) -m prove
-	@RIVERMEET_ENGINE='local[2]' $(BIN)/pytest -q $(AT_ONCE) -m both_engines
+	@failed=0; \
+	$(BIN)/pytest -q $(AT_ONCE) -m prove || failed=1; \
+	RIVERMEET_ENGINE='local[2]' $(BIN)/pytest -q $(AT_ONCE) -m both_engines || failed=1; \
+	exit $$failed
 
 lint: $(DEVELOPED)  ## Check style and formatting
 	@$(BIN)/ruff check .

@@ -10,7 +10,7 @@ record by offset, and no row where that record is a tombstone:
     2       a    {n: 3}
     3       b    NULL
 
-Source: wiki page "Early joins" (a table is the fold of its changelog); DESIGN section 3.
+Source: wiki page "Early joins" (a table is the fold of its changelog).
 """
 
 from __future__ import annotations

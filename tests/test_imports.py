@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +105,74 @@ def test_a_package_imports_only_from_its_left(package: str) -> None:
         if (what := fault(package, found))
     ]
     assert not faults, "\n".join(faults)
+
+
+MOST = 16
+"""Python files in a folder, its ``__init__`` among them."""
+
+
+@pytest.mark.parametrize("package", [*PACKAGES, "benchmarks", "tests"])
+def test_a_folder_is_read_at_a_glance(package: str) -> None:
+    counts = Counter(file.parent.relative_to(PROJECT) for file in sources(package))
+    assert not {str(folder): count for folder, count in counts.items() if count > MOST}
+
+
+KNOWN_CIRCLES: tuple[frozenset[str], ...] = (
+    # A node knows its verbs, and a verb makes nodes.
+    frozenset(
+        f"pipelines.{name}" for name in ("check", "declare", "grouped", "joins", "nodes", "operations", "pipeline")
+    ),
+    # To be cut when an epoch becomes a list of stages: they take the platform as a whole.
+    frozenset(
+        {
+            "assets.epoch.platform",
+            "assets.quality.judging",
+            *(f"assets.refused.{name}" for name in ("decisions", "held_verdicts", "quarantine")),
+        }
+    ),
+)
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    """Types and imports inside functions count: what is named is known."""
+    assert {*circles(graph())} == {*KNOWN_CIRCLES}
+
+
+def graph() -> dict[str, set[str]]:
+    """Module to the modules of the project that it imports anywhere."""
+    files = {name_of(file): file for package in PACKAGES for file in sources(package)}
+    found: dict[str, set[str]] = {}
+    for module, file in files.items():
+        named = {one.module for one in imports(ast.parse(file.read_text()))}
+        # `from a.b import c` names the module a.b.c, or something of a.b.
+        within = {name if name in files else name.rpartition(".")[0] for name in named}
+        found[module] = (within & files.keys()) - {module}
+    return found
+
+
+def name_of(file: Path) -> str:
+    return ".".join(file.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def circles(edges: dict[str, set[str]]) -> Iterator[frozenset[str]]:
+    """Modules that reach each other."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [*edges[start]]
+        while waiting:
+            module = waiting.pop()
+            if module not in seen:
+                seen.add(module)
+                waiting += edges[module]
+        return seen
+
+    far = {module: reached(module) for module in edges}
+    yield from {frozenset(b for b in far[a] if a in far[b]) for a in edges if a in far[a]}
+
+
+def test_a_circle_is_found() -> None:
+    assert [*circles({"a": {"b"}, "b": {"c"}, "c": {"b"}})] == [frozenset({"b", "c"})]
 
 
 def test_joins_run_on_spark_connect() -> None:

@@ -19,7 +19,7 @@ records has as well. Held by ``tests/infra/epochs/test_poison.py``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from infra.epochs.refusal import EpochRefusedError
 from pipelines import GlobalView
@@ -27,9 +27,11 @@ from pipelines import GlobalView
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from assets.epoch.operator_step import OperatorStep
+    from infra.engine.shared_frames import SharedFrames
     from infra.epochs.inputs import PinnedInputs
-    from infra.epochs.plan import EpochPlan, Skipped
+    from infra.epochs.plan import EpochPlan, InputSlice, Skipped
+    from infra.epochs.step import StepFrames
+    from pipelines import Operation
 
 MOST = 10
 """So many poison records in one epoch are no bad records any more, but a wrong expression."""
@@ -37,11 +39,32 @@ OF_DATA = ("22", "P0001")
 """Starts of SQLSTATEs that a value causes."""
 
 
+class Computing(Protocol):
+    """What has to be computed for a plan, and for a part of it: `assets.epoch.operator_step.OperatorStep`."""
+
+    @property
+    def operation(self) -> Operation:
+        """The declared operation."""
+        ...
+
+    def pinned(self, spark: SparkSession, plan: EpochPlan) -> PinnedInputs:
+        """The frames that the plan may read."""
+        ...
+
+    def slice(self, side: str, part: InputSlice) -> InputSlice:
+        """A part of an input, with the versions that it needs."""
+        ...
+
+    def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
+        """A function of the plan alone."""
+        ...
+
+
 class TooMuchPoisonError(EpochRefusedError):
     """More records than can be put down to bad data fail; the message says which expression does."""
 
 
-def without_poison(step: OperatorStep, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
+def without_poison(step: Computing, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
     """The plan without the records that make it fail; None where the error is none of the data's."""
     reason = _reason(error)
     if reason is None or _failure(step, spark, _beginning(step, spark, plan, 0)) is not None:
@@ -80,7 +103,7 @@ def letters(pinned: PinnedInputs) -> DataFrame | None:
     return reduce(DataFrame.unionByName, found) if found else None
 
 
-def _first(step: OperatorStep, spark: SparkSession, plan: EpochPlan) -> Skipped | None:
+def _first(step: Computing, spark: SparkSession, plan: EpochPlan) -> Skipped | None:
     """The record that makes the shortest failing beginning of the epoch fail."""
     from infra.epochs.plan import Skipped
 
@@ -102,7 +125,7 @@ def _first(step: OperatorStep, spark: SparkSession, plan: EpochPlan) -> Skipped 
     return None
 
 
-def _beginning(step: OperatorStep, spark: SparkSession, plan: EpochPlan, count: int) -> EpochPlan:
+def _beginning(step: Computing, spark: SparkSession, plan: EpochPlan, count: int) -> EpochPlan:
     """The plan up to its ``count``-th record in processing order."""
     from functools import reduce
 
@@ -132,7 +155,7 @@ def _beginning(step: OperatorStep, spark: SparkSession, plan: EpochPlan, count: 
     return plan.model_copy(update={"inputs": inputs})
 
 
-def _failure(step: OperatorStep, spark: SparkSession, plan: EpochPlan) -> str | None:
+def _failure(step: Computing, spark: SparkSession, plan: EpochPlan) -> str | None:
     """Why the plan cannot be computed; None where it can."""
     from infra.engine.shared_frames import SharedFrames
 

@@ -15,7 +15,7 @@ It is refused for a computed table, whose rows are changes of the rows before, a
 by the documents' rules, which reads its own pairs to know who leaves alone. A rebuild computes all from the start, the
 dropped rows too, and `rivermeet verify` shows by how many rows the result differs meanwhile.
 
-Source: DESIGN section 6, step 3. Held by ``tests/assets/quality/test_quarantine.py``.
+Why: ``docs/decisions/quarantine.md``. Held by ``tests/assets/quality/test_quarantine.py``.
 """
 
 from __future__ import annotations

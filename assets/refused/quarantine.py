@@ -11,7 +11,7 @@
 However often it is run again, a held epoch is in the quarantine once; where it gives other rows, or breaks another
 invariant, they take the place of those before. What a person decides is in ``assets/refused/decisions.py``.
 
-Source: DESIGN section 6, step 3. Held by ``tests/assets/quality/test_quarantine.py``.
+Why: ``docs/decisions/quarantine.md``. Held by ``tests/assets/quality/test_quarantine.py``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@
     a plan of it from before version 4 is open       oldest needed: 3
     the join has never run                           oldest needed: 0, for its plan may pin any
 
-Source: DESIGN section 6. Held by ``tests/infra/delta/test_maintenance.py``.
+Why: ``docs/decisions/one-commit-is-the-epoch.md``. Held by ``tests/infra/delta/test_maintenance.py``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ it is told by the log and the changelog's position:
 A decision is of one attempt: of the very rows that a person saw, by their digest, and of the invariants that were
 broken then. If the plan gives other rows, or breaks another one, the epoch is held again. Each attempt is decided once.
 
-Source: DESIGN section 6, step 3. Held by ``tests/assets/quality/test_quarantine.py``.
+Why: ``docs/decisions/quarantine.md``. Held by ``tests/assets/quality/test_quarantine.py``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ An epoch that its audit refuses keeps its plan, so that the next run refuses it 
 or a person decided (``infra/epochs/held.py``): a released epoch is committed as it is, a dropped one without its rows.
 The decision is in the log before the run, and the run is one like any other.
 
-Source: DESIGN section 6. Held by ``tests/infra/epochs/test_kill.py``.
+Why: ``docs/decisions/one-commit-is-the-epoch.md``. Held by ``tests/infra/epochs/test_kill.py``.
 """
 
 from __future__ import annotations

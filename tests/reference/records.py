@@ -6,7 +6,7 @@ Kafka Streams takes the record whose input has the lowest head timestamp; a tie 
     right  7, 12
     order  right 7, left 10, left 5, right 12
 
-Source: KIP-353, kafka-streams-semantics 0.1; order.md has the proof
+Source: KIP-353, docs/kafka-streams.md 0.1; docs/order.md has the proof
 that a sort by running maximum gives the same order.
 """
 

@@ -195,7 +195,7 @@ def flushed(records: Sequence[Record]) -> list[Record]:
 def relational(
     records: list[Record], how: str, window: tuple[int, int, int]
 ) -> tuple[set[tuple[int, int, int]], set[tuple[int, int]]]:
-    """laws.md's relational form: pairs (left, right, trigger) and one-sided (record, trigger)."""
+    """docs/laws.md's relational form: pairs (left, right, trigger) and one-sided (record, trigger)."""
     before, after, grace = window
     seen: dict[int, int] = {}
     time_before: dict[int, int] = {}

@@ -12,7 +12,7 @@ what the last commit left to what is there now. The other side is looked up as i
 2. The left changes are answered.
 
 All right rows come before all left ones: a fan-out is an answer already, while a left change first
-has to ask. Source: kafka-streams-semantics 5 and 6; the order is the oracle's.
+has to ask. Source: docs/kafka-streams.md 5 and 6; the order is the oracle's.
 """
 
 from dataclasses import replace

@@ -7,7 +7,7 @@ Foreign key: the text before "|". Inner join:
     right f y@4       (f|1, y)@4: the right record's own timestamp, though it goes back
     left  k g|1@6     tombstone@6: f's row no longer holds and g has none
 
-Source: KIP-213 (golden `s000.fk.*`, `s001.fk.*`), instruction table of kafka-streams-semantics 6
+Source: KIP-213 (golden `s000.fk.*`, `s001.fk.*`), instruction table of docs/kafka-streams.md 6
 (4.3.1), foreign keys that are null after KIP-962.
 """
 

@@ -15,7 +15,7 @@
 | update, also of the same foreign key | unsubscribe another, subscribe, always answer: (left, null) or tombstone |
 | delete | unsubscribe, tombstone at the later of its own and the right row's timestamp |
 
-Source: KIP-213 as released in 3.0 (kafka-streams-semantics 6, "Old versions").
+Source: KIP-213 as released in 3.0 (docs/kafka-streams.md 6).
 """
 
 from collections.abc import Callable

@@ -11,7 +11,7 @@ Every row has the timestamp of the record that caused it, and there is no grace:
 keeps three segments of twelve hours, counted back from the one with its newest record.
 
 Profile "0.10.0", proven on 0.10.1.1; 0.10.0.1 differs in not mirroring the window for a right record,
-and in throwing at a left null key of a left join. Source: kafka-streams-semantics 3.
+and in throwing at a left null key of a left join. Source: docs/kafka-streams.md 3.
 """
 
 from dataclasses import dataclass, field, replace

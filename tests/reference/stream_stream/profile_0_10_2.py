@@ -10,7 +10,7 @@ There is no lateness. What ends a pair is only that the earlier record is gone f
 and a store's time is the newest record of its *own* side: left k A@0, right x b@10^9, right k a@5 still joins.
 
 Profile "0.10.2", proven on 3.0.2; with `kafka4` the old windows (`JoinWindows.of`) on 4.x.
-Source: kafka-streams-semantics 2, and "Late records" of 1.
+Source: docs/kafka-streams.md 2, and "Late records" of 1.
 """
 
 from dataclasses import dataclass, field

@@ -7,7 +7,7 @@ Window 10/10, grace 5, left join; `close` of a record is its timestamp + 10 + 5:
     left  k B@20   kept, open until 35; stream time 20
     left  x C@35   (B, null)@20: stream time has reached 35 and B never found a partner
 
-Source: the wiki's improved left/outer join (3.1 and newer, golden `s000.ss.v31.*`), laws.md
+Source: the wiki's improved left/outer join (3.1 and newer, golden `s000.ss.v31.*`), docs/laws.md
 "Stream - stream"; null keys after KIP-962.
 """
 

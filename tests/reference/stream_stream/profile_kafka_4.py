@@ -8,7 +8,7 @@ Left join, window 10/10, no grace; rows leave later than their window closes, or
     right x c@19             (B, null)@5, (C, null)@8
     left  k D@3              (D, null)@3 at once: 3 + 10 < 19, whatever the grace
 
-Source: kafka-streams-semantics 1. Without the throttle (`emit_interval_ms` 0), which no data shows.
+Source: docs/kafka-streams.md 1. Without the throttle (`emit_interval_ms` 0), which no data shows.
 """
 
 from dataclasses import dataclass, field, replace

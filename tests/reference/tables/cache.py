@@ -4,7 +4,7 @@
     put c C, delete c, commit             nothing: c was absent before and is absent after
 
 Keys go in the order of their last write, with the last write's timestamp. A lookup sees what
-waits. Source: golden `s000.tt.cache.*`, kafka-streams-semantics 5 "Record cache".
+waits. Source: golden `s000.tt.cache.*`, docs/kafka-streams.md 5 "Record cache".
 """
 
 from collections.abc import Iterator

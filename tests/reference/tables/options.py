@@ -4,7 +4,7 @@
     result, one commit   (k, 1), (q, 2), (k, 3)    (q, 2), (k, 3): the last row per key, in order of last writes
     result, one commit   (k, 1), (k, null)         nothing, unless k was there before the commit
 
-Source: KIP-889, KIP-914 and the record cache, kafka-streams-semantics 5.
+Source: KIP-889, KIP-914 and the record cache, docs/kafka-streams.md 5.
 """
 
 from collections.abc import Iterable

@@ -7,8 +7,8 @@ Key mapper: the stream value's product. Left join:
     right p null@4    nothing, and (p, mug) stays as it was sent
     left  o2 p@5      (p, null)@5, which an inner join leaves out
 
-Source: KIP-99 (golden `s004.*`), laws.md "Stream - table, stream - global table",
-kafka-streams-semantics 7. A record whose mapper gives no key has its one-sided row since Kafka
+Source: KIP-99 (golden `s004.*`), docs/laws.md,
+docs/kafka-streams.md 7. A record whose mapper gives no key has its one-sided row since Kafka
 Streams 3.7 (KIP-962), so not in "0.10.2".
 """
 

@@ -10,8 +10,8 @@ Left join, plain table:
 With `right_versioned_ms` the lookup is as of the record's timestamp, so B@5 would give (B, null).
 With `table_grace_ms` a record waits until the stream is that much further, and then is looked up.
 
-Source: golden `s000.st.*`, `s002.st.*`, KIP-889, KIP-914, KIP-923, KIP-962, laws.md, and
-kafka-streams-semantics 3 and 4.
+Source: golden `s000.st.*`, `s002.st.*`, KIP-889, KIP-914, KIP-923, KIP-962, docs/laws.md, and
+docs/kafka-streams.md 3 and 4.
 """
 
 from tests.reference.foreign_key.join import key_bytes

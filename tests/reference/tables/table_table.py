@@ -12,7 +12,7 @@ Were right k still there, "kafka-4" would send another tombstone at the end. A v
 only to the latest version of a key. With `cache` nothing is said before `commit`: "3.1" then tells
 the net change of each key, Kafka flushes one cache after the other.
 
-Source: golden `s000.tt.*`, `s002.tt.*`, KIP-77, KIP-914, laws.md, kafka-streams-semantics 3 and 5.
+Source: golden `s000.tt.*`, `s002.tt.*`, KIP-77, KIP-914, docs/laws.md, docs/kafka-streams.md 3 and 5.
 """
 
 from dataclasses import replace

@@ -10,7 +10,7 @@ A versioned table with 5 ms of history:
 A tombstone is a version too. The exception: a delete at the very timestamp of the latest value
 leaves no trace unless a stored version ends there, so that an older put is latest again.
 
-Source: KIP-889, KIP-914, kafka-streams-semantics 4.5 and 5; the exception from Kafka Streams 4.3.1
+Source: KIP-889, KIP-914, docs/kafka-streams.md 4 and 5; the exception from Kafka Streams 4.3.1
 itself (recorded as `oracle_tables.jsonl.gz`).
 """
 
