@@ -66,7 +66,7 @@ def shop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ne
     monkeypatch.setenv("DAGSTER_HOME", str(here.settings.dagster_home))
     monkeypatch.setattr("assets.epoch.platform._current", None)
     monkeypatch.setattr("pipelines.load", lambda name: TILL)
-    for commands in ("cli_quarantine", "cli_heal"):
+    for commands in ("cli.quarantine", "cli.heal"):
         monkeypatch.setattr(f"assets.{commands}.platform_here", lambda: here)
     here.deliver("1", BAD)
     yield here
