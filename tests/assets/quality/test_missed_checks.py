@@ -44,6 +44,7 @@ def judged(home: Home) -> Counter[int]:
     return Counter(line["epoch"] for line in lines)
 
 
+@pytest.mark.slow
 def test_the_next_run_judges_what_a_killed_one_committed(home: Home) -> None:
     deliver(home, 1)
     commit_alone(home, ORDERS)

@@ -238,6 +238,7 @@ def test_a_run_goes_first(tmp_path: Path, run_often: World) -> None:
     assert not waits.is_alive() and DeltaTable(path).version() > before
 
 
+@pytest.mark.slow
 def test_lines_stay_in_fewer_files(tmp_path: Path) -> None:
     log = EpochLog(str(tmp_path / "log"), str(tmp_path / "lock"))
     for epoch in range(1, 301):

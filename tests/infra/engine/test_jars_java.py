@@ -79,6 +79,7 @@ def test_fetched_jars_are_not_fetched_again(settings: Settings) -> None:
     assert before == {jar: jar.stat().st_mtime_ns for jar in jars(replace(settings, jars=None))}
 
 
+@pytest.mark.slow
 def test_no_network_is_told_in_one_line(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A proxy where nobody listens cuts the JVM off, without touching the machine.
     proxy = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"

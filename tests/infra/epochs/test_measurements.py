@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 from infra.delta.lines import append_lines, opened
@@ -16,6 +17,7 @@ from tests.joins.epochs.batch import TYPES, two_streams
 from tests.world import World
 
 
+@pytest.mark.slow
 def test_an_epoch_is_measured(tmp_path: Path, spark: SparkSession) -> None:
     left, right = two_streams()
     select = {"l": "left.v", "r": "right.v"}

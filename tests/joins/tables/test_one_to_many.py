@@ -90,6 +90,7 @@ def test_the_documents_steps(spark: SparkSession, way: Way) -> None:
         assert [(steps[r["in"]], r["key"], r["value"]) for r in answer["output"]] == expected, table["id"]
 
 
+@pytest.mark.slow
 @pytest.mark.cell(join="one-to-many", how="inner")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", OPTIONS)
