@@ -26,11 +26,10 @@ MAY_BE_SKIPPED = "may be skipped: "
 """Starts the reason of a test that CI may skip."""
 MADE = pytest.StashKey[Path]()
 # Queries of a few hundred rows: compiling them took a third of the processor time of all tests. What runs on
-# `local[2]`, in a process of its own, or is marked `prove` compiles them, and shuffles them, as a user's run does.
+# `local[2]`, in a process of its own, or is marked `prove` compiles them as a user's run does.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
 }
 
 
@@ -90,7 +89,7 @@ def settings() -> Iterator[Settings]:
 
 @pytest.fixture(scope="session", autouse=True)
 def interpreted(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Sessions on the warm engine compile no queries and have one task a stage, but in `make prove`."""
+    """Sessions on the warm engine compile no queries, but in `make prove`."""
     remote = sessions._remote
     if request.config.option.markexpr == "prove":
         yield
