@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings as hypothesis
 
+from assets.replay.run import INTERPRETED
 from infra.engine import session as sessions
 from infra.engine import warm as engine
 from infra.settings import Settings
@@ -25,12 +26,6 @@ HOME = "RIVERMEET_TEST_HOME"
 MAY_BE_SKIPPED = "may be skipped: "
 """Starts the reason of a test that CI may skip."""
 MADE = pytest.StashKey[Path]()
-# Queries of a few hundred rows: compiling them took a third of the processor time of all tests. What runs on
-# `local[2]`, in a process of its own, or is marked `prove` compiles them as a user's run does.
-INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -90,6 +85,8 @@ def settings() -> Iterator[Settings]:
 @pytest.fixture(scope="session", autouse=True)
 def interpreted(request: pytest.FixtureRequest) -> Iterator[None]:
     """Sessions on the warm engine compile no queries, but in `make prove`."""
+    # Queries of a few hundred rows: compiling them took a third of the processor time of all tests. What runs on
+    # `local[2]`, in a process of its own, or is marked `prove` compiles them as a user's run does.
     remote = sessions._remote
     if request.config.option.markexpr == "prove":
         yield

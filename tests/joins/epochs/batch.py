@@ -119,3 +119,16 @@ def by_partition(rows: Iterable[dict[str, Any]]) -> dict[int, list[dict[str, Any
         assert row["offset"] == len(mine), row
         mine.append(row)
     return found
+
+
+def found(row: dict[str, Any]) -> tuple[Any, ...]:
+    """A committed pair or one-sided row of two streams: key, both values, timestamp, and the places behind it."""
+    value, trigger = row["value"], row["trigger"]
+    return (
+        row["key"] and row["key"]["k"],
+        (value["l"], value["r"]),
+        row["timestamp"],
+        (trigger["side"], trigger["offset"]),
+        row["left_offset"],
+        row["right_offset"],
+    )

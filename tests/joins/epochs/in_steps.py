@@ -235,19 +235,22 @@ class _Run:
 def _check_left_behind(steps: Sequence[Step], so_far: Sequence[Row], taken: Sequence[Row]) -> None:
     """What a step leaves is what the next one starts with."""
     before, after = _by_step(so_far), _by_step(taken)
-    for number, (step, following) in enumerate(pairwise(steps)):
-        if step.case == following.case:
-            left = sorted(repr(_without_own(row)) for row in after[number])
-            assert left == sorted(repr(_without_own(row)) for row in before[number + 1]), step
+    for number in _followed(steps):
+        left = sorted(repr(_without_own(row)) for row in after[number])
+        assert left == sorted(repr(_without_own(row)) for row in before[number + 1]), steps[number]
 
 
 def _check_dropped(steps: Sequence[Step], so_far: Sequence[Row], taken: Sequence[Row]) -> None:
     """A record is dropped, for the same reason, in every cut."""
     before, found = _by_step(so_far), _by_step(taken)
-    for number, (step, following) in enumerate(pairwise(steps)):
-        if step.case == following.case:
-            dropped = sorted(_reason(row) for row in [*before[number], *found[number]])
-            assert dropped == sorted(map(_reason, before[number + 1])), step
+    for number in _followed(steps):
+        dropped = sorted(_reason(row) for row in [*before[number], *found[number]])
+        assert dropped == sorted(map(_reason, before[number + 1])), steps[number]
+
+
+def _followed(steps: Sequence[Step]) -> Iterator[int]:
+    """Numbers of the steps whose case goes on with the next one."""
+    return (number for number, (step, following) in enumerate(pairwise(steps)) if step.case == following.case)
 
 
 def _reason(row: Row) -> str:

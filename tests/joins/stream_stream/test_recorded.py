@@ -16,7 +16,7 @@ import pytest
 from assets.replay.epochs import in_epochs
 from assets.replay.run import Way, at_once, replay
 from pipelines import JoinWindow
-from tests.joins.epochs.batch import TYPES, Batch, by_partition, run, two_streams
+from tests.joins.epochs.batch import TYPES, Batch, by_partition, found, run, two_streams
 from tests.joins.epochs.in_steps import in_pieces, in_steps
 from tests.reference.histories import random_histories
 from tests.reference.recording import by_group
@@ -114,18 +114,6 @@ def reference(semantics: str, how: str, window: tuple[int, int, int]) -> Join:
             return StreamStreamEagerJoin(how, *window)
         case _:
             return StreamStreamEarlyJoin(how, *window[:2])
-
-
-def found(row: dict[str, Any]) -> tuple[Any, ...]:
-    value, trigger = row["value"], row["trigger"]
-    return (
-        row["key"] and row["key"]["k"],
-        (value["l"], value["r"]),
-        row["timestamp"],
-        (trigger["side"], trigger["offset"]),
-        row["left_offset"],
-        row["right_offset"],
-    )
 
 
 @pytest.mark.slow

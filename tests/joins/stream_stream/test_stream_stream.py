@@ -9,7 +9,7 @@ import pytest
 
 from pipelines import JoinWindow
 from tests.golden.load import cases
-from tests.joins.epochs.batch import TYPES, Batch, by_partition, run, two_streams
+from tests.joins.epochs.batch import TYPES, Batch, by_partition, found, run, two_streams
 from tests.reference.histories import NASTY_STREAM_STREAM, random_histories, records_of
 from tests.reference.records import Record
 from tests.reference.stream_stream.profile_3_1 import StreamStreamJoin
@@ -40,18 +40,6 @@ def expected(how: str, window: tuple[int, int, int], batch: Batch, case: int) ->
     silent = {"inner": ("left", "right"), "left": ("right",), "outer": ()}[how]
     keyless = [x for piece in batch.pieces(case) for x in piece if x.key is None and x.value is not None]
     return answers, late + [(*at[x.position], None, None) for x in keyless if x.side in silent]
-
-
-def found(row: dict[str, Any]) -> tuple[Any, ...]:
-    value, trigger = row["value"], row["trigger"]
-    return (
-        row["key"] and row["key"]["k"],
-        (value["l"], value["r"]),
-        row["timestamp"],
-        (trigger["side"], trigger["offset"]),
-        row["left_offset"],
-        row["right_offset"],
-    )
 
 
 def check(make: Make, how: str, window: tuple[int, int, int], inputs: Sequence[Sequence[Record]], epochs: int) -> None:

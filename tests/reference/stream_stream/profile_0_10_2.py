@@ -16,7 +16,7 @@ Source: docs/kafka-streams.md 2, and "Late records" of 1.
 from dataclasses import dataclass, field
 
 from tests.reference.records import Record, Row
-from tests.reference.stream_stream.profile_3_1 import one_sided
+from tests.reference.stream_stream.profile_3_1 import one_sided, paired
 
 OUTER_SIDES = {"inner": (), "left": ("left",), "outer": ("left", "right")}
 SMALLEST_SEGMENT = 60_000  # ms; a store drops whole segments, never single records
@@ -102,16 +102,3 @@ class StreamStreamEagerJoin:
         rows = [paired(x, o) for o in stores.matches(x)]
         stores.put(x)
         return rows or alone
-
-
-def paired(x: Record, o: Record) -> Row:
-    """The row of x and an earlier o of the other side, at the later of both timestamps."""
-    left, right = (x, o) if x.side == "left" else (o, x)
-    return Row(
-        key=x.key,
-        value=(left.value, right.value),
-        timestamp=max(x.timestamp, o.timestamp),
-        trigger=x.position,
-        left=left.position,
-        right=right.position,
-    )

@@ -91,16 +91,7 @@ class StreamStreamJoin:
                 continue
             if left.timestamp - self.before <= right.timestamp <= left.timestamp + self.after:
                 state.paired |= {x.position, o.position}
-                rows.append(
-                    Row(
-                        key=x.key,
-                        value=(left.value, right.value),
-                        timestamp=max(left.timestamp, right.timestamp),
-                        trigger=x.position,
-                        left=left.position,
-                        right=right.position,
-                    )
-                )
+                rows.append(paired(x, o))
         return rows
 
     def _closed(self, state: Partition, x: Record) -> list[Row]:
@@ -114,6 +105,19 @@ class StreamStreamJoin:
             for o in sorted(unpaired, key=lambda o: (o.timestamp, o.side == "left", o.position))
             if o.side in self.outer_sides
         ]
+
+
+def paired(x: Record, o: Record) -> Row:
+    """The row of x and an earlier o of the other side, at the later of both timestamps."""
+    left, right = (x, o) if x.side == "left" else (o, x)
+    return Row(
+        key=x.key,
+        value=(left.value, right.value),
+        timestamp=max(x.timestamp, o.timestamp),
+        trigger=x.position,
+        left=left.position,
+        right=right.position,
+    )
 
 
 def one_sided(record: Record, trigger: Record) -> Row:

@@ -14,8 +14,8 @@ Source: docs/kafka-streams.md 1. Without the throttle (`emit_interval_ms` 0), wh
 from dataclasses import dataclass, field, replace
 
 from tests.reference.records import Join, Record, Row
-from tests.reference.stream_stream.profile_0_10_2 import OUTER_SIDES, JoinStores, WindowStore, paired
-from tests.reference.stream_stream.profile_3_1 import one_sided
+from tests.reference.stream_stream.profile_0_10_2 import OUTER_SIDES, JoinStores, WindowStore
+from tests.reference.stream_stream.profile_3_1 import one_sided, paired
 
 BOTH = {"left", "right"}
 

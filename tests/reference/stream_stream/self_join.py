@@ -15,7 +15,7 @@ record is one.
 from dataclasses import replace
 
 from tests.reference.records import Record, Row
-from tests.reference.stream_stream.profile_3_1 import Late, Partition, StreamStreamJoin, one_sided
+from tests.reference.stream_stream.profile_3_1 import Late, Partition, StreamStreamJoin, one_sided, paired
 
 
 class StreamStreamSelfJoin(StreamStreamJoin):
@@ -54,14 +54,5 @@ class StreamStreamSelfJoin(StreamStreamJoin):
                 continue
             if left.timestamp - self.before <= right.timestamp <= left.timestamp + self.after:
                 self.paired_copies |= {(x.position, x.side), (o.position, o.side)}
-                rows.append(
-                    Row(
-                        key=x.key,
-                        value=(left.value, right.value),
-                        timestamp=max(x.timestamp, o.timestamp),
-                        trigger=x.position,
-                        left=left.position,
-                        right=right.position,
-                    )
-                )
+                rows.append(paired(x, o))
         return rows

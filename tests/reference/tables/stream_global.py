@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.reference.records import Record, Row, run
+from tests.reference.tables.stream_table import looked_up
 
 
 class StreamGlobalJoin:
@@ -55,16 +56,7 @@ class StreamGlobalJoin:
         found = None if mapped is None else self.table.get(mapped)
         if found is None and self.how == "inner":
             return []
-        return [
-            Row(
-                key=x.key,
-                value=(x.value, found.value if found else None),
-                timestamp=x.timestamp,
-                trigger=x.position,
-                left=x.position,
-                right=found.position if found else None,
-            )
-        ]
+        return [looked_up(x, found, x)]
 
     def _update(self, x: Record) -> None:
         if x.key is None:

@@ -83,13 +83,16 @@ class StreamTableJoin:
         found = None if o.key is None else self.table.as_of(o.key, o.timestamp)
         if found is None and self.how == "inner":
             return []
-        return [
-            Row(
-                key=o.key,
-                value=(o.value, found.value if found else None),
-                timestamp=o.timestamp,
-                trigger=trigger.position,
-                left=o.position,
-                right=found.position if found else None,
-            )
-        ]
+        return [looked_up(o, found, trigger)]
+
+
+def looked_up(o: Record, found: Record | None, trigger: Record) -> Row:
+    """The row of a stream record and what its look-up found, at the stream record's timestamp."""
+    return Row(
+        key=o.key,
+        value=(o.value, found.value if found else None),
+        timestamp=o.timestamp,
+        trigger=trigger.position,
+        left=o.position,
+        right=found.position if found else None,
+    )
