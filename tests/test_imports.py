@@ -122,14 +122,6 @@ KNOWN_CIRCLES: tuple[frozenset[str], ...] = (
     frozenset(
         f"pipelines.{name}" for name in ("check", "declare", "grouped", "joins", "nodes", "operations", "pipeline")
     ),
-    # To be cut when an epoch becomes a list of stages: they take the platform as a whole.
-    frozenset(
-        {
-            "assets.epoch.platform",
-            "assets.quality.judging",
-            *(f"assets.refused.{name}" for name in ("decisions", "held_verdicts", "quarantine")),
-        }
-    ),
 )
 
 

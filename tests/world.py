@@ -14,13 +14,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from assets.epoch.operator_step import OperatorStep
+from assets.epoch.run import run_epoch
 from infra.delta.fold import fold
 from infra.delta.io import append, last_note, read
 from infra.delta.lines import opened
 from infra.delta.small_changelogs import append_records
+from infra.epochs.context import EpochContext
 from infra.epochs.log import EpochLog
 from infra.epochs.plan import CommitNote
-from infra.epochs.runner import EpochRunner
+from infra.epochs.stages.plan import Rebuild
 from infra.epochs.step import EpochResult
 from pipelines import Node
 
@@ -47,9 +49,9 @@ class World:
     def __post_init__(self) -> None:
         (self.root / "locks").mkdir(parents=True, exist_ok=True)
 
-    def runner(self, pipeline: str) -> EpochRunner:
+    def runner(self, pipeline: str) -> EpochContext:
         log = EpochLog(str(self.root / "epochs" / pipeline), str(self.root / "locks" / "log.lock"))
-        return EpochRunner(
+        return EpochContext(
             str(self.root / "tables"),
             log,
             self.root / "locks",
@@ -97,14 +99,14 @@ class World:
 
     def rebuild(self, node: Node, grace: int | None = None) -> EpochResult | None:
         """The node computed anew."""
-        return self.runner(node.pipeline.name).rebuild(self.step(node), grace)
+        return run_epoch(self.runner(node.pipeline.name), self.step(node), rebuild=Rebuild(grace)).result
 
     def run(self, node: Node, now_ms: float | None = None) -> EpochResult | None:
         """One epoch of a computed node, at that wall time."""
         runner, step = self.runner(node.pipeline.name), self.step(node)
         if now_ms is not None:
             step = replace(step, clock=lambda: now_ms)
-        result = runner.run(step)
+        result = run_epoch(runner, step).result
         if result is not None:
             self.results.append(result)
         return result

@@ -151,19 +151,22 @@ def _release() -> None:
 
 def _epoch(platform: Platform, workload: Workload) -> tuple[dict[str, Any], int]:
     """One epoch of all nodes: seconds by phase, and the join's rows."""
+    from assets.epoch.materialise import materialise
+
     line: dict[str, Any] = {"rows": 0, "missed": []}
     start = time.monotonic()
     for node in workload.pipeline.stored:
         if node is workload.result:
             line["ingest"] = round(time.monotonic() - start, 3)
-        outcome = platform.materialise(node, "bench")
-        if outcome is None:
+        outcome = materialise(platform, node, "bench")
+        result, judgement = outcome.result, outcome.judgement
+        if result is None or judgement is None:
             continue
-        judged = outcome.judgement.verdicts
-        line["missed"] += [f"{node.name}: {one.invariant}" for one in judged if one.state == "not evaluated"]
+        missed = [one.invariant for one in judgement.verdicts if one.state == "not evaluated"]
+        line["missed"] += [f"{node.name}: {invariant}" for invariant in missed]
         if node is workload.result:
-            line |= {phase: round(seconds, 3) for phase, seconds in outcome.result.seconds.items()}
-            line |= {"checks": round(outcome.judgement.seconds, 3), "rows": outcome.result.rows}
+            line |= {phase: round(seconds, 3) for phase, seconds in result.seconds.items()}
+            line |= {"checks": round(judgement.seconds, 3), "rows": result.rows}
     return line, line["rows"]
 
 

@@ -51,21 +51,18 @@ def _sources(pipeline: Pipeline, selected: Sequence[str]) -> list[Node]:
 
 def retried(platform: Platform, node: Node) -> str:
     """Retry the open dead letters of a source in one epoch; a line that says what became of them."""
-    from assets.quality.judging import check_epoch
+    from assets.epoch.run import run_epoch
     from infra.sources.ingest import IngestStep
 
-    run = str(uuid4())
-    step = platform.step(node, run)
+    step = platform.step(node)
     assert isinstance(step, IngestStep)
     step = replace(step, retry=True)
     runner = platform.runner(node.pipeline)
     while True:
         letters = step.open_letters().count
-        with runner.lock(node).held():
-            result = runner.run(step)
-            if result is None:
-                return f"{node.name}: no dead letters to retry"
-            check_epoch(platform, node, result, run)
+        result = run_epoch(runner, step, str(uuid4())).result
+        if result is None:
+            return f"{node.name}: no dead letters to retry"
         if result.plan.retries:
             dead = result.sides["dead_letter"]
             return f"{node.name}: {letters:,} dead letters retried, {result.rows:,} records, {dead:,} still dead"

@@ -28,8 +28,10 @@ def rebuild(pipeline: str, selected: Sequence[str], grace: str | None, table_onl
     declared, at = load(pipeline), platform_here()
     nodes = [declared.node(name) for name in selected] or list(declared.stored)
     if table_only:
+        from infra.epochs.stages.fold import fold_anew
+
         for node in nodes:
-            if at.runner(declared).fold_anew(at.step(node)):
+            if fold_anew(at.runner(declared), node):
                 click.echo(f"  {node.name:<24} table folded anew")
         return
     if not compute_anew(at, declared, selected, duration_ms(grace) if grace else None, lossy):
@@ -44,7 +46,7 @@ def verify(pipeline: str, selected: Sequence[str]) -> None:
     """Compare PIPELINE's changelogs and tables with what they give when they are computed once more."""
     from assets.epoch.verify import record
     from assets.epoch.verify import verify as compare
-    from assets.refused.decisions import lost
+    from assets.refused.states import lost
     from pipelines import load
 
     declared, at = load(pipeline), platform_here()

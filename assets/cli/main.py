@@ -48,14 +48,21 @@ main.add_command(bench)
 @main.command()
 @click.argument("pipeline")
 @click.option("--select", "selected", multiple=True, metavar="ASSET", help="Only this node; may be repeated.")
+@click.option("--plan", "only_plan", is_flag=True, help="Print the stages of what a run would do, and do nothing.")
 @one_line_errors
-def run(pipeline: str, selected: Sequence[str]) -> None:
+def run(pipeline: str, selected: Sequence[str], only_plan: bool) -> None:
     """Materialise PIPELINE: read what is new, join it, check it."""
     from pipelines import load
 
     declared = load(pipeline)
     for name in selected:
         declared.node(name)
+    if only_plan:
+        from assets.epoch.explain import explain as stages
+
+        for line in stages(platform_here(), declared, selected):
+            click.echo(line)
+        return
     if not _run(platform_here(), declared, selected):
         sys.exit(1)
 

@@ -14,7 +14,7 @@ from assets.cli.terminal import platform_here
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
-    from infra.epochs.held import HeldState
+    from assets.refused.states import HeldState
     from pipelines import Node
 
 SHOWN = 5
@@ -34,7 +34,7 @@ def quarantine() -> None:
 @one_line_errors
 def show(pipeline: str, selected: str | None, limit: int) -> None:
     """Show PIPELINE's refused epochs: what they broke, what became of them, and their first rows. Needs no engine."""
-    from assets.refused.decisions import states
+    from assets.refused.states import states
     from pipelines import load
 
     declared, platform = load(pipeline), platform_here()
@@ -105,7 +105,8 @@ def drop(pipeline: str, selected: str, epoch: int, yes: bool) -> None:
 
 def _decided(pipeline: str, selected: str, epoch: int, how: Literal["release", "drop"], ask: bool = False) -> None:
     from assets.defs.runs import run_pipeline
-    from assets.refused.decisions import UndecidableError, decidable, decide, loss, states
+    from assets.refused.decisions import UndecidableError, decidable, decide, loss
+    from assets.refused.states import states
     from pipelines import load
 
     declared, platform = load(pipeline), platform_here()
@@ -115,7 +116,7 @@ def _decided(pipeline: str, selected: str, epoch: int, how: Literal["release", "
         if ask:
             click.echo(f"{found.held.rows:,} rows of {pipeline}.{selected}, epoch {epoch}. {loss(node)}")
             click.confirm("Drop them?", abort=True)
-        decide(platform, node, epoch, how, getuser())
+        decide(runner, node, epoch, how, getuser())
     except UndecidableError as error:
         raise click.ClickException(str(error)) from None
     good = run_pipeline(platform, declared, [node.name])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assets.quality.judging import last_states
-from assets.refused.decisions import states
+from assets.quality.quality_table import last_states
+from assets.refused.states import states
 from infra.delta.io import last_note, read
 from infra.delta.lines import opened
 from infra.epochs.plan import CommitNote
@@ -16,7 +16,7 @@ from pipelines import Node, Pipeline
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
-    from infra.epochs.held import HeldState
+    from assets.refused.states import HeldState
 
 FIRST_ROWS = 5
 
@@ -75,7 +75,7 @@ def _status(platform: Platform, node: Node, held: Sequence[HeldState]) -> list[A
         return [node.name, node.kind, None, None, None, None, None, "; ".join([*waiting, "not materialised yet"])]
     note = found[1]
     measured = [m for m in runner.log.measurements(node.name) if m["epoch"] >= note.since]
-    judged = last_states(platform, node)
+    judged = last_states(platform.quality, node)
     decided = dict.fromkeys(note.decided.invariants, f" ({note.decided.told})") if note.decided else {}
     bad = [f"{name}: {state}{decided.get(name, '')}" for name, (state, *_) in judged.items() if state != "passed"]
     checks = "; ".join(bad) if bad else f"{len(judged)} passed" if judged else "not checked"
@@ -158,7 +158,7 @@ def _print_result(platform: Platform, node: Node) -> None:
     header = shown.drop("_partition", "_offset", "_timestamp").columns
     cells = [["null" if cell is None else str(cell) for cell in row] for row in first]
     click.echo(table(header, [list(line) for line in cells]))
-    for name, (state, checked, violations) in last_states(platform, node).items():
+    for name, (state, checked, violations) in last_states(platform.quality, node).items():
         mark = {"passed": "ok  ", "violated": "BAD "}.get(state, "?   ")
         rows_checked = f"{checked:,} rows" if checked is not None else "rows"
         click.echo(f"  {mark}{name}: {violations if violations is not None else 'no'} violations in {rows_checked}")

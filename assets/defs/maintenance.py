@@ -41,7 +41,7 @@ def maintain_pipeline(platform: Platform, pipeline: Pipeline, keep: "Retention")
     runner = platform.runner(pipeline)
     done = maintain(runner, pipeline, platform.fold_session, keep)
     with FileLock(platform.settings.home / "locks" / "quality.lock"):
-        return done + maintain_lines(platform.quality, "quality", keep)
+        return done + maintain_lines(platform.quality.table, "quality", keep)
 
 
 def maintenance_asset(pipeline: Pipeline) -> dg.AssetsDefinition:

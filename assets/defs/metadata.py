@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from assets.defs.keys import changelog_key, table_key
 from assets.defs.lineage import column_descriptions, column_lineage
 from assets.defs.links import page_metadata
-from assets.epoch.platform import Outcome
 from expectations.invariant import Severity
 from expectations.invariants import invariants_of
 from expectations.verdict import Verdict
@@ -18,6 +17,10 @@ from infra.delta.layout import NodeTables
 from infra.epochs.plan import Decision
 from infra.settings import Settings
 from pipelines import Node
+
+if TYPE_CHECKING:
+    from assets.epoch.run import Outcome
+    from infra.epochs.step import EpochResult
 
 SEVERITY = {
     "critical": dg.AssetCheckSeverity.ERROR,
@@ -28,7 +31,8 @@ SEVERITY = {
 
 def changelog_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mapping[str, Any]:
     """Metadata of one epoch's changelog."""
-    result = outcome.result
+    result, judgement = outcome.result, outcome.judgement
+    assert result is not None and judgement is not None
     plan = result.plan
     rows_in = {f"rows_in_{side}": part.records for side, part in plan.inputs.items()}
     rows_in |= {"files": len(plan.files)} if node.source else {}
@@ -38,10 +42,10 @@ def changelog_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mappi
         "rows_out": result.rows,
         "tombstones": result.tombstones,
         **{("dead" if side == "dead_letter" else side): n for side, n in result.sides.items()},
-        **_late_share(outcome),
+        **_late_share(result),
         **{f"seconds_{phase}": round(s, 3) for phase, s in result.seconds.items()},
-        "seconds_checks": round(outcome.judgement.seconds, 3),
-        "input_positions": dg.MetadataValue.json(_positions(outcome)),
+        "seconds_checks": round(judgement.seconds, 3),
+        "input_positions": dg.MetadataValue.json(_positions(result)),
         "dagster/partition_row_count": result.rows,
         "dagster/row_count": sum(end + 1 for end in result.note.ends.values()),
         **_described(node, paths.changelog, lineage=not node.is_table),
@@ -50,11 +54,13 @@ def changelog_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mappi
 
 def table_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mapping[str, Any]:
     """Metadata of the folded table after one epoch."""
-    rows = outcome.judgement.table_rows
+    result, judgement = outcome.result, outcome.judgement
+    assert result is not None and judgement is not None
+    rows = judgement.table_rows
     counted = {"dagster/row_count": rows} if rows is not None else {}
     return {
-        "epoch": outcome.result.plan.epoch,
-        "seconds_fold": round(outcome.result.seconds.get("fold", 0.0), 3),
+        "epoch": result.plan.epoch,
+        "seconds_fold": round(result.seconds.get("fold", 0.0), 3),
         **counted,
         **_described(node, paths.table, lineage=True),
     }
@@ -111,15 +117,14 @@ def check_results(
         )
 
 
-def _late_share(outcome: Outcome) -> Mapping[str, float]:
+def _late_share(result: EpochResult) -> Mapping[str, float]:
     """Share of the records read that were dropped, for families that can drop."""
-    result = outcome.result
     read = sum(part.records for part in result.plan.inputs.values())
     return {"late_share": round(result.sides["late"] / read, 6) if read else 0.0} if "late" in result.sides else {}
 
 
-def _positions(outcome: Outcome) -> Mapping[str, Any]:
-    plan = outcome.result.plan
+def _positions(result: EpochResult) -> Mapping[str, Any]:
+    plan = result.plan
     inputs = {
         side: {
             "changelog_version": part.version,

@@ -7,7 +7,7 @@ show what they said of the epoch that stands (``assets/quality/standing.py``).
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -17,10 +17,13 @@ from assets.defs.keys import changelog_key, keys_of, op_name, table_key
 from assets.defs.lineage import described
 from assets.defs.metadata import changelog_metadata, check_results, checked_assets, table_metadata
 from assets.defs.resource import PlatformResource
-from assets.epoch.platform import Outcome, Platform
+from assets.epoch.platform import Platform
 from assets.quality.standing import below, confirmed, show_standing
 from expectations.invariants import invariants_of
 from pipelines import Join, Node, Operation
+
+if TYPE_CHECKING:
+    from assets.epoch.run import Outcome
 
 
 def node_assets(node: Node) -> dg.AssetsDefinition:
@@ -37,11 +40,15 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
         can_subset=True,
     )
     def run_node(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
+        from assets.epoch.materialise import materialise
+        from assets.quality.judge_committed import judge_refused
+        from assets.refused.states import AuditRefusedError
         from infra.epochs.refusal import EpochRefusedError
 
         platform = rivermeet.platform
         wanted = context.selected_asset_keys
         if not wanted:
+            rivermeet.list_verdicts()
             yield from _checks_alone(platform, node, asset_of, context.run.run_id)
             return
         if len(wanted) < len(keys_of(node)):
@@ -50,13 +57,16 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
                 allow_retries=False,
             )
         try:
-            outcome = platform.materialise(node, context.run.run_id)
+            outcome = materialise(platform, node, context.run.run_id, rivermeet.requested_rebuild(node.name))
         except EpochRefusedError as refusal:
-            judged = platform.judge_refused(node, refusal, context.run.run_id)
-            if judged is not None:
+            if isinstance(refusal, AuditRefusedError):
+                rivermeet.list_verdicts()
+                judged = judge_refused(platform.runner(node.pipeline), node, refusal, context.run.run_id)
                 yield from check_results(platform.settings, asset_of, judged.verdicts, judged.epoch)
             raise dg.Failure(str(refusal), allow_retries=False) from refusal
-        if outcome is not None:
+        if outcome.result is not None or outcome.missed is not None:
+            rivermeet.list_verdicts()
+        if outcome.result is not None and outcome.judgement is not None:
             yield from _results(platform, node, outcome)
             judged, note = outcome.judgement.verdicts, outcome.result.note
             yield from check_results(platform.settings, asset_of, judged, note.epoch, note.decided)
@@ -108,8 +118,9 @@ def _tags(operation: Operation | None) -> dict[str, str]:
     return {"rivermeet/family": operation.family, **how}
 
 
-def _results(platform: Platform, node: Node, outcome: Outcome) -> Iterator[dg.MaterializeResult[Any]]:
+def _results(platform: Platform, node: Node, outcome: "Outcome") -> Iterator[dg.MaterializeResult[Any]]:
     paths = platform.runner(node.pipeline).paths(node)
+    assert outcome.result is not None
     version = dg.DataVersion(str(outcome.result.plan.epoch))
     metadata = changelog_metadata(node, paths, outcome)
     yield dg.MaterializeResult(changelog_key(node), metadata=metadata, data_version=version)
@@ -120,15 +131,18 @@ def _results(platform: Platform, node: Node, outcome: Outcome) -> Iterator[dg.Ma
 
 def _someone_waits(platform: Platform, node: Node, context: dg.AssetExecutionContext) -> bool:
     """Whether a step of this run that stands below this one has something to do or to refuse."""
-    return any(platform.must_run(other) for other in below(node, context))
+    from assets.epoch.materialise import must_run
+
+    return any(must_run(platform, other) for other in below(node, context))
 
 
 def _checks_alone(
     platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKey], run: str
 ) -> Iterator[dg.AssetCheckResult]:
+    from assets.quality.judge_committed import judge_again
     from infra.delta.io import last_note
 
-    judgement = platform.check_again(node, run)
+    judgement = judge_again(platform.runner(node.pipeline), node, run)
     if judgement is None:
         raise dg.Failure(f"{node.name} has no epoch yet; materialise it first", allow_retries=False)
     found = last_note(platform.runner(node.pipeline).paths(node).changelog)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -43,8 +43,19 @@ def prepare_instance(settings: Settings) -> Path:
     return home
 
 
-def run_pipeline(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool:
-    """Materialise a pipeline, or some of its nodes; True if every step and every blocking check is green."""
+def run_pipeline(
+    platform: Platform,
+    pipeline: Pipeline,
+    selected: Sequence[str] = (),
+    rebuild: Mapping[str, int | None] | None = None,
+) -> bool:
+    """Materialise a pipeline, or some of its nodes; True if every step and every blocking check is green.
+
+    Parameters
+    ----------
+    rebuild
+        Nodes to recompute from offset 0, each with the grace (ms) in place of the declared one.
+    """
     prepare_instance(platform.settings)
     use(platform)
     nodes = [node for node in pipeline.stored if not selected or node.name in selected]
@@ -52,7 +63,7 @@ def run_pipeline(platform: Platform, pipeline: Pipeline, selected: Sequence[str]
         result = dg.materialize(
             [node_assets(node) for node in pipeline.stored],
             selection=[key for node in nodes for key in keys_of(node)],
-            resources={"rivermeet": PlatformResource()},
+            resources={"rivermeet": PlatformResource(rebuild=dict(rebuild) if rebuild else None)},
             instance=instance,
             run_config=QUIET,
             raise_on_error=False,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from infra.delta.io import last_note
 from infra.delta.layout import NodeTables
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from infra.engine.shared_frames import SharedFrames
-    from infra.epochs.step import Audit, StepFrames
+    from infra.epochs.step import StepFrames
     from joins.operator import Moment, Numbers, Side
 
 Ordered = Callable[["DataFrame", int], "DataFrame"]
@@ -46,8 +46,6 @@ class OperatorStep:
     ----------
     tables
         Folder or URL of all tables.
-    judge
-        Judges an epoch's rows before they are committed.
     session
         Gives a session where planning has to look into an input: only when records are held back.
     ordered
@@ -60,7 +58,6 @@ class OperatorStep:
 
     node: Node
     tables: str
-    judge: Audit | None = None
     code_version: str = ""
     session: Callable[[], SparkSession] | None = None
     ordered: Ordered | None = None
@@ -226,10 +223,6 @@ class OperatorStep:
         join = node.join_spec
         rows = {s: self._rows(pinned, f"{side}.{s}", n, moment) for s, n in join.inputs.items()}
         return resolve(join, rows["left"], rows["right"])
-
-    def audit(self, spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]) -> Sequence[Any]:
-        """Judge the rows before they are committed."""
-        return self.judge(spark, plan, rows, counts) if self.judge else ()
 
 
 def with_grace(operation: Operation, grace: int | None) -> Operation:

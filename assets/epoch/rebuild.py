@@ -1,6 +1,6 @@
 """Rebuilding: nodes computed anew from their inputs, and everything below them, which follows.
 
-A rebuild is an epoch from offset 0 whose one commit replaces the changelog (`infra.epochs.runner.EpochRunner.rebuild`).
+A rebuild is an epoch from offset 0 whose one commit replaces the changelog (`infra.epochs.stages.plan.Rebuild`).
 A source is read again from its files: where some that it consumed are gone, so would their records be, and it is
 refused.
 """
@@ -53,11 +53,8 @@ def rebuild(
             raise RebuildRefusedError(f"'{pipeline.name}.{node.name}' is a source: it has no grace")
         if node.source is not None and not lossy:
             _refuse_lost_files(platform, node)
-    platform.rebuilding.update({node.name: grace for node in nodes})
-    try:
-        return run_pipeline(platform, pipeline, [node.name for node in with_what_follows(pipeline, nodes)])
-    finally:
-        platform.rebuilding.clear()
+    selected = [node.name for node in with_what_follows(pipeline, nodes)]
+    return run_pipeline(platform, pipeline, selected, {node.name: grace for node in nodes})
 
 
 def with_what_follows(pipeline: Pipeline, nodes: Sequence[Node]) -> list[Node]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from assets.epoch.platform import Platform
-    from infra.epochs.runner import EpochRunner
+    from infra.epochs.context import EpochContext
 
 SHOWN = 5
 RECORD = ("key", "value", "timestamp")
@@ -62,7 +62,7 @@ class Verified:
         return not self.differing and not self.table_differs
 
 
-def verify(runner: EpochRunner, node: Node) -> Verified | None:
+def verify(runner: EpochContext, node: Node) -> Verified | None:
     """Compare a node with its recomputation; None where nothing is committed yet.
 
     No table of the node is written. Cost: one epoch over all that the node has consumed.
@@ -91,7 +91,7 @@ def verify(runner: EpochRunner, node: Node) -> Verified | None:
 
 def record(platform: Platform, found: Verified, seconds: float) -> None:
     """Keep what was compared in the quality table, where the report finds it; nothing where nothing was."""
-    from assets.quality.judging import remember
+    from assets.quality.quality_table import remember
     from expectations.results import InvariantResult
     from expectations.rules.verify import VERIFY
 
@@ -100,10 +100,10 @@ def record(platform: Platform, found: Verified, seconds: float) -> None:
     sample = [{name: "" if value is None else str(value) for name, value in row.items()} for row in found.first]
     bad = found.differing + (found.table_differs or 0)
     result = InvariantResult(VERIFY, found.rows, bad, sample, "", seconds, scope="whole")
-    remember(platform, found.node, found.epoch, [result], f"verify-{uuid4().hex}")
+    remember(platform.quality, found.node, found.epoch, [result], f"verify-{uuid4().hex}")
 
 
-def _recomputed(runner: EpochRunner, node: Node, note: CommitNote, spark: SparkSession, shared: Any) -> DataFrame:
+def _recomputed(runner: EpochContext, node: Node, note: CommitNote, spark: SparkSession, shared: Any) -> DataFrame:
     from infra.epochs.rows import with_offsets
 
     plans = [
@@ -182,7 +182,7 @@ def _differences(committed: DataFrame, recomputed: DataFrame) -> DataFrame:
     return both.where(~F.col("committed").eqNullSafe(F.col("recomputed")))
 
 
-def _table_differs(spark: SparkSession, runner: EpochRunner, node: Node, note: CommitNote) -> int | None:
+def _table_differs(spark: SparkSession, runner: EpochContext, node: Node, note: CommitNote) -> int | None:
     from pyspark.sql import functions as F
 
     from infra.delta.changelog_files import records

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def standing_epoch(platform: Platform, node: Node, run: str) -> tuple[int, list[dg.AssetCheckResult]] | None:
     """A node's newest committed epoch and what its checks said of it; None where it has none."""
-    from assets.quality.judging import states_of
+    from assets.quality.judge_committed import states_of
     from infra.delta.io import last_note
 
     runner = platform.runner(node.pipeline)
@@ -44,7 +44,7 @@ def standing_epoch(platform: Platform, node: Node, run: str) -> tuple[int, list[
         if found is None:
             return None
         epoch, decided = found[1].epoch, found[1].decided
-        states = states_of(platform, node, epoch, run)
+        states = states_of(runner, node, epoch, run)
     results = []
     asset_of = checked_assets(node)
     for invariant in invariants_of(node):

@@ -22,36 +22,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from assets.refused.states import HeldState, now, states
+from infra import crash
+from infra.epochs.context import EpochContext
+from infra.epochs.plan import Decision
 from pipelines import Node, StreamStreamJoin
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
     from infra.delta.layout import NodeTables
-    from infra.epochs.held import HeldState
-    from infra.epochs.plan import Decision
-    from infra.epochs.runner import EpochRunner
 
 
 class UndecidableError(ValueError):
     """A decision that cannot be taken; the message says why, and what can be done."""
-
-
-def states(runner: EpochRunner, node: Node) -> list[HeldState]:
-    """What became of each refused epoch of a node, oldest first; read without Spark."""
-    from infra.delta.io import last_note
-    from infra.epochs.held import held_states
-
-    found = last_note(runner.paths(node).changelog)
-    return held_states(runner.log, node.name, found[1].epoch if found else 0)
-
-
-def lost(runner: EpochRunner, node: Node) -> list[HeldState]:
-    """Epochs that were dropped from the changelog as it is now."""
-    from infra.delta.io import last_note
-
-    found = last_note(runner.paths(node).changelog)
-    since = found[1].since if found else 0
-    return [state for state in states(runner, node) if state.state == "dropped" and state.held.epoch >= since]
 
 
 def sample(paths: NodeTables, epoch: int, limit: int) -> list[str]:
@@ -101,7 +83,7 @@ def loss(node: Node) -> str:
     )
 
 
-def decide(platform: Platform, node: Node, epoch: int, how: Literal["release", "drop"], by: str) -> Decision:
+def decide(context: EpochContext, node: Node, epoch: int, how: Literal["release", "drop"], by: str) -> Decision:
     """Log a decision about a held epoch; the next run of the node carries it out.
 
     Taken once more, it is the decision that stands.
@@ -111,14 +93,9 @@ def decide(platform: Platform, node: Node, epoch: int, how: Literal["release", "
     UndecidableError
         Where the epoch is not held, was decided otherwise, or cannot be dropped.
     """
-    from infra import crash
-    from infra.epochs.held import now
-    from infra.epochs.plan import Decision
-
-    runner = platform.runner(node.pipeline)
     # A run that is going on has read the log already.
-    with runner.lock(node).held():
-        found = decidable(runner, node, epoch, how)
+    with context.lock(node).held():
+        found = decidable(context, node, epoch, how)
         if found.decision is not None:
             return found.decision
         held = found.held
@@ -132,14 +109,14 @@ def decide(platform: Platform, node: Node, epoch: int, how: Literal["release", "
             at=now(),
             loss=loss(node) if how == "drop" else "",
         )
-        runner.log.write(node.name, held.incarnation, epoch, "decided", decision.model_dump_json(), held.attempt)
+        context.log.write(node.name, held.incarnation, epoch, "decided", decision.model_dump_json(), held.attempt)
     crash.reached("decided", node.name)
     return decision
 
 
-def decidable(runner: EpochRunner, node: Node, epoch: int, how: Literal["release", "drop"]) -> HeldState:
+def decidable(context: EpochContext, node: Node, epoch: int, how: Literal["release", "drop"]) -> HeldState:
     """The state of an epoch that may be decided so; `UndecidableError` where it may not."""
-    every = states(runner, node)
+    every = states(context, node)
     found = next((state for state in every if state.held.epoch == epoch), None)
     if found is None or not found.open:
         held = [str(state.held.epoch) for state in every if state.open]
@@ -152,11 +129,11 @@ def decidable(runner: EpochRunner, node: Node, epoch: int, how: Literal["release
         )
     if how == "drop":
         loss(node)
-        plan = runner.log.open_plan(node.name, epoch - 1)
+        plan = context.log.open_plan(node.name, epoch - 1)
         if plan is not None and plan.replaces:
             raise UndecidableError(
                 f"'{node.pipeline.name}.{node.name}': epoch {epoch} computes the node anew, and without its rows "
-                f"nothing would be left; release it, or mend what is wrong and run `{runner.paths(node).rebuild}`"
+                f"nothing would be left; release it, or mend what is wrong and run `{context.paths(node).rebuild}`"
             )
     return found
 

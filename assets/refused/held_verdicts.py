@@ -14,28 +14,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from assets.refused.decisions import states
+from assets.quality.quality_table import lines_about, quality_lines
+from assets.refused.states import states
 from expectations.verdict import Verdict
+from infra.epochs.context import EpochContext
 from pipelines import Node
 
-if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
 
-
-def as_held(platform: Platform, node: Node, verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
+def as_held(context: EpochContext, node: Node, verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
     """The verdicts of a node, but of what its held epoch breaks those that its audit gave."""
-    held = [state.held.epoch for state in states(platform.runner(node.pipeline), node) if state.open]
-    broken = _broken(platform, node, held[-1]) if held else {}
+    held = [state.held.epoch for state in states(context, node) if state.open]
+    broken = _broken(context, node, held[-1]) if held else {}
     return [_held(v, broken[v.invariant]) if v.invariant in broken and v.success else v for v in verdicts]
 
 
-def _broken(platform: Platform, node: Node, epoch: int) -> Mapping[str, Mapping[str, Any]]:
+def _broken(context: EpochContext, node: Node, epoch: int) -> Mapping[str, Mapping[str, Any]]:
     """Invariant to its newest row of the quality table, of those that did not pass in an epoch."""
-    from assets.quality.judging import lines_about, quality_lines
-
-    lines = quality_lines(platform, lines_about(node, epoch), oldest=epoch)
+    assert context.quality is not None
+    lines = quality_lines(context.quality, lines_about(node, epoch), oldest=epoch)
     newest = {line["invariant"]: line for line in sorted(lines, key=lambda line: line["judged_at"] or 0)}
     return {invariant: line for invariant, line in newest.items() if line["state"] != "passed"}
 

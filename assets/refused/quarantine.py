@@ -20,23 +20,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from assets.refused.states import AuditRefusedError, Broken, HeldEpoch, held_epochs, now
+from expectations.results import InvariantResult, Relation
+from infra.delta.layout import NodeTables
+from infra.epochs.context import EpochContext
+from infra.epochs.plan import Decision, EpochPlan
 from pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
-    from assets.epoch.platform import Platform
-    from expectations.results import InvariantResult, Relation
-    from infra.delta.layout import NodeTables
-    from infra.epochs.held import HeldEpoch
-    from infra.epochs.plan import Decision, EpochPlan
 
-
-def settle(
-    platform: Platform, node: Node, plan: EpochPlan, judged: Relation, results: Sequence[InvariantResult], run: str
+def enforce(
+    context: EpochContext,
+    node: Node,
+    plan: EpochPlan,
+    judged: Relation,
+    results: Sequence[InvariantResult],
+    decision: Decision | None,
+    run: str,
 ) -> Sequence[InvariantResult]:
-    """Let an epoch pass, or quarantine its rows and raise `EpochRefusedError` with what was found.
+    """Let an epoch pass, or quarantine its rows and raise `AuditRefusedError` with what was found.
 
     What was found is given back with SQL that reads the rows where they lie: an epoch that is refused or dropped has
     them in the quarantine alone.
@@ -47,18 +52,15 @@ def settle(
         The epoch's rows; its SQL, which reads them where they were to be committed, stands in that of ``results``.
     results
         What the audit found.
+    decision
+        What a person has decided about the epoch.
     run
         Id of the run.
     """
-    from infra.epochs.held import Broken, HeldEpoch, decision_on, held_epochs, now
-    from infra.epochs.refusal import EpochRefusedError
-
-    runner = platform.runner(node.pipeline)
-    decision = decision_on(runner.log, plan)
     broken = [r for r in results if r.invariant.blocking and not r.passed]
     if not broken and not (decision and decision.drops):
         return results
-    rows, paths = judged.frame, runner.paths(node)
+    rows, paths = judged.frame, context.paths(node)
     there = _quarantined_sql(rows, paths, plan.epoch)
     moved = [replace(r, sql=r.sql.replace(judged.sql, there)) for r in results]
     rules = [
@@ -67,7 +69,7 @@ def settle(
         if r.invariant.blocking and not r.passed
     ]
     count, digest = _digest(rows)
-    before = held_epochs(runner.log, node.name, plan.epoch - 1).get(plan.epoch)
+    before = held_epochs(context.log, node.name, plan.epoch - 1).get(plan.epoch)
     found = HeldEpoch(
         epoch=plan.epoch,
         incarnation=plan.incarnation,
@@ -85,10 +87,8 @@ def settle(
         found = before
     _keep(paths, plan, rows, found, digest)
     # After the rows: where the log says that an epoch is held, they can be seen.
-    runner.log.write(node.name, plan.incarnation, plan.epoch, "held", found.model_dump_json(), found.attempt)
-    refusal = EpochRefusedError(_refusal(node, found))
-    refusal.epoch, refusal.found = plan.epoch, moved
-    raise refusal
+    context.log.write(node.name, plan.incarnation, plan.epoch, "held", found.model_dump_json(), found.attempt)
+    raise AuditRefusedError(_refusal(node, found), plan.epoch, moved)
 
 
 def _digest(rows: DataFrame) -> tuple[int, str]:

@@ -19,8 +19,8 @@ from assets.replay.run import Rows, Way, places, widest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from infra.epochs.context import EpochContext
     from infra.epochs.plan import CommitNote
-    from infra.epochs.runner import EpochRunner
     from pipelines import Node
 
 
@@ -42,6 +42,7 @@ def in_epochs(count: int, folder: str | None = None) -> Way:
 
 def _answered(spark: SparkSession, home: Path, cases: Sequence[Case], count: int) -> Mapping[int, Rows]:
     from assets.epoch.operator_step import OperatorStep
+    from assets.epoch.run import run_epoch
     from infra.delta.io import read
     from infra.engine.session import close, new_session
 
@@ -58,21 +59,21 @@ def _answered(spark: SparkSession, home: Path, cases: Sequence[Case], count: int
         part = [place for place in places(cases) if _epoch_of(place, cases, count) == epoch]
         for side, source in inputs.values():
             notes[side] = _published(runner, source, side, part, epoch, notes.get(side))
-        runner.run(step)
+        run_epoch(runner, step)
     changelog = read(spark, runner.paths(node).changelog)
     found = answers(changelog, cases[0].join == "one-to-many", "epoch", "offset")
     close(folding)
     return found
 
 
-def _runner(home: Path, spark: SparkSession, folding: SparkSession) -> EpochRunner:
+def _runner(home: Path, spark: SparkSession, folding: SparkSession) -> EpochContext:
+    from infra.epochs.context import EpochContext
     from infra.epochs.log import EpochLog
-    from infra.epochs.runner import EpochRunner
 
     locks = home / "locks"
     locks.mkdir()
     log = EpochLog(str(home / "epochs"), str(locks / "epochs.lock"))
-    return EpochRunner(str(home / "tables"), log, locks, lambda: spark, lambda: folding, folds=False)
+    return EpochContext(str(home / "tables"), log, locks, lambda: spark, lambda: folding, folds=False)
 
 
 def _epoch_of(place: Place, cases: Sequence[Case], count: int) -> int:
@@ -81,7 +82,7 @@ def _epoch_of(place: Place, cases: Sequence[Case], count: int) -> int:
 
 
 def _published(
-    runner: EpochRunner,
+    runner: EpochContext,
     node: Node,
     side: str,
     part: Sequence[Place],

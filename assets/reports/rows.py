@@ -68,11 +68,11 @@ def _judged_epochs(platform: Platform, pipelines: Sequence[Pipeline]) -> Mapping
     """(pipeline, node) to the epochs that were judged."""
     import pyarrow.compute as pc
 
-    from assets.quality.judging import quality_lines
+    from assets.quality.quality_table import quality_lines
 
     wanted = pc.field("pipeline").isin([pipeline.name for pipeline in pipelines])
     found: dict[tuple[str, str], set[int]] = {}
-    for line in quality_lines(platform, wanted, ["pipeline", "node", "epoch"]):
+    for line in quality_lines(platform.quality, wanted, ["pipeline", "node", "epoch"]):
         found.setdefault((line["pipeline"], line["node"]), set()).add(line["epoch"])
     return found
 
@@ -83,12 +83,12 @@ def _judged(
     """Node to its rows of the quality table at the epochs that are shown."""
     import pyarrow.compute as pc
 
-    from assets.quality.judging import quality_lines
+    from assets.quality.quality_table import quality_lines
 
     oldest = min((epochs[0] for epochs in newest.values() if epochs), default=0)
     wanted = (pc.field("pipeline") == pipeline.name) & (pc.field("epoch") >= oldest)
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for row in quality_lines(platform, wanted, oldest=oldest):
+    for row in quality_lines(platform.quality, wanted, oldest=oldest):
         if row["epoch"] in newest.get(row["node"], ()):
             found.setdefault(row["node"], []).append(row)
     return found

@@ -33,7 +33,7 @@ from infra.delta.lines import opened
 from infra.delta.log import KEPT
 from infra.delta.oldest_needed import oldest_needed
 from infra.delta.table_care import Maintained, Retention, TableCare
-from infra.epochs.runner import EpochRunner
+from infra.epochs.context import EpochContext
 from pipelines import Node, Pipeline
 
 TABLES = ("changelog", "table", "memory", "late", "dead_letter", "rejected", "quarantine")
@@ -52,7 +52,7 @@ Sql = Callable[[str], None]
 
 
 def maintain(
-    runner: EpochRunner, pipeline: Pipeline, session: Callable[[], SparkSession], keep: Retention | None = None
+    runner: EpochContext, pipeline: Pipeline, session: Callable[[], SparkSession], keep: Retention | None = None
 ) -> list[Maintained]:
     """Maintain all tables of a pipeline and its epoch log; what was done, table by table.
 
@@ -98,7 +98,7 @@ def maintain_lines(path: str, name: str, keep: Retention, past: str = "") -> lis
     return [care.done(name, oldest)]
 
 
-def _table(runner: EpochRunner, node: Node, name: str, care: TableCare, sql: Sql, keep: Retention) -> Maintained:
+def _table(runner: EpochContext, node: Node, name: str, care: TableCare, sql: Sql, keep: Retention) -> Maintained:
     # First of all: a commit of OPTIMIZE may be the one with which Delta cleans its log.
     properties = KEPT if name in ("changelog", "table") else {**KEPT, "delta.appendOnly": "false"}
     if care.lacks(properties):
@@ -122,7 +122,7 @@ def _table(runner: EpochRunner, node: Node, name: str, care: TableCare, sql: Sql
     return care.done(f"{node.name}/{name}", oldest)
 
 
-def _past(runner: EpochRunner, pipeline: Pipeline, keep: Retention) -> str:
+def _past(runner: EpochContext, pipeline: Pipeline, keep: Retention) -> str:
     """SQL for measurements past their retention."""
     if keep.measured is None:
         return ""
@@ -132,7 +132,7 @@ def _past(runner: EpochRunner, pipeline: Pipeline, keep: Retention) -> str:
     return f"kind = 'measured' AND ({' OR '.join(slots) or 'false'})"
 
 
-def _statements(runner: EpochRunner, node: Node, path: str, session: Callable[[], SparkSession]) -> Sql:
+def _statements(runner: EpochContext, node: Node, path: str, session: Callable[[], SparkSession]) -> Sql:
     """Runs statements on one table."""
 
     def run(statement: str) -> None:

@@ -21,15 +21,15 @@ from collections.abc import Iterator, Sequence
 
 from infra.delta.io import last_note, notes
 from infra.delta.lines import opened
+from infra.epochs.context import EpochContext
 from infra.epochs.plan import CommitNote, within
-from infra.epochs.runner import EpochRunner
 from pipelines import Node
 
 Notes = Sequence[tuple[int, CommitNote]]
 EVERYTHING = 0
 
 
-def oldest_needed(runner: EpochRunner, node: Node, path: str, newest: int) -> int:
+def oldest_needed(runner: EpochContext, node: Node, path: str, newest: int) -> int:
     """The oldest needed version of one of the node's tables; 0 where in doubt.
 
     Parameters
@@ -53,7 +53,7 @@ def oldest_needed(runner: EpochRunner, node: Node, path: str, newest: int) -> in
     return max(EVERYTHING, min(kept))
 
 
-def _pinned(runner: EpochRunner, reader: Node, side: str, ours: Notes, folded: bool) -> Iterator[int]:
+def _pinned(runner: EpochContext, reader: Node, side: str, ours: Notes, folded: bool) -> Iterator[int]:
     """What the reader's plans pin, those that are logged and the next one."""
     # The position first: a plan that is made after it pins nothing older than what the position says.
     found = last_note(runner.paths(reader).changelog)

@@ -53,6 +53,12 @@ class SharedFrames:
         self._views.append((kept, view))
         return frame.sparkSession.table(view)
 
+    def __enter__(self) -> SharedFrames:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
     def release(self) -> None:
         """Free them all; Spark frees a checkpoint once no frame refers to it."""
         for frame, view in reversed(self._views):

@@ -1,8 +1,8 @@
 """The epoch log: one small append-only Delta table per pipeline, a line for each plan, refusal and measurement.
 
 A plan that was put aside has the line ``refused``; one that its audit refused has ``held``, and ``decided`` where a
-person decided about it (``infra/epochs/held.py``). An epoch without ``judged`` was committed by a run that came to no
-checks.
+person decided about it (``assets/refused/states.py``). An epoch without ``judged`` was committed by a run that came to
+no checks.
 
 A plan counts as consumed when its output's commit has reached its epoch; one that is not is executed as it stands.
 Lines are written and read without Spark: a plan costs milliseconds, and a run that finds nothing new needs no engine.

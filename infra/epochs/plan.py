@@ -107,7 +107,7 @@ class EpochPlan(_Value):
 
 
 class Decision(_Value):
-    """What a person decided about an epoch that its audit refused (``infra/epochs/held.py``).
+    """What a person decided about an epoch that its audit refused (``assets/refused/states.py``).
 
     It is of one ``attempt``: of the rows with this ``digest`` and of these broken ``invariants``. ``by`` is the name of
     a user, ``at`` the time (ISO 8601), ``loss`` what a drop loses.

@@ -12,21 +12,23 @@ from infra.engine.shared_frames import SharedFrames
 from infra.epochs.plan import CommitNote, EpochPlan
 from pipelines import Node
 
-Audit = Callable[[SparkSession, EpochPlan, DataFrame, Mapping[str, int]], Sequence[Any]]
-"""Judges rows before they are committed, given their counts; raises `EpochRefusedError` where they must not be."""
+Accept = Callable[[int, Mapping[str, int]], None]
+"""Takes the counts of an epoch's rows and of its side tables'; raises `EpochRefusedError` where they are too bad."""
 
 
 @dataclass(frozen=True)
 class StepFrames:
     """What a step computes.
 
-    Rows with ``sequence``, side tables by name, the frames that carry stream time, and what the operator remembers.
+    Rows with ``sequence``, side tables by name, the frames that carry stream time, what the operator remembers, and the
+    step's own condition on the counts.
     """
 
     rows: DataFrame
     sides: Mapping[str, DataFrame] = field(default_factory=dict)
     timed: Sequence[DataFrame] = ()
     memory: DataFrame | None = None
+    accept: Accept | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,6 @@ class EpochResult:
     tombstones: int
     sides: Mapping[str, int]
     seconds: Mapping[str, float]
-    audit: Sequence[Any] = ()
     one_sided: int | None = None
     committed_at: int | None = None
     newest_event: int | None = None
@@ -99,8 +100,4 @@ class Step(Protocol):
 
     def without_poison(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
         """The plan without the records that make it fail; None where the error is of no record."""
-        ...
-
-    def audit(self, spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]) -> Sequence[Any]:
-        """Judge the rows before they are committed; `EpochRefusedError` where they must not be."""
         ...

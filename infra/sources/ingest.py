@@ -11,8 +11,7 @@ refused for a file that cannot be read.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,7 +21,7 @@ from infra.epochs.declaration import new_columns
 from infra.epochs.log import EpochLog
 from infra.epochs.plan import CommitNote, EpochPlan
 from infra.epochs.refusal import EpochRefusedError
-from infra.epochs.step import Audit, StepFrames
+from infra.epochs.step import StepFrames
 from infra.sources.dead_letters import GONE, OpenLetters, rows_again
 from infra.sources.discovery import FileState, discover, moved
 from infra.sources.duplicates import duplicates, hashed, marked
@@ -50,8 +49,6 @@ class IngestStep:
         Folder or URL that relative patterns start from.
     session
         Gives the session where files have to be listed by Spark.
-    judge
-        Judges an epoch's rows before they are committed.
     retry
         Whether open dead letters are planned, in place of new files.
     """
@@ -61,11 +58,8 @@ class IngestStep:
     log: EpochLog
     data: str
     session: Callable[[], SparkSession]
-    judge: Audit | None = None
     code_version: str = ""
     retry: bool = False
-    _unread_files: dict[int, int] = field(default_factory=dict, init=False, compare=False)
-    _dead: dict[int, DataFrame] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def source(self) -> Source:
@@ -145,29 +139,30 @@ class IngestStep:
             found = read(spark, self.source, self.node.partitions, files, {**unread, **damaged}, again)
             return SourceFrames(shared.keep(found.parsed))
 
-        frames, self._unread_files[plan.epoch] = read_all(kept, {state.path for state in files})
-        self._dead[plan.epoch] = frames.dead
-        return StepFrames(frames.records, {"dead_letter": frames.dead})
+        frames, unread_files = read_all(kept, {state.path for state in files})
+
+        def accept(rows: int, sides: Mapping[str, int]) -> None:
+            self._refuse_too_many(plan, unread_files, frames.dead, rows, sides["dead_letter"])
+
+        return StepFrames(frames.records, {"dead_letter": frames.dead}, accept=accept)
 
     def without_poison(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
         """None: a row that is no record is a dead letter, and fails nothing."""
         return None
 
-    def audit(self, spark: SparkSession, plan: EpochPlan, rows: DataFrame, counts: Mapping[str, int]) -> Sequence[Any]:
+    def _refuse_too_many(self, plan: EpochPlan, unread_files: int, dead: DataFrame, rows: int, letters: int) -> None:
         """Refuse the epoch where more rows are bad than the source allows; letters that are retried are known."""
-        unread, share = self._unread_files[plan.epoch], self.source.max_bad_share
-        bad = counts["dead_letter"] - (unread if share else len(duplicates(plan.files)))
-        total = bad + counts["rows"]
+        share = self.source.max_bad_share
+        bad = letters - (unread_files if share else len(duplicates(plan.files)))
+        total = bad + rows
         if bad > share * total and not plan.retries:
-            dead = self._dead[plan.epoch]
             reject(dead, self.rejected, plan)
-            first = first_bad_rows(dead, counts["dead_letter"])
+            first = first_bad_rows(dead, letters)
             raise TooManyBadRowsError(
                 f"source '{self.node.pipeline.name}.{self.node.name}': {bad} of {total} rows in "
                 f"{len(plan.files)} files are no records, more than max_bad_share={share}; nothing was loaded: mend "
                 f"the files or raise the share. {first}. All are kept in {self.rejected}"
             )
-        return self.judge(spark, plan, rows, counts) if self.judge else ()
 
     def _note(self) -> CommitNote | None:
         found = last_note(self.changelog)

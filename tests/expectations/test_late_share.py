@@ -230,7 +230,7 @@ def test_a_run_says_so_and_goes_on(
     assert shop.run(), shop.said
     told = "VIOLATED lossy/counted_changelog: " + RULE.sentence + " 1 violations in 2 rows (50.0%)."
     assert [line.strip() for line in shop.said if "VIOLATED" in line] == [told]
-    quality = opened(shop.platform.quality)
+    quality = opened(shop.platform.quality.table)
     assert quality is not None
     lines = [line for line in quality.to_pyarrow_dataset().to_table().to_pylist() if line["invariant"] == RULE.id]
     assert [(line["node"], line["state"], line["severity"]) for line in lines] == [("counted", "violated", "warning")]

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.quality.judging import Judgement, auditor, check_again, check_epoch
-from assets.quality.reached_relations import Held, Reached
-from assets.quality.relations import version_before
+from assets.epoch.materialise import materialise
+from assets.quality.judge import Judge
+from assets.quality.judge_committed import Judgement, judge_again, judge_epoch
+from assets.quality.relations.reached import AuditCache, Reached
+from assets.quality.relations.sql import version_before
 from expectations.invariant import relations_of
 from expectations.results import Relation
 from infra.delta.changelog_files import epoch_rows
 from infra.delta.layout import NodeTables
+from infra.epochs.context import EpochContext
+from infra.epochs.rows import Totals
+from infra.epochs.stages.write import Written
 from infra.epochs.step import EpochResult
 from infra.settings import Settings
 from pipelines import Files, Node, Pipeline
@@ -57,16 +62,20 @@ class World:
     def node(self, name: str) -> Node:
         return self.shop.node(name)
 
+    @property
+    def context(self) -> EpochContext:
+        return self.shop.platform.runner(self.shop.pipeline)
+
     def paths(self, name: str) -> NodeTables:
-        return self.shop.platform.runner(self.shop.pipeline).paths(self.node(name))
+        return self.context.paths(self.node(name))
 
     def epoch(self, name: str) -> Judgement:
         """The last epoch's checks once more."""
-        return check_epoch(self.shop.platform, self.node(name), self.results[name], f"again-{name}-{id(object())}")
+        return judge_epoch(self.context, self.node(name), self.results[name].plan, f"again-{name}-{id(object())}")
 
     def whole(self, name: str) -> Judgement:
         """All checks of everything."""
-        judgement = check_again(self.shop.platform, self.node(name), f"alone-{name}-{id(object())}")
+        judgement = judge_again(self.context, self.node(name), f"alone-{name}-{id(object())}")
         assert judgement is not None
         return judgement
 
@@ -96,8 +105,8 @@ def world(settings: Settings, spark: SparkSession, tmp_path_factory: pytest.Temp
                 header = ("rid", *COLUMNS[1:]) if source == "right" else COLUMNS
                 shop.deliver(source, str(number), header, *rows)
             for node in shop.pipeline.stored:
-                outcome = shop.platform.materialise(node, f"run-{number}")
-                assert outcome is not None, node.name
+                outcome = materialise(shop.platform, node, f"run-{number}")
+                assert outcome.result is not None and outcome.judgement is not None, node.name
                 made.results[node.name], made.judged[node.name] = outcome.result, outcome.judgement
         yield made
 
@@ -194,12 +203,21 @@ def test_a_relation_that_cannot_be_narrowed_fails_for_all_who_name_it(
     assert {result.state for name, result in results.items() if name not in named} == {"passed"}
 
 
-def audited(world: World, name: str) -> Held:
+def audited(world: World, name: str) -> AuditCache:
     """What the audit of a node's last epoch leaves for its checks."""
-    result, held, paths = world.results[name], Held(), world.paths(name)
+    result, paths = world.results[name], world.paths(name)
     rows = epoch_rows(world.spark, paths.changelog, result.plan.epoch, result.version)
-    auditor(world.shop.platform, world.node(name), "audit", held)(world.spark, result.plan, rows, {"rows": result.rows})
-    return held
+    counts = Totals(result.rows, result.tombstones, result.one_sided, {}, {}, {}, result.sides)
+    written = Written(result.plan, rows, {}, None, counts)
+    found = Judge(world.node(name), "audit").run(world.context, written)
+    assert found.cache is not None
+    return found.cache
+
+
+@contextmanager
+def released(cache: AuditCache) -> Iterator[AuditCache]:
+    yield cache
+    cache.release()
 
 
 @pytest.mark.prove
@@ -208,25 +226,24 @@ def test_what_the_audit_read_is_not_read_again(world: World, name: str, monkeypa
     def unread(*_: object, **__: object) -> None:
         raise AssertionError("inputs were read twice")
 
-    held, result = audited(world, name), world.results[name]
-    with closing(held), monkeypatch.context() as patched:
-        patched.setattr("assets.quality.judging._inputs", unread)
-        judgement = check_epoch(world.shop.platform, world.node(name), result, f"held-{name}", held)
+    cache, result = audited(world, name), world.results[name]
+    with released(cache), monkeypatch.context() as patched:
+        patched.setattr("assets.quality.judge_committed.input_relations", unread)
+        judgement = judge_epoch(world.context, world.node(name), result.plan, f"cached-{name}", cache=cache)
         assert violated(judgement) == set()
         assert {r.scope for r in of_table(judgement).values()} == {"epoch"}
         for _ in world.changed(name, "UPDATE {table} SET theirs = 'no' WHERE id = 'k1'"):
-            judgement = check_epoch(world.shop.platform, world.node(name), result, f"bad-{name}", held)
+            judgement = judge_epoch(world.context, world.node(name), result.plan, f"bad-{name}", cache=cache)
             assert violated(judgement) >= {"fold_equals_table", "equals_batch_join"}
-    assert held.of(result.plan, world.spark) is None
 
 
 @pytest.mark.prove
 def test_what_the_audit_of_another_plan_read_is_not_used(world: World) -> None:
-    with closing(audited(world, "foreign")) as held:
+    with released(audited(world, "foreign")) as cache:
         plan = world.results["foreign"].plan
-        assert held.of(plan, world.spark) is not None
-        assert held.of(plan.model_copy(update={"epoch": plan.epoch + 1}), world.spark) is None
-        assert held.of(plan, cast(SparkSession, object())) is None
+        assert cache.of(plan, world.spark) is not None
+        assert cache.of(plan.model_copy(update={"epoch": plan.epoch + 1}), world.spark) is None
+        assert cache.of(plan, cast(SparkSession, object())) is None
 
 
 @pytest.mark.prove
@@ -235,7 +252,7 @@ def test_a_table_that_the_epoch_is_in_already_is_not_held_as_the_one_before(worl
     paths, result = world.paths("foreign"), world.results["foreign"]
     before = version_before(paths.table, result.plan)
     assert before is not None
-    with closing(audited(world, "foreign")) as held:
-        assert held.was(before) is None
+    with released(audited(world, "foreign")) as cache:
+        assert before not in cache.was
     judged = world.judged["foreign"]
     assert violated(judged) == set() and of_table(judged)["table_size"].state == "passed"

@@ -88,3 +88,35 @@ def test_a_taken_port_is_one_line_with_the_way_out() -> None:
         result = CliRunner().invoke(main, ["ui", "--port", str(port)])
     says = f"Error: port {port} is taken; stop what uses it, or choose another with --port\n"
     assert (result.exit_code, result.output) == (1, says)
+
+
+PLANNED = """\
+purchases
+  plan     epoch 1
+           {home}/data/invoice/purchases/2024-05-01.jsonl
+  write    1 file
+  judge    2 blocking invariants of 3
+  commit   {home}/tables/invoice/purchases/changelog, version 0
+  fold     nothing: a stream has no table
+  record   {home}/epochs/invoice
+customers
+  plan     epoch 1
+           {home}/data/invoice/customers/2024-05-01.jsonl
+  write    1 file
+  judge    2 blocking invariants of 6
+  commit   {home}/tables/invoice/customers/changelog, version 0
+  fold     {home}/tables/invoice/customers/table, not made yet
+  record   {home}/epochs/invoice
+known_products
+  plan     after purchases, whose new records come on top
+"""
+
+
+def test_a_run_is_explained_stage_by_stage_and_nothing_is_done(empty_home: Path) -> None:
+    CliRunner().invoke(main, ["feed", "invoice", "--step", "1"])
+    selected = ("--select", "purchases", "--select", "customers", "--select", "known_products")
+    for _ in range(2):
+        result = CliRunner().invoke(main, ["run", "invoice", "--plan", *selected])
+        assert (result.exit_code, result.output) == (0, PLANNED.format(home=empty_home))
+        written = {path.relative_to(empty_home).parts[0] for path in empty_home.rglob("*") if path.is_file()}
+        assert written == {"data"}

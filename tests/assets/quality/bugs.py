@@ -87,5 +87,6 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
             within.setattr(fold, "table_rows", lambda rows: wrong(table_rows(rows), paths.node, "fold"))
             return fold.fold(session, paths, key, upto)
 
-    for name, function in (("with_offsets", with_offsets), ("append", append), ("fold", folded)):
-        patched.setattr(f"infra.epochs.runner.{name}", function)
+    patched.setattr("infra.epochs.stages.write.with_offsets", with_offsets)
+    patched.setattr("infra.epochs.stages.commit.append", append)
+    patched.setattr("infra.epochs.stages.fold.fold", folded)

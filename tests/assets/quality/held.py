@@ -17,15 +17,16 @@ from typing import Any, Literal
 import pytest
 from pyspark.sql import SparkSession
 
+from assets.epoch.materialise import materialise
 from assets.epoch.platform import Platform
-from assets.refused.decisions import decide, states
+from assets.refused.decisions import decide
+from assets.refused.states import HeldState, states
 from expectations import invariants
 from expectations.invariant import ANY, Invariant
 from infra import crash
 from infra.delta.io import last_note, read
 from infra.engine.session import session
-from infra.epochs.held import HeldState
-from infra.epochs.runner import EpochRunner
+from infra.epochs.context import EpochContext
 from infra.settings import PROJECT, Settings
 from pipelines import Files, Node, Pipeline
 from tests.crashes import How, crashing_at, doomed
@@ -73,7 +74,7 @@ class Till(Platform):
         assert self.engine is not None
         return session(self.engine)
 
-    def runner(self, pipeline: Pipeline) -> EpochRunner:
+    def runner(self, pipeline: Pipeline) -> EpochContext:
         assert self.engine is not None
         runner = super().runner(pipeline)
         runner.engine = self.engine.engine_home if self.engine.engine == "auto" else None
@@ -120,8 +121,8 @@ def till(home: Path, engine: Settings) -> Till:
 
 def decided(target: Till, node: Node, epoch: int, how: Literal["release", "drop"]) -> None:
     """Decide about an epoch and carry it out."""
-    decide(target, node, epoch, how, "ines")
-    target.materialise(node, f"{how}-{epoch}")
+    decide(target.runner(TILL), node, epoch, how, "ines")
+    materialise(target, node, f"{how}-{epoch}")
 
 
 def die(target: Till, node: Node, epoch: int, how: Literal["release", "drop"], point: str, by: How = "SIGKILL") -> None:

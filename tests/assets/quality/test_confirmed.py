@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.quality.judging import last_states
+from assets.quality.quality_table import last_states
 from infra.settings import Settings
 from tests.infra.delta.odd_names import NAME, NUMBER, OWNER, PRICE, TOWN, Shop
 
@@ -33,11 +33,11 @@ def test_the_epoch_of_another_home_is_judged_where_it_is_confirmed(
     one.deliver("owners", "1", (NAME, TOWN, "at"), ("ann", "York", 20))
     deliver_order("o1")
     run(one)
-    assert last_states(other.platform, owners) == {}
+    assert last_states(other.platform.quality, owners) == {}
 
     deliver_order("o2")
     run(other)
-    judged = last_states(other.platform, owners, 1)
+    judged = last_states(other.platform.quality, owners, 1)
     assert judged and {state for state, *_ in judged.values()} == {"passed"}
 
     # An epoch that this home has judged, and a newer one that it has not.
@@ -45,6 +45,6 @@ def test_the_epoch_of_another_home_is_judged_where_it_is_confirmed(
     run(one)
     deliver_order("o3")
     run(other)
-    judged = last_states(other.platform, owners)
-    assert judged == last_states(other.platform, owners, 2)
+    judged = last_states(other.platform.quality, owners)
+    assert judged == last_states(other.platform.quality, owners, 2)
     assert {state for state, *_ in judged.values()} == {"passed"}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow.compute as pc
 import pytest
 
-from assets.quality.judging import quality_lines
+from assets.epoch.materialise import materialise
+from assets.epoch.run import run_epoch
+from assets.quality.quality_table import quality_lines
 from infra.settings import Settings
 from pipelines import Files, Node, Pipeline
 from tests.assets.home import Home, homed
@@ -34,12 +37,12 @@ def deliver(home: Home, epoch: int) -> None:
 
 def commit_alone(home: Home, node: Node) -> None:
     """What a run has done that was killed after its fold."""
-    home.platform.runner(PIPELINE).run(home.platform.step(node, "killed"))
+    run_epoch(replace(home.platform.runner(PIPELINE), quality=None), home.platform.step(node))
 
 
 def judged(home: Home) -> Counter[int]:
     """Epoch to how often its changelog's density was judged; it is one of the checks after the commit."""
-    lines = quality_lines(home.platform, pc.field("invariant") == "dense_changelog")
+    lines = quality_lines(home.platform.quality, pc.field("invariant") == "dense_changelog")
     assert {line["state"] for line in lines} <= {"passed"}
     return Counter(line["epoch"] for line in lines)
 
@@ -50,16 +53,16 @@ def test_the_next_run_judges_what_a_killed_one_committed(home: Home) -> None:
     commit_alone(home, ORDERS)
     assert judged(home) == {}
     # Nothing is new.
-    assert home.platform.materialise(ORDERS, "next") is None
+    assert materialise(home.platform, ORDERS, "next").result is None
     assert any("its run ended before its checks" in line for line in home.said)
     assert judged(home) == {1: 1}
 
     deliver(home, 2)
     commit_alone(home, ORDERS)
     deliver(home, 3)
-    assert home.platform.materialise(ORDERS, "after") is not None
+    assert materialise(home.platform, ORDERS, "after").result is not None
     assert judged(home) == {1: 1, 2: 1, 3: 1}
     home.said.clear()
-    assert home.platform.materialise(ORDERS, "idle") is None
+    assert materialise(home.platform, ORDERS, "idle").result is None
     assert judged(home) == {1: 1, 2: 1, 3: 1}
     assert not any("checks" in line for line in home.said)

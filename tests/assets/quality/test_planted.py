@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from assets.cli.main import main
-from assets.quality.judging import quality_lines
+from assets.quality.quality_table import quality_lines
 from assets.reports.quality_report import write_report
 from expectations.invariants import ALL, invariants_of
 from infra.settings import Settings
@@ -115,7 +115,7 @@ def test_checks_alone_find_it_again_and_what_an_epoch_does_not_touch(runs: Runs,
 def test_the_query_that_is_shown_finds_the_rows_again(runs: Runs) -> None:
     """Those of a refused epoch too, whose rows are in no changelog."""
     spark = runs.home.platform.session()
-    lines = quality_lines(runs.home.platform, (pc.field("epoch") == 2) & (pc.field("state") == "violated"))
+    lines = quality_lines(runs.home.platform.quality, (pc.field("epoch") == 2) & (pc.field("state") == "violated"))
     assert {(line["node"], line["invariant"]) for line in lines} == {
         place for place, how in EVERYWHERE.items() if how == "violated"
     }

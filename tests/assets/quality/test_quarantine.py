@@ -18,10 +18,11 @@ from assets.cli.main import main
 from assets.cli.show import status_table
 from assets.defs.keys import changelog_key
 from assets.defs.runs import prepare_instance, run_pipeline
-from assets.quality.judging import last_states, quality_lines
+from assets.epoch.materialise import materialise
+from assets.quality.quality_table import last_states, quality_lines
 from assets.refused.decisions import UndecidableError, decide, loss
+from assets.refused.states import HeldEpoch, decision_on, held_states
 from infra.delta.io import append, last_note
-from infra.epochs.held import HeldEpoch, decision_on, held_states
 from infra.epochs.log import EpochLog
 from infra.epochs.plan import Decision, EpochPlan
 from infra.epochs.refusal import EpochRefusedError
@@ -55,7 +56,7 @@ def negative(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def refused(target: Till, node: Node, run: str = "run") -> str:
     with pytest.raises(EpochRefusedError) as refusal:
-        target.materialise(node, run)
+        materialise(target, node, run)
     return str(refusal.value)
 
 
@@ -123,7 +124,7 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert "no epoch of it is held" in again.output
 
     # The check stays red, here and in the history, and lets the node below run: which finds the row wrong, too.
-    assert last_states(shop, sales)["not_negative"] == ("violated", 3, 1)
+    assert last_states(shop.quality, sales)["not_negative"] == ("violated", 3, 1)
     prepare_instance(shop.settings)
     with dg.DagsterInstance.get() as instance:
         key = dg.AssetCheckKey(changelog_key(sales), "not_negative")
@@ -144,7 +145,7 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert shop.records(billed) == []
     assert [row["decided"].split(" by ")[0] for row in shop.quarantined(billed)] == ["dropped"] * 3
     # Judged when it was refused, and when it was dropped: what is shown reads its rows where they lie.
-    lines = quality_lines(shop, (pc.field("node") == "billed") & (pc.field("invariant") == "not_negative"))
+    lines = quality_lines(shop.quality, (pc.field("node") == "billed") & (pc.field("invariant") == "not_negative"))
     assert len(lines) == 2
     assert all([row.key.id for row in shop.session().sql(line["sql"]).collect()] == ["b"] for line in lines)
 
@@ -171,15 +172,15 @@ def test_run_again_it_is_refused_again_and_kept_once(shop: Till) -> None:
     assert [row["run"] for row in shop.quarantined(sales)] == ["first"] * 3
     assert (shop.state(sales).held.run, shop.state(sales).held.attempt) == ("first", 1)
     with pytest.raises(UndecidableError, match="epoch 2 was never refused by its audit; held: epoch 1"):
-        decide(shop, sales, 2, "release", "ines")
+        decide(shop.runner(TILL), sales, 2, "release", "ines")
     # Once the rule is another one, the plan runs as it stands.
     with pytest.MonkeyPatch.context() as patched:
         judge_by(patched)
-        assert shop.materialise(sales, "mended") is not None
+        assert materialise(shop, sales, "mended").result is not None
     assert shop.state(sales).state == "resolved"
     assert len(shop.records(sales)) == 3
     with pytest.raises(UndecidableError, match="it was resolved by a later run; no epoch of it is held"):
-        decide(shop, sales, 1, "drop", "ines")
+        decide(shop.runner(TILL), sales, 1, "drop", "ines")
 
 
 @pytest.mark.slow
@@ -187,16 +188,16 @@ def test_a_release_is_of_the_rows_and_the_invariants_that_were_seen(
     shop: Till, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused(shop, sales)
-    decide(shop, sales, 1, "release", "ines")
+    decide(shop.runner(TILL), sales, 1, "release", "ines")
     assert shop.state(sales).state == "release to be run"
     with pytest.raises(UndecidableError, match=r"was released by ines at .*; `rivermeet run till --select sales`"):
-        decide(shop, sales, 1, "drop", "tomas")
+        decide(shop.runner(TILL), sales, 1, "drop", "tomas")
     judge_by(monkeypatch, NOT_NEGATIVE, rule("not_five", "= 5"))
     assert "broken: not_negative, not_five" in refused(shop, sales)
     held = shop.state(sales)
     assert (held.state, held.held.attempt, held.decision) == ("held", 2, None)
     assert {row["attempt"] for row in shop.quarantined(sales)} == {2}
-    decide(shop, sales, 1, "release", "ines")
+    decide(shop.runner(TILL), sales, 1, "release", "ines")
     # Other rows: what is read of a file may be declared anew.
     assert sales.source is not None
     without = replace(sales, origin=replace(sales.source, where="n <> 7"))
@@ -230,8 +231,8 @@ def test_killed_anywhere_a_decision_takes_effect_once(
         decided(undisturbed, prices, epoch, how)
         die(disturbed, prices, epoch, how, point, by)
         # Whatever runs the node next carries it out, or finds it done.
-        assert (disturbed.materialise(prices, "next") is None) == (point in ("committed", "merged"))
-        assert disturbed.materialise(prices, "next") is None, point
+        assert (materialise(disturbed, prices, "next").result is None) == (point in ("committed", "merged"))
+        assert materialise(disturbed, prices, "next").result is None, point
         assert disturbed.state(prices).state == undisturbed.state(prices).state == done
         survived(f"kill -9 of a {how}, {point}", "the next run carries the decision out, once")
     assert disturbed.records(prices) == undisturbed.records(prices)
@@ -253,8 +254,8 @@ def test_ended_before_its_commit_a_release_takes_effect_once(
     here.deliver("one", "a,1,1\nb,-1,2\n")
     refused(here, prices)
     die(here, prices, 1, "release", "sides-written", "raised")
-    assert here.materialise(prices, "next") is not None
-    assert here.materialise(prices, "next") is None
+    assert materialise(here, prices, "next").result is not None
+    assert materialise(here, prices, "next").result is None
     assert here.state(prices).state == "released"
     assert len(here.records(prices)) == 2
 
@@ -293,8 +294,8 @@ def test_no_drop_of_all_that_there_is(settings: Settings, tmp_path: Path) -> Non
     log.write("sales", 2, 3, "plan", plan.model_dump_json())
     log.write("sales", 2, 3, "held", held.model_dump_json(), 1)
     with pytest.raises(UndecidableError, match=r"nothing would be left; .* `rivermeet rebuild till --select sales`"):
-        decide(here, sales, 3, "drop", "ines")
-    assert decide(here, sales, 3, "release", "ines").how == "release"
+        decide(here.runner(TILL), sales, 3, "drop", "ines")
+    assert decide(here.runner(TILL), sales, 3, "release", "ines").how == "release"
 
 
 def test_what_became_of_an_epoch(tmp_path: Path) -> None:

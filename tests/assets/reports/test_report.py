@@ -51,7 +51,7 @@ def record(platform: Platform, node: Node, rows: Sequence[dict[str, Any]], lines
     schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
     for epoch in sorted({row["epoch"] for row in rows}):
         mine = [row for row in rows if row["epoch"] == epoch]
-        append_lines(mine, schema, platform.quality, f"{node.name}/{mine[0]['run']}", epoch)
+        append_lines(mine, schema, platform.quality.table, f"{node.name}/{mine[0]['run']}", epoch)
     for one in lines:
         platform.runner(node.pipeline).log.write(node.name, 1, one["epoch"], "measured", json.dumps(one))
     note = CommitNote(incarnation=1, epoch=lines[-1]["epoch"], ends={0: 1})
@@ -141,7 +141,7 @@ def test_rows_of_an_older_version_are_shown(platform: Platform) -> None:
     use(platform)
     home = platform.settings.home / "old"
     older = WithoutEngine(Settings.from_env({"RIVERMEET_HOME": str(home)}))
-    append_lines(rows, schema, older.quality, "old", 1)
+    append_lines(rows, schema, older.quality.table, "old", 1)
     (flights,) = histories(older, [load("flights")])
     (planes,) = (one for one in flights.nodes if one.node.name == "planes")
     assert planes.checks.holding == len(invariants_of(node)) and flights.judged_at is None
@@ -177,7 +177,7 @@ def test_the_page_shows_what_the_tables_hold(platform: Platform) -> None:
         page.open(report_path(platform))
         shown = page.tables("checks")
         assert page.errors() == []
-    stored = DeltaTable(platform.quality).to_pyarrow_table().to_pylist()
+    stored = DeltaTable(platform.quality.table).to_pyarrow_table().to_pylist()
     # Epoch 11 of the join was judged again, and that counts.
     counts = [row for row in stored if not (row["node"] == JOIN and row["epoch"] == 11 and row["run"] == "r1")]
     told = {

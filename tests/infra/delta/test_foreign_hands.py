@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from infra.delta.io import quoted, read
 from infra.epochs.guard import ForeignChangeError
+from infra.epochs.stages.fold import fold_anew
 from infra.settings import Settings
 from tests.infra.epochs.killed import die, joined, world
 from tests.infra.epochs.test_kill import deliveries, publish
@@ -157,7 +158,7 @@ def test_a_table_in_foreign_hands_is_folded_anew(tmp_path: Path, settings: Setti
     target.spark.sql(f"DELETE FROM delta.{quoted(path)}").collect()
     with pytest.raises(ForeignChangeError, match=r"rivermeet rebuild \w+ --select \w+ --table-only"):
         target.run(node)
-    assert target.runner("batch").fold_anew(target.step(node))
+    assert fold_anew(target.runner("batch"), node)
     assert target.rows(node, "table") == before
     publish(target, deliveries()[1])
     assert target.run(node) is not None

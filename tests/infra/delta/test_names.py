@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assets.cli.show import status_table
-from assets.quality.judging import last_states
+from assets.quality.quality_table import last_states
 from infra.delta.io import last_note, read
 from infra.delta.lines import opened
 from infra.settings import PROJECT, Settings, SettingsError
@@ -67,7 +67,7 @@ def test_a_dead_row_names_its_file(shop: Shop, spark: SparkSession) -> None:
 
 
 def test_every_check_was_evaluated_and_its_sql_runs_as_it_stands(shop: Shop, spark: SparkSession) -> None:
-    quality = opened(shop.platform.quality)
+    quality = opened(shop.platform.quality.table)
     assert quality is not None
     lines = quality.to_pyarrow_dataset().to_table().to_pylist()
     assert {line["node"] for line in lines} == {"orders", "owners", "owned"}
@@ -78,7 +78,7 @@ def test_every_check_was_evaluated_and_its_sql_runs_as_it_stands(shop: Shop, spa
 
 def test_what_is_kept_for_people_is_in_the_home(shop: Shop) -> None:
     platform = shop.platform
-    assert all(state == "passed" for state, *_ in last_states(platform, shop.node("owned")).values())
+    assert all(state == "passed" for state, *_ in last_states(platform.quality, shop.node("owned")).values())
     assert "owned" in status_table(platform, shop.pipeline)
     validations = platform.settings.reports / "gx/gx/uncommitted/validations"
     assert {path.name for path in validations.iterdir()} >= {"odd_names-orders", "odd_names-owned"}

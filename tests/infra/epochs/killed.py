@@ -17,13 +17,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from assets.epoch.run import run_epoch
 from infra import crash
 from infra.delta.io import read
 from infra.delta.lines import opened
 from infra.delta.maintenance import maintain
 from infra.delta.table_care import Retention
 from infra.engine.session import new_session, session
-from infra.epochs.runner import EpochRunner
+from infra.epochs.context import EpochContext
 from infra.epochs.step import EpochResult, Step
 from infra.settings import PROJECT, Settings
 from infra.sources.ingest import IngestStep
@@ -62,7 +63,7 @@ class EngineWorld(World):
 
     engine: Path | None = None
 
-    def runner(self, pipeline: str) -> EpochRunner:
+    def runner(self, pipeline: str) -> EpochContext:
         return replace(super().runner(pipeline), engine=self.engine)
 
 
@@ -94,7 +95,7 @@ def step(target: World, node: Node) -> Step:
 
 def once(target: World, node: Node) -> EpochResult | None:
     """One epoch of a node; None where nothing is new."""
-    return target.runner(node.pipeline.name).run(step(target, node))
+    return run_epoch(target.runner(node.pipeline.name), step(target, node)).result
 
 
 def rebuilt(target: World) -> None:

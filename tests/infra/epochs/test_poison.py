@@ -135,7 +135,7 @@ def test_an_error_that_no_value_causes_skips_nothing(world: World, monkeypatch: 
         raise PySparkException("the engine is gone")
 
     with monkeypatch.context() as patched, pytest.raises(PySparkException, match="the engine is gone"):
-        patched.setattr("infra.epochs.runner.totals", broken)
+        patched.setattr("infra.epochs.stages.write.totals", broken)
         world.run(node)
     assert world.run(node) is not None
     assert rates(world, node) == [("a", 1)]

@@ -10,10 +10,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from assets.epoch.run import run_epoch
 from infra.delta.io import read
 from infra.delta.lines import opened
 from infra.engine.session import new_session, session
-from infra.epochs.runner import EpochRunner
+from infra.epochs.context import EpochContext
 from infra.epochs.step import EpochResult
 from infra.settings import Settings
 from infra.sources.ingest import IngestStep
@@ -32,7 +33,7 @@ class Fed:
     folder: Path
 
     @property
-    def runner(self) -> EpochRunner:
+    def runner(self) -> EpochContext:
         return self.world.runner(self.node.pipeline.name)
 
     @property
@@ -48,7 +49,7 @@ class Fed:
             (self.folder / (name.replace("__", ".") if "__" in name else f"{name}.csv")).write_text(text)
 
     def run_or_none(self) -> EpochResult | None:
-        return self.runner.run(self.step)
+        return run_epoch(self.runner, self.step).result
 
     def run(self) -> EpochResult:
         result = self.run_or_none()
@@ -56,7 +57,7 @@ class Fed:
         return result
 
     def retry(self) -> EpochResult | None:
-        return self.runner.run(replace(self.step, retry=True))
+        return run_epoch(self.runner, replace(self.step, retry=True)).result
 
     def declared(self, **changes: Any) -> Fed:
         """The same source by another declaration; ``schema`` is of its files."""

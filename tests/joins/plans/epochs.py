@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from assets.epoch.operator_step import OperatorStep
+from assets.epoch.run import run_epoch
 from infra.delta.io import last_note
 from infra.engine.session import close, new_session
 from infra.engine.shared_frames import SharedFrames
@@ -136,7 +137,7 @@ class Planner:
         node, runner = NODES[name], self._world.runner("plans")
         path = runner.paths(node).changelog
         if last_note(path) is None:
-            replace(runner, folds=False).run(BaseStep(node, runner.tables, session=lambda: self._world.spark))
+            run_epoch(replace(runner, folds=False), BaseStep(node, runner.tables, session=lambda: self._world.spark))
         found, step = last_note(path), self._world.step(node)
         assert found is not None
         plan = step.plan(found[1], found[0], 2)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from assets.quality.reached_relations import Held, Reached
-from assets.quality.relations import Relations, at_version, bounds, lines, version_before, version_sql
+from assets.quality.relations.inputs import Relations
+from assets.quality.relations.reached import AuditCache, Reached
+from assets.quality.relations.sql import at_version, bounds, lines, version_before, version_sql
 from expectations.invariant import Scope
 from expectations.results import Judged, Relation
 from expectations.rules.touched import touched
@@ -87,17 +88,19 @@ def stored(spark: SparkSession, of: Committed) -> Relation:
     return at_version(spark, of.paths.table, of.table)
 
 
-def judged(spark: SparkSession, of: Committed, changelog: Relation, reached: Reached, held: Held) -> Judged:
+def judged(
+    spark: SparkSession, of: Committed, changelog: Relation, reached: Reached, cache: AuditCache | None
+) -> Judged:
     """The relations of stage ``table``, and how many rows each judges.
 
     Parameters
     ----------
     reached
         What the epoch reaches of the inputs; in scope ``whole`` all of them count.
-    held
-        What the epoch's audit has left.
+    cache
+        What the epoch's audit has read.
     """
-    made = _Made(spark, of, changelog, reached, held)
+    made = _Made(spark, of, changelog, reached, cache)
     relations: Relations = {
         "changelog": lambda: changelog,
         "late": lambda: _late(spark, of.paths.late, of.plan),
@@ -137,7 +140,7 @@ class _Made:
     of: Committed
     changelog: Relation
     reached: Reached
-    held: Held
+    cache: AuditCache | None
     _table: Relation | None = None
     _failed: Exception | None = None
 
@@ -178,7 +181,8 @@ class _Made:
         assert of.table is not None
         if of.scope == "whole" or of.before is None:
             return self.reached.was(at_version(self.spark, of.paths.table, of.table, "false"))
-        return self.held.was(of.before) or self.reached.was(at_version(self.spark, of.paths.table, of.before))
+        known = self.cache.was.get(of.before) if self.cache is not None else None
+        return known or self.reached.was(at_version(self.spark, of.paths.table, of.before))
 
     def sizes(self) -> Relation:
         of = self.of

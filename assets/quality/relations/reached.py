@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from assets.quality.relations import InputRelations, Relations, at_version, version_before
+from assets.quality.relations.inputs import InputRelations, Relations
+from assets.quality.relations.sql import at_version, version_before
 from expectations.invariant import packed, quoted, relations_of
 from expectations.invariants import invariants_of
 from expectations.results import Relation, asked
@@ -130,40 +131,38 @@ class Reached:
 
 
 @dataclass
-class Held:
-    """What an epoch's audit has made of relations, until its checks are done."""
+class AuditCache:
+    """What the audit of an epoch has read of its inputs, kept for the checks after the commit.
 
-    plan: EpochPlan | None = None
-    reached: Reached | None = None
-    _was: dict[int, Relation] = field(default_factory=dict)
+    Attributes
+    ----------
+    was
+        Version of the folded table to the keys of the epoch's rows that it has.
+    """
 
-    def hold(self, plan: EpochPlan, reached: Reached, table: str) -> None:
-        """Keep an epoch's; and, while the table is as it was before it, the keys that it has of the epoch's rows.
-
-        To read a version that is no more the newest, Delta makes its list of files anew, from the log.
-        """
-        self.close()
-        self.plan, self.reached = plan, reached
-        before, newest = version_before(table, plan), opened(table)
-        if before is not None and newest is not None and newest.version() == before:
-            old = reached.was(at_version(reached.spark, table, before))
-            self._was[before] = Relation(reached.few(old.frame), old.sql)
+    plan: EpochPlan
+    reached: Reached
+    was: dict[int, Relation] = field(default_factory=dict)
 
     def of(self, plan: EpochPlan, spark: SparkSession) -> Reached | None:
-        """What the audit of this very plan has made, if any has in this session."""
-        there = self.reached is not None and self.reached.spark is spark and self.plan == plan
-        return self.reached if there else None
+        """What was read for this very plan, if it was in this session."""
+        return self.reached if self.reached.spark is spark and self.plan == plan else None
 
-    def was(self, before: int) -> Relation | None:
-        """Keys of the epoch's rows that this version of the table has."""
-        return self._was.get(before)
+    def release(self) -> None:
+        """Release the cached frames."""
+        self.reached.shared.release()
 
-    def close(self) -> None:
-        """Let them all go."""
-        if self.reached is not None:
-            self.reached.shared.release()
-        self.plan = self.reached = None
-        self._was.clear()
+
+def cached(plan: EpochPlan, reached: Reached, table: str) -> AuditCache:
+    """The cache of an audit; with the keys that the table has of the epoch's rows, while it is as it was before.
+
+    To read a version that is no longer the newest, Delta makes its list of files anew from the log.
+    """
+    before, newest = version_before(table, plan), opened(table)
+    if before is None or newest is None or newest.version() != before:
+        return AuditCache(plan, reached)
+    old = reached.was(at_version(reached.spark, table, before))
+    return AuditCache(plan, reached, {before: Relation(reached.few(old.frame), old.sql)})
 
 
 def _texts(named: Mapping[str, Relation]) -> dict[str, str]:

@@ -17,17 +17,38 @@ Why: ``docs/decisions/quarantine.md``. Held by ``tests/assets/quality/test_quara
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from infra.delta.io import last_note
+from infra.epochs.context import EpochContext
 from infra.epochs.log import EpochLog
 from infra.epochs.plan import Decision, EpochPlan
+from infra.epochs.refusal import EpochRefusedError
+from pipelines import Node
 
 State = Literal["held", "released", "dropped", "release to be run", "drop to be run", "resolved", "put aside"]
+
+
+class AuditRefusedError(EpochRefusedError):
+    """An epoch that its audit refused.
+
+    Attributes
+    ----------
+    epoch
+        The epoch.
+    results
+        What the audit found of each invariant (`expectations.results.InvariantResult`).
+    """
+
+    def __init__(self, message: str, epoch: int, results: Sequence[Any]) -> None:
+        super().__init__(message)
+        self.epoch = epoch
+        self.results = results
 
 
 class Broken(BaseModel):
@@ -141,6 +162,19 @@ def held_states(log: EpochLog, node: str, committed: int, after: int = 0) -> lis
         state = _state(decision, epoch <= committed) if epoch not in refused else "put aside"
         found.append(HeldState(held, state, decision, refused.get(epoch, "")))
     return found
+
+
+def states(context: EpochContext, node: Node) -> list[HeldState]:
+    """What became of each refused epoch of a node, oldest first; read without Spark."""
+    found = last_note(context.paths(node).changelog)
+    return held_states(context.log, node.name, found[1].epoch if found else 0)
+
+
+def lost(context: EpochContext, node: Node) -> list[HeldState]:
+    """Epochs that were dropped from the changelog as it is now."""
+    found = last_note(context.paths(node).changelog)
+    since = found[1].since if found else 0
+    return [state for state in states(context, node) if state.state == "dropped" and state.held.epoch >= since]
 
 
 def now() -> str:

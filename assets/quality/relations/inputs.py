@@ -6,20 +6,21 @@ is not: queries ask it for the keys that they need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from assets.quality.relations.sql import lines
 from expectations.results import Relation
-from infra.delta.io import notes, quoted, read
+from infra.delta.io import notes, quoted
 from infra.epochs.inputs import pinned_table, sent
 from infra.epochs.offsets import between_sql
 from infra.epochs.plan import EpochPlan
 from pipelines import Node, SlidingWindows, StreamStreamJoin, StreamTableJoin, WindowedAggregate
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from infra.engine.shared_frames import SharedFrames
     from infra.epochs.inputs import PinnedInputs
@@ -154,91 +155,3 @@ class InputRelations:
             rows += [(f"'{side}'", p, end - part.upto.get(p, -1)) for p, end in there.items()]
         columns = {"side": "STRING", "partition": "INT", "records": "BIGINT"}
         return lines(self.spark, columns, [row for row in rows if row[2] > 0])
-
-
-def epoch_relations(
-    spark: SparkSession,
-    node: Node,
-    path: Callable[[str], str],
-    plan: EpochPlan,
-    rows: DataFrame,
-    count: int,
-    inputs: InputRelations | None,
-) -> Relations:
-    """Relations of an epoch that is not committed, or judged as if it were not.
-
-    Parameters
-    ----------
-    path
-        Location of one of the node's own tables.
-    count
-        How many ``rows`` there are.
-    """
-    changelog = path("changelog")
-    relations: Relations = {
-        "rows": lambda: Relation(
-            sent(rows, count), f"(SELECT * FROM delta.{quoted(changelog)} WHERE epoch = {plan.epoch})"
-        ),
-        "bounds": lambda: bounds(spark, plan),
-        "times": lambda: lines(spark, {"partition": "INT", "stream_time": "BIGINT"}, plan.stream_time.items()),
-        "before": lambda: _before(spark, path("table"), plan, rows),
-    }
-    if inputs is not None:
-        relations |= inputs.all()
-        relations["earlier"] = lambda: _earlier(inputs, rows, changelog)
-    return relations
-
-
-def bounds(spark: SparkSession, plan: EpochPlan) -> Relation:
-    """Where the epoch's offsets must start."""
-    starts = [(partition, end + 1) for partition, end in plan.ends.items()]
-    return lines(spark, {"partition": "INT", "first_offset": "BIGINT"}, starts)
-
-
-def lines(spark: SparkSession, columns: Mapping[str, str], rows: Iterable[tuple[object, ...]]) -> Relation:
-    """A relation of a few values, each written as SQL."""
-    kinds = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in columns.items())
-    values = ", ".join(f"({', '.join(map(str, row))})" for row in rows)
-    found = f"VALUES {values} AS t({', '.join(columns)})" if values else ""
-    nothing = f"SELECT {', '.join(f'NULL AS {name}' for name in columns)}"
-    sql = f"(SELECT {kinds} FROM {found})" if found else f"(SELECT {kinds} FROM ({nothing}) WHERE false)"
-    return Relation(spark.sql(f"SELECT * FROM {sql}"), sql)
-
-
-def at_version(spark: SparkSession, path: str, version: int, where: str = "true") -> Relation:
-    """Rows of a Delta table at one version."""
-    return Relation(read(spark, path, version).where(where), version_sql(path, version, where))
-
-
-def version_sql(path: str, version: int, where: str = "true") -> str:
-    """SQL of these rows."""
-    return f"(SELECT * FROM delta.{quoted(path)} VERSION AS OF {version} WHERE {where})"
-
-
-def version_before(table: str, plan: EpochPlan) -> int | None:
-    """The folded table's newest version that the epoch is not in; None where there is none of its incarnation."""
-    mine = ((v, note) for v, note in notes(table) if note.incarnation == plan.incarnation)
-    return next((version for version, note in mine if note.epoch < plan.epoch), None)
-
-
-def _before(spark: SparkSession, path: str, plan: EpochPlan, rows: DataFrame) -> Relation:
-    """The folded result before the epoch, also where the epoch is judged once more."""
-    from records.changelog import flatten
-
-    version = version_before(path, plan)
-    if version is not None:
-        return at_version(spark, path, version)
-    nothing = flatten(rows.where("false")).drop("_deleted")
-    columns = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in nothing.dtypes)
-    return Relation(nothing, f"(SELECT {columns} WHERE false)")
-
-
-def _earlier(inputs: InputRelations, rows: DataFrame, changelog: str) -> Relation:
-    """The node's own earlier rows that still matter."""
-    version = inputs.plan.output_version
-    emitted = inputs.pinned.emitted(inputs.node, inputs.slack)
-    if emitted is None or version is None:
-        return Relation(rows.where("false"), f"(SELECT * FROM delta.{quoted(changelog)} WHERE false)")
-    still = inputs.pinned.open_sql(inputs.slack)
-    sql = f"(SELECT * FROM delta.{quoted(changelog)} VERSION AS OF {version} WHERE {still})"
-    return Relation(inputs.shared.keep(emitted), sql)

@@ -1,0 +1,63 @@
+"""What a run of a pipeline would do, stage by stage; nothing is written and no epoch is logged.
+
+A node is planned on what is committed now. Where something that it is made of has news, the run itself plans it later,
+on more records than are shown here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from assets.epoch.materialise import has_news
+from assets.epoch.platform import Platform
+from assets.epoch.run import stages_of
+from infra.epochs.plan import EpochPlan, InputSlice
+from infra.epochs.refusal import EpochRefusedError
+from infra.epochs.stages.plan import Plan, Planned
+from pipelines import Node, Pipeline
+
+
+def explain(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> Iterator[str]:
+    """Lines about each node and the stages of its next epoch."""
+    for node in pipeline.stored:
+        if not selected or node.name in selected:
+            yield node.name
+            yield from (f"  {line}" for line in _node(platform, node, selected))
+
+
+def _node(platform: Platform, node: Node, selected: Sequence[str]) -> Iterator[str]:
+    context, step = platform.runner(node.pipeline), platform.step(node)
+    try:
+        planned = Plan(step).look(context)
+    except (EpochRefusedError, ValueError) as refusal:
+        yield f"refused  {refusal}"
+        return
+    inputs = node.operation.stored_inputs.values() if node.operation is not None else ()
+    news = [part.name for part in dict.fromkeys(inputs) if (not selected or part.name in selected)]
+    waiting = [part for part in dict.fromkeys(inputs) if part.name in news and has_news(platform, part)]
+    later = f"after {', '.join(part.name for part in waiting)}, whose new records come on top" if waiting else ""
+    for plan, why in planned.aside:
+        yield f"aside    epoch {plan.epoch}: {why}"
+    if planned.plan is None:
+        yield f"plan     {later or 'nothing new'}"
+        return
+    yield f"plan     {_epoch(planned, planned.plan)}{f'; {later}' if later else ''}"
+    for side, part in planned.plan.inputs.items():
+        yield f"         {side}: {_range(part)}"
+    for file in planned.plan.files:
+        yield f"         {file.path}{', a duplicate' if file.duplicate_of else ''}"
+    for stage in stages_of(step, planned.plan, planned):
+        yield f"{stage.name:<8} {stage.explain(context)}"
+
+
+def _epoch(planned: Planned, plan: EpochPlan) -> str:
+    if planned.logged:
+        return f"epoch {plan.epoch}, as a run that ended has planned it"
+    return f"epoch {plan.epoch}"
+
+
+def _range(part: InputSlice) -> str:
+    new = {p: (part.after.get(p, -1) + 1, end) for p, end in sorted(part.upto.items()) if end > part.after.get(p, -1)}
+    offsets = ", ".join(f"{p}: {first}-{last}" for p, (first, last) in new.items())
+    table = f", table at version {part.table_version}" if part.table_version is not None else ""
+    return f"{part.records:,} records, changelog at version {part.version}{table}; offsets {offsets or 'none'}"

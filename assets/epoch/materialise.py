@@ -1,0 +1,69 @@
+"""A node's epoch under a platform, with a line of progress about it."""
+
+from __future__ import annotations
+
+from assets.epoch.platform import Platform
+from assets.epoch.run import Outcome, run_epoch
+from assets.quality.judge_committed import Judgement
+from infra.delta.io import last_note
+from infra.epochs.guard import ForeignChangeError, refuse_foreign_node
+from infra.epochs.stages.plan import Rebuild
+from pipelines import Node
+
+
+def materialise(platform: Platform, node: Node, run_id: str, rebuild: Rebuild | None = None) -> Outcome:
+    """Run one epoch of a node, checked, and say what came of it.
+
+    Parameters
+    ----------
+    run_id
+        Kept with the quality results and with rows that are refused.
+    rebuild
+        Recompute the node from offset 0.
+    """
+    outcome = run_epoch(platform.runner(node.pipeline), platform.step(node), run_id, rebuild)
+    if outcome.missed is not None:
+        missed = outcome.missed
+        platform.say(f"  {node.name:<24} epoch {missed.epoch}: its run ended before its checks; {_holds(missed)}")
+    platform.say(f"  {node.name:<24} nothing new" if outcome.result is None else _line(node, outcome))
+    return outcome
+
+
+def must_run(platform: Platform, node: Node) -> bool:
+    """Whether the node has news, or was modified externally, which its own step then refuses."""
+    try:
+        refuse_foreign_node(platform.runner(node.pipeline).paths(node), node.is_table)
+        return has_news(platform, node)
+    except ForeignChangeError:
+        return True
+
+
+def has_news(platform: Platform, node: Node) -> bool:
+    """Whether the node, or anything that it is made of, has something unread; asks metadata only."""
+    operation = node.operation
+    if operation is not None and any(has_news(platform, part) for part in operation.inputs.values()):
+        return True
+    if not node.is_stored:
+        return False
+    found = last_note(platform.runner(node.pipeline).paths(node).changelog)
+    epoch, note = (found[1].epoch + 1, found[1]) if found else (1, None)
+    return platform.step(node).plan(note, found[0] if found else None, epoch) is not None
+
+
+def _line(node: Node, outcome: Outcome) -> str:
+    result, judgement = outcome.result, outcome.judgement
+    assert result is not None and judgement is not None
+    parts = {"tombstones": result.tombstones, **{k.replace("_", " "): n for k, n in result.sides.items()}}
+    extra = "".join(f", {n:,} {what}" for what, n in parts.items() if n)
+    again = ", computed anew" if result.plan.replaces else ""
+    if result.note.decided is not None:
+        again += f", {result.note.decided.told}"
+    seconds = sum(result.seconds.values()) + judgement.seconds
+    return (
+        f"  {node.name:<24} epoch {result.plan.epoch}: {result.rows:,} rows{extra}{again}; "
+        f"{_holds(judgement)}; {seconds:.1f} s"
+    )
+
+
+def _holds(judgement: Judgement) -> str:
+    return f"{sum(v.success for v in judgement.verdicts)} of {len(judgement.verdicts)} checks hold"

@@ -1,0 +1,185 @@
+"""The way of an epoch: Plan → Write → Judge → Commit → Fold → Record, one function for whoever runs a node.
+
+Dagster's assets, the command line, replay and the benchmarks call `run_epoch` and only translate what it gives. Each
+stage is a value with its inputs; its ``run`` gives an outcome and changes nothing of another stage's:
+
+| stage | file | reads | gives |
+|---|---|---|---|
+| plan | ``infra/epochs/stages/plan.py`` | epoch log, newest commits of node and inputs | the plan, in the log |
+| write | ``infra/epochs/stages/write.py`` | what the plan pins | the epoch's rows, numbered and counted |
+| judge | ``assets/quality/judge.py`` | the rows, the pinned inputs | what was found; a refused epoch ends here |
+| commit | ``infra/epochs/stages/commit.py`` | the rows | side tables, then the one commit that *is* the epoch |
+| fold | ``infra/epochs/stages/fold.py`` | the committed records | the node's table |
+| record | ``infra/epochs/stages/record.py`` | all outcomes | measurements, then verdicts on what is committed |
+
+Killed anywhere, the next run ends the same. Before the commit nothing counts; after it, only caches are behind:
+
+| killed | left behind | the next run |
+|---|---|---|
+| before the plan is logged | nothing | plans afresh |
+| before the commit | a plan, perhaps side-table rows | runs the plan as it stands; side writes are skipped as done |
+| before the fold | a committed epoch, a table behind it | folds first, from the changelog |
+| before the record | a committed epoch without measurements or verdicts | judges it, then goes on with what is new |
+
+An epoch that its audit refuses keeps its plan, so that the next run refuses it again, unless what was wrong was mended
+or a person decided (``assets/refused/states.py``).
+
+Why: ``docs/decisions/one-commit-is-the-epoch.md``. Held by ``tests/infra/epochs/test_kill.py``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from assets.quality.judge import Audited, Judge
+from assets.quality.judge_committed import Judgement, judge_epoch, judge_missed
+from infra import crash
+from infra.engine.shared_frames import SharedFrames
+from infra.epochs.context import EpochContext
+from infra.epochs.plan import EpochPlan
+from infra.epochs.refusal import EpochRefusedError
+from infra.epochs.stages.commit import Commit, Committed
+from infra.epochs.stages.fold import Fold, finish
+from infra.epochs.stages.plan import Plan, Planned, Rebuild, log_plan, put_aside
+from infra.epochs.stages.record import Record
+from infra.epochs.stages.write import Write
+from infra.epochs.step import EpochResult, Step
+from pipelines import Node
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a run of a node.
+
+    Attributes
+    ----------
+    result
+        What the epoch did; None where nothing was new.
+    judgement
+        What was judged of it; None where epochs are not judged.
+    missed
+        What was judged of the epoch before, whose run was killed before its checks.
+    """
+
+    result: EpochResult | None = None
+    judgement: Judgement | None = None
+    missed: Judgement | None = None
+
+
+def run_epoch(context: EpochContext, step: Step, run_id: str = "", rebuild: Rebuild | None = None) -> Outcome:
+    """Run one epoch of a node, from its plan to its verdicts.
+
+    Parameters
+    ----------
+    step
+        The node's part: how it plans and computes.
+    run_id
+        Kept with verdicts and with rows that are refused.
+    rebuild
+        Recompute the node from offset 0 instead of going on.
+
+    Raises
+    ------
+    EpochRefusedError
+        Where the epoch must not be committed, or not even be planned (`ForeignChangeError`).
+    """
+    clock, node = Clock(), step.node
+    # Held until the checks are done: to a second run the epoch would look like that of a killed one.
+    with context.lock(node).held(), ExitStack() as ended:
+        with clock.phase("plan"):
+            planned = Plan(step, rebuild).run(context)
+        missed = _finish_previous(context, node, planned, run_id)
+        if planned.plan is None:
+            return Outcome(missed=missed)
+        crash.reached("planned", node.name)
+        stages = stages_of(step, planned.plan, planned, run_id)
+        try:
+            audited, committed = _write_to_commit(context, stages, clock)
+        except EpochRefusedError as refusal:
+            if refusal.replan:
+                put_aside(context, planned.plan, str(refusal))
+            raise
+        except Exception as error:
+            with clock.phase("plan"):
+                plan = _without_failing_records(context, step, planned.plan, error)
+            audited, committed = _write_to_commit(context, stages_of(step, plan, planned, run_id), clock)
+        ended.callback(audited.release)
+        with clock.phase("fold"):
+            stages.fold.run(context, committed.note)
+        crash.reached("folded", node.name)
+        result = stages.record.run(context, committed, clock.seconds)
+        if context.quality is None:
+            return Outcome(result, missed=missed)
+        judgement = judge_epoch(context, node, committed.plan, run_id, audited.results, audited.cache)
+        return Outcome(result, judgement, missed)
+
+
+class Stages(NamedTuple):
+    """What is left of an epoch once it is planned, in order."""
+
+    write: Write
+    judge: Judge
+    commit: Commit
+    fold: Fold
+    record: Record
+
+
+def stages_of(step: Step, plan: EpochPlan, planned: Planned, run_id: str = "") -> Stages:
+    """The stages of a planned epoch."""
+    node = step.node
+    return Stages(Write(step, plan), Judge(node, run_id), Commit(step, plan, planned.base), Fold(node), Record(node))
+
+
+def _write_to_commit(context: EpochContext, stages: Stages, clock: Clock) -> tuple[Audited, Committed]:
+    plan = stages.write.plan
+    with SharedFrames(f"{plan.pipeline}_{plan.node}_{plan.epoch}", plan.records) as shared, ExitStack() as failed:
+        with clock.phase("compute"):
+            written = stages.write.run(context, shared)
+        with clock.phase("audit"):
+            audited = stages.judge.run(context, written)
+        failed.callback(audited.release)
+        with clock.phase("commit"):
+            committed = stages.commit.run(context, written, audited.decision)
+        failed.pop_all()
+        return audited, committed
+
+
+def _finish_previous(context: EpochContext, node: Node, planned: Planned, run_id: str) -> Judgement | None:
+    """Do what a run that was killed after its commit left undone; its verdicts, where they were missing."""
+    if planned.base is None:
+        return None
+    finish(context, node, planned.base)
+    return judge_missed(context, node, planned.base.epoch, run_id)
+
+
+def _without_failing_records(context: EpochContext, step: Step, plan: EpochPlan, error: Exception) -> EpochPlan:
+    """The plan without the records that an expression fails on, logged; the error again where there are none."""
+    found = step.without_poison(context.session(), plan, error)
+    if found is None:
+        raise error
+    put_aside(context, plan, f"epoch {plan.epoch} failed: {found.skipped[-1].reason}")
+    committed = plan.epoch - 1
+    found = found.model_copy(update={"epoch": context.log.next_epoch(plan.node, committed)})
+    if plan.replaces:
+        found = found.model_copy(update={"since": found.epoch})
+    return log_plan(context, step.node, found, committed)
+
+
+@dataclass
+class Clock:
+    """Seconds spent in each phase of an epoch."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add what the block takes."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start

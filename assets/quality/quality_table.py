@@ -1,0 +1,80 @@
+"""The quality table: what was found of each invariant in each epoch, appended and read without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
+
+from expectations.results import InvariantResult
+from infra.delta.lines import append_lines, lines_of, opened
+from infra.epochs.context import Quality
+from pipelines import Node
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
+States = Mapping[str, tuple[str, int | None, int | None]]
+"""Invariant to its state, rows checked and violations."""
+
+
+def remember(quality: Quality, node: Node, epoch: int, results: Sequence[InvariantResult], run: str) -> None:
+    """Append what was found, once per run and epoch."""
+    import pyarrow as pa
+
+    from expectations.history import SCHEMA, history
+
+    schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
+    with FileLock(quality.lock):
+        app_id = f"{node.pipeline.name}.{node.name}/{run}"
+        append_lines(history(node, epoch, run, results), schema, quality.table, app_id, epoch)
+
+
+def lines_about(node: Node, epoch: int | None = None) -> pc.Expression:
+    """Filter for a node's rows; of one epoch, or of all."""
+    import pyarrow.compute as pc
+
+    here = (pc.field("pipeline") == node.pipeline.name) & (pc.field("node") == node.name)
+    return here if epoch is None else here & (pc.field("epoch") == epoch)
+
+
+def quality_lines(
+    quality: Quality, wanted: pc.Expression, columns: list[str] | None = None, oldest: int = 0
+) -> Sequence[Mapping[str, Any]]:
+    """Rows in the columns of `expectations.history.SCHEMA`.
+
+    Parameters
+    ----------
+    columns
+        Only these.
+    oldest
+        Files of older epochs alone are not looked at.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from expectations.history import SCHEMA
+
+    def not_older(files: pa.Table) -> pa.Table:
+        return files.filter(pc.field("max.epoch") >= oldest) if "max.epoch" in files.column_names else files
+
+    table = opened(quality.table)
+    if table is None:
+        return ()
+    schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
+    return lines_of(table, quality.table, schema, not_older).to_table(columns, filter=wanted).to_pylist()
+
+
+def last_states(quality: Quality, node: Node, epoch: int | None = None) -> States:
+    """What the node's newest judgement found, or that of one epoch."""
+    columns = ["epoch", "invariant", "state", "checked", "violations", "judged_at"]
+    about = quality_lines(quality, lines_about(node, epoch), columns, oldest=epoch or 0)
+    # An epoch that was refused and then released has been judged twice.
+    lines = sorted(about, key=lambda line: line["judged_at"] or 0)
+    last = max((line["epoch"] for line in lines), default=0)
+    return {
+        line["invariant"]: (line["state"], line["checked"], line["violations"])
+        for line in lines
+        if line["epoch"] == last
+    }

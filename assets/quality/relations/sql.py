@@ -1,0 +1,45 @@
+"""Relations that are read from Delta or written out as SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from expectations.results import Relation
+from infra.delta.io import notes, quoted, read
+from infra.epochs.plan import EpochPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def bounds(spark: SparkSession, plan: EpochPlan) -> Relation:
+    """Where the epoch's offsets must start."""
+    starts = [(partition, end + 1) for partition, end in plan.ends.items()]
+    return lines(spark, {"partition": "INT", "first_offset": "BIGINT"}, starts)
+
+
+def lines(spark: SparkSession, columns: Mapping[str, str], rows: Iterable[tuple[object, ...]]) -> Relation:
+    """A relation of a few values, each written as SQL."""
+    kinds = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in columns.items())
+    values = ", ".join(f"({', '.join(map(str, row))})" for row in rows)
+    found = f"VALUES {values} AS t({', '.join(columns)})" if values else ""
+    nothing = f"SELECT {', '.join(f'NULL AS {name}' for name in columns)}"
+    sql = f"(SELECT {kinds} FROM {found})" if found else f"(SELECT {kinds} FROM ({nothing}) WHERE false)"
+    return Relation(spark.sql(f"SELECT * FROM {sql}"), sql)
+
+
+def at_version(spark: SparkSession, path: str, version: int, where: str = "true") -> Relation:
+    """Rows of a Delta table at one version."""
+    return Relation(read(spark, path, version).where(where), version_sql(path, version, where))
+
+
+def version_sql(path: str, version: int, where: str = "true") -> str:
+    """SQL of these rows."""
+    return f"(SELECT * FROM delta.{quoted(path)} VERSION AS OF {version} WHERE {where})"
+
+
+def version_before(table: str, plan: EpochPlan) -> int | None:
+    """The folded table's newest version that the epoch is not in; None where there is none of its incarnation."""
+    mine = ((v, note) for v, note in notes(table) if note.incarnation == plan.incarnation)
+    return next((version for version, note in mine if note.epoch < plan.epoch), None)

@@ -1,0 +1,73 @@
+"""Where a pipeline's epochs lie, and the sessions that compute them: what every stage of an epoch is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from infra.delta.layout import NodeTables
+from infra.epochs.log import EpochLog
+from infra.epochs.node_lock import NodeLock, lock_folder
+from pipelines import Node
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Where verdicts are kept: the quality table, the lock that its writers take, and the folder of reports."""
+
+    table: str
+    lock: Path
+    reports: Path
+
+
+@dataclass
+class EpochContext:
+    """Settings, sessions and paths of one pipeline's epochs.
+
+    Attributes
+    ----------
+    tables
+        Folder or URL of all tables.
+    log
+        The pipeline's epoch log.
+    locks
+        Folder of locks for tables that are on no local disk.
+    session
+        Gives the session when it is first needed; a run that finds nothing new needs none.
+    fold_session
+        Gives a session that only MERGEs use.
+    folds
+        Whether results are folded into their tables; they can be at any later time.
+    engine
+        Folder of the warm engine that the sessions are on, if it is one.
+    quality
+        Where verdicts are kept; None where epochs are not judged (`rivermeet replay`).
+    """
+
+    tables: str
+    log: EpochLog
+    locks: Path
+    session: Callable[[], SparkSession]
+    fold_session: Callable[[], SparkSession]
+    folds: bool = True
+    engine: Path | None = None
+    quality: Quality | None = None
+
+    def paths(self, node: Node) -> NodeTables:
+        """Locations of the node's tables."""
+        return NodeTables(self.tables, node.pipeline.name, node.name)
+
+    def lock(self, node: Node) -> NodeLock:
+        """The lock that a run of the node takes: a second run waits for the first."""
+        return NodeLock(lock_folder(self.tables, node.pipeline.name, node.name, self.locks))
+
+    def use_sessions(self, node: Node) -> SparkSession:
+        """The session for the node's frames, written beside its lock for whoever finds the lock after a kill."""
+        spark = self.session()
+        self.lock(node).uses(self.engine, [spark, self.fold_session()])
+        return spark

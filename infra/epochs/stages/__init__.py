@@ -1,0 +1,1 @@
+"""The stages of an epoch that touch tables: plan, write, commit, fold, record."""

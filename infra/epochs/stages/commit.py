@@ -1,0 +1,123 @@
+"""Commit: one Delta commit on the changelog *is* the epoch: rows and position become visible together.
+
+Side tables are written before it; their rows carry the epoch and count once it is committed. An epoch that a person
+dropped is committed without its rows: its position moves on (``assets/refused/decisions.py``).
+
+Why: ``docs/decisions/one-commit-is-the-epoch.md``. Held by ``tests/infra/epochs/test_kill.py``.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from infra import crash
+from infra.delta.io import append, last_note
+from infra.delta.lines import opened
+from infra.delta.side_tables import write_side
+from infra.epochs.context import EpochContext
+from infra.epochs.guard import ForeignChangeError
+from infra.epochs.plan import CommitNote, Decision, EpochPlan
+from infra.epochs.refusal import EpochRefusedError
+from infra.epochs.rows import Totals, later
+from infra.epochs.stages.write import Written
+from infra.epochs.step import Step
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A committed epoch: its plan, the changelog's version and note, counts of what was committed, wall clock (ms)."""
+
+    plan: EpochPlan
+    version: int
+    note: CommitNote
+    counts: Totals
+    at: int
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The stage; ``base`` is the note that the epoch goes on from."""
+
+    step: Step
+    plan: EpochPlan
+    base: CommitNote | None
+    name: ClassVar[str] = "commit"
+
+    def explain(self, context: EpochContext) -> str:
+        """What the stage writes, in one line."""
+        version, path = self.plan.output_version, context.paths(self.step.node).changelog
+        if self.plan.replaces:
+            return f"replaces {path}"
+        return f"{path}, {'version 0' if version is None else f'after version {version}'}"
+
+    def run(self, context: EpochContext, written: Written, decision: Decision | None) -> Committed:
+        """Write the side tables, then commit.
+
+        Parameters
+        ----------
+        decision
+            What a person has decided about the epoch.
+
+        Raises
+        ------
+        EpochRefusedError
+            Where the plan stands no longer.
+        ForeignChangeError
+            Where Delta takes the epoch for committed already.
+        """
+        plan, node = self.plan, self.step.node
+        paths = context.paths(node)
+        rows, counts = written.rows, written.counts
+        if decision is not None and decision.drops:
+            rows, counts = rows.where("false"), counts.without_rows()
+        for name, frame in _side_frames(written).items():
+            write_side(frame, getattr(paths, name), paths.app_id(name, plan.incarnation), plan)
+        crash.reached("sides-written", node.name)
+        if (why := self.step.check(plan)) is not None:
+            raise EpochRefusedError(f"'{paths.pipeline}.{paths.node}', epoch {plan.epoch}: {why}; run it again")
+        note = self._note(counts, decision)
+        self._append(context, rows, note)
+        at = int(time.time() * 1000)
+        crash.reached("rebuilt" if plan.replaces else "committed", node.name)
+        table = opened(paths.changelog)
+        assert table is not None
+        return Committed(plan, table.version(), note, counts, at)
+
+    def _note(self, counts: Totals, decision: Decision | None) -> CommitNote:
+        plan, base = self.plan, self.base
+        return CommitNote(
+            incarnation=plan.incarnation,
+            epoch=plan.epoch,
+            ends={**plan.ends, **counts.ends},
+            times=later(base.times if base else {}, counts.times),
+            stream_time=later(plan.stream_time, counts.stream_time),
+            consumed={side: part.upto for side, part in plan.inputs.items()},
+            incarnations={side: part.incarnation for side, part in plan.inputs.items()},
+            since=plan.since,
+            declared=plan.declared,
+            grace=plan.grace,
+            skipped=plan.skipped,
+            decided=decision,
+        )
+
+    def _append(self, context: EpochContext, rows: DataFrame, note: CommitNote) -> None:
+        plan, paths = self.plan, context.paths(self.step.node)
+        app_id = paths.app_id("changelog", plan.incarnation)
+        append(rows, paths.changelog, app_id, plan.epoch, note=note, replace=plan.replaces)
+        found = last_note(paths.changelog)
+        if found is None or found[1].epoch < plan.epoch:
+            raise ForeignChangeError(
+                f"changelog of '{paths.pipeline}.{paths.node}': Delta skipped epoch {plan.epoch}, which it takes for "
+                f"committed: the table was put back to an earlier version meanwhile; run `{paths.rebuild}` "
+                f"(table: {paths.changelog})"
+            )
+
+
+def _side_frames(written: Written) -> dict[str, DataFrame]:
+    memory = {} if written.memory is None else {"memory": written.memory}
+    return {name: frame for name, frame in written.sides.items() if written.counts.sides[name]} | memory

@@ -1,0 +1,87 @@
+"""Write: the operator's rows, a pure function of the plan, numbered as the changelog goes on and counted in one pass.
+
+    changelog ends at offset 4        rows of the epoch: offsets 5, 6, 7     counted: 3 rows, 1 tombstone, end 7
+
+The rows are computed once and kept by the engine for the stages that follow; nothing is in the changelog yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from infra import crash
+from infra.engine.shuffles import fit_shuffles
+from infra.epochs.context import EpochContext
+from infra.epochs.plan import EpochPlan
+from infra.epochs.rows import Totals, totals, with_offsets
+from infra.epochs.step import Step
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from infra.engine.shared_frames import SharedFrames
+
+
+@dataclass(frozen=True)
+class Written:
+    """An epoch's rows before they are committed.
+
+    Attributes
+    ----------
+    rows
+        ``key, value, timestamp, partition, offset, epoch`` and provenance.
+    sides
+        Rows of the side tables, by table.
+    memory
+        What the operator remembers for its next epoch; None where it remembers nothing.
+    """
+
+    plan: EpochPlan
+    rows: DataFrame
+    sides: Mapping[str, DataFrame]
+    memory: DataFrame | None
+    counts: Totals
+
+
+@dataclass(frozen=True)
+class Write:
+    """The stage of a node's step and its plan."""
+
+    step: Step
+    plan: EpochPlan
+    name: ClassVar[str] = "write"
+
+    def explain(self, context: EpochContext) -> str:
+        """What the stage reads, in one line."""
+        parts = [f"{part.records:,} records of {side}" for side, part in self.plan.inputs.items()]
+        files = len(self.plan.files)
+        parts += [f"{files} file{'s' if files != 1 else ''}"] if self.step.node.source is not None else []
+        again = f"; dead letters of epochs {', '.join(map(str, self.plan.retries))}" if self.plan.retries else ""
+        rules = f", semantics {self.plan.semantics}" if self.plan.inputs else ""
+        return f"{', '.join(parts) or 'no records'}{rules}{again}"
+
+    def run(self, context: EpochContext, shared: SharedFrames) -> Written:
+        """Compute, number and count.
+
+        Parameters
+        ----------
+        shared
+            Keeps the frames until the epoch is committed.
+
+        Raises
+        ------
+        EpochRefusedError
+            Where the step does not accept what was read, such as too many bad rows.
+        """
+        spark = context.use_sessions(self.step.node)
+        fit_shuffles(spark, self.plan.records)
+        frames = self.step.compute(spark, self.plan, shared)
+        rows = shared.keep(with_offsets(frames.rows, self.plan))
+        sides = {name: shared.keep(frame) for name, frame in frames.sides.items()}
+        counts = totals(rows, sides, frames.timed)
+        crash.reached("computed", self.step.node.name)
+        if frames.accept is not None:
+            frames.accept(counts.rows, counts.sides)
+        return Written(self.plan, rows, sides, frames.memory, counts)
