@@ -105,7 +105,7 @@ customers
   write    1 file
   judge    2 blocking invariants of 6
   commit   {home}/tables/invoice/customers/changelog, version 0
-  fold     {home}/tables/invoice/customers/table, not made yet
+  fold     {home}/tables/invoice/customers/table, not yet made
   record   {home}/epochs/invoice
 known_products
   plan     after purchases, whose new records come on top
