@@ -11,6 +11,7 @@ from assets.defs.automation import EVERY_15_MINUTES, WHOLE, on_new_epoch_sensor
 from assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
 from assets.defs.node_assets import node_assets
 from assets.defs.resource import PlatformResource
+from assets.epoch.platform import current
 from assets.reports.quality_report import report_asset
 from pipelines import Pipeline, load_all
 
@@ -23,6 +24,26 @@ def job_of(pipeline: Pipeline) -> dg.UnresolvedAssetJobDefinition:
         description=pipeline.description,
         executor_def=dg.in_process_executor,
     )
+
+
+def schedule_of(pipeline: Pipeline, job: dg.UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
+    """The schedule of a whole pipeline; a tick that finds nothing new makes no run, and the page keeps its verdicts."""
+
+    @dg.schedule(
+        name=f"{pipeline.name}_every_15_minutes",
+        job=job,
+        cron_schedule=EVERY_15_MINUTES,
+        tags={WHOLE: pipeline.name},
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+    )
+    def every_15_minutes() -> dg.RunRequest | dg.SkipReason:
+        from assets.epoch.idle import is_idle
+
+        if is_idle(current(), list(pipeline.stored)):
+            return dg.SkipReason("Nothing is new in any source; the checks show what stands.")
+        return dg.RunRequest(tags={WHOLE: pipeline.name})
+
+    return every_15_minutes
 
 
 @dg.definitions
@@ -38,16 +59,7 @@ def defs() -> dg.Definitions:
             report_asset(pipelines),
         ],
         jobs=[*jobs.values(), *care],
-        schedules=[
-            dg.ScheduleDefinition(
-                name=f"{name}_every_15_minutes",
-                job=job,
-                cron_schedule=EVERY_15_MINUTES,
-                tags={WHOLE: name},
-                default_status=dg.DefaultScheduleStatus.STOPPED,
-            )
-            for name, job in jobs.items()
-        ]
+        schedules=[schedule_of(pipeline, jobs[pipeline.name]) for pipeline in pipelines]
         + [maintenance_schedule(job) for job in care],
         sensors=[on_new_epoch_sensor(pipeline) for pipeline in pipelines],
         resources={"rivermeet": PlatformResource()},

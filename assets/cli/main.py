@@ -68,6 +68,11 @@ def run(pipeline: str, selected: Sequence[str], only_plan: bool) -> None:
 
 
 def _run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool:
+    from assets.epoch.idle import idle_run
+
+    idle = idle_run(platform, pipeline, selected)
+    if idle is not None:
+        return idle
     from assets.defs.runs import run_pipeline
 
     return run_pipeline(platform, pipeline, selected)

@@ -130,10 +130,15 @@ def allow_removal(session: SparkSession, path: str, table: DeltaTable) -> None:
         _set_properties(session, path, {"delta.appendOnly": "false"})
 
 
+def is_protected(path: str) -> bool:
+    """Whether a changelog is append-only."""
+    table = opened(path)
+    return table is not None and table.metadata().configuration.get("delta.appendOnly") == "true"
+
+
 def protect(session: Callable[[], SparkSession], path: str) -> None:
     """Make a changelog append-only, where a replacement has lifted that."""
-    table = opened(path)
-    if table is not None and table.metadata().configuration.get("delta.appendOnly") != "true":
+    if opened(path) is not None and not is_protected(path):
         _set_properties(session(), path, {"delta.appendOnly": "true"})
 
 

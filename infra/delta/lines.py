@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.dataset import Dataset, dataset
-from pyarrow.fs import PyFileSystem
+from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from infra.delta.log import LOG
 
@@ -89,8 +89,13 @@ def lines_of(table: DeltaTable, path: str, schema: pa.Schema, files: Callable[[p
         table has statistics of them.
     """
     wanted = files(pa.table(table.get_add_actions(flatten=True)))
-    folder = PyFileSystem(DeltaStorageHandler(path))
-    return dataset(wanted["path"].to_pylist(), schema, "parquet", folder)
+    return dataset(wanted["path"].to_pylist(), schema, "parquet", _folder(path))
+
+
+def _folder(path: str) -> FileSystem:
+    # Arrow's threads read ahead. Behind delta-rs' handler they call Python, and a process that ends meanwhile aborts
+    # (tests/assets/cli/test_idle.py).
+    return PyFileSystem(DeltaStorageHandler(path)) if "://" in path else SubTreeFileSystem(path, LocalFileSystem())
 
 
 def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: str, app_id: str, version: int) -> None:

@@ -33,6 +33,13 @@ class Fold:
             f"{context.paths(self.node).table}, {f'folded up to epoch {found[1].epoch}' if found else 'not yet made'}"
         )
 
+    def is_due(self, context: EpochContext, upto: CommitNote) -> bool:
+        """Whether the table is behind the commit with this note."""
+        if not self.node.is_table or not context.folds:
+            return False
+        found = last_note(context.paths(self.node).table)
+        return found is None or (found[1].incarnation, found[1].epoch) < (upto.incarnation, upto.epoch)
+
     def run(self, context: EpochContext, upto: CommitNote) -> bool:
         """Bring the table up to the commit with this note; whether it was behind."""
         if not self.node.is_table or not context.folds:

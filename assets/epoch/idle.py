@@ -1,0 +1,99 @@
+"""A run that finds nothing new: decided before Dagster is started, so that a tick of a schedule costs about a second.
+
+| every node of the run | the run |
+|---|---|
+| has an epoch, nothing new, no open plan, a folded table, verdicts | is idle: what stands is said again |
+| any other | is made: it reads, refuses, folds or judges what there is |
+
+An idle run leaves no trace: Dagster's page goes on showing the run before. Held by ``tests/assets/cli/test_idle.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from assets.epoch.platform import Platform
+from assets.quality.quality_table import last_states
+from expectations.invariant import Invariant
+from expectations.invariants import invariants_of
+from infra.delta.io import is_protected, last_note
+from infra.epochs.context import EpochContext
+from infra.epochs.plan import CommitNote
+from infra.epochs.refusal import EpochRefusedError
+from infra.epochs.stages.fold import Fold
+from infra.epochs.stages.plan import Plan
+from pipelines import Node, Pipeline
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What stands of one invariant of a node; ``accepted`` where a person has released or dropped its violations."""
+
+    node: Node
+    epoch: int
+    invariant: Invariant
+    state: str
+    accepted: bool
+
+    @property
+    def fails(self) -> bool:
+        """Whether a run that finds it fails."""
+        if self.state == "passed" or self.accepted:
+            return False
+        return self.state == "not evaluated" or self.invariant.severity == "critical"
+
+
+def is_idle(platform: Platform, nodes: Sequence[Node]) -> bool:
+    """Whether a run of these nodes has nothing to do; asks metadata only."""
+    return all(_rests(platform, node) for node in nodes)
+
+
+def idle_run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool | None:
+    """Say what stands where nothing is new; whether it is green, or None where a run has something to do."""
+    nodes = [node for node in pipeline.stored if not selected or node.name in selected]
+    if not is_idle(platform, nodes):
+        return None
+    standing = [one for node in nodes for one in _standing(platform, node)]
+    for node in nodes:
+        platform.say(f"  {node.name:<24} nothing new")
+    for one in standing:
+        if one.state != "passed":
+            asset = f"{one.node.name}_{'table' if one.invariant.needs_table else 'changelog'}"
+            platform.say(
+                f"  VIOLATED {pipeline.name}/{asset}: {one.invariant.id}, as judged with epoch {one.epoch}; nothing is "
+                f"new since. {one.invariant.sentence}"
+            )
+    return not any(one.fails for one in standing)
+
+
+def _rests(platform: Platform, node: Node) -> bool:
+    context, found = platform.runner(node.pipeline), last_note(platform.runner(node.pipeline).paths(node).changelog)
+    if found is None:
+        return False
+    try:
+        planned = Plan(platform.step(node)).look(context)
+    except (EpochRefusedError, ValueError):
+        # Its own step refuses, with what heals it.
+        return False
+    return planned.plan is None and not planned.aside and _is_finished(context, node, found[1])
+
+
+def _is_finished(context: EpochContext, node: Node, note: CommitNote) -> bool:
+    """Whether the run of the node's last epoch came to its end."""
+    if context.quality is None or not context.log.lines(node.name, "judged", note.epoch - 1):
+        return False
+    if not last_states(context.quality, node, note.epoch):
+        return False
+    protected = note.since == 1 or is_protected(context.paths(node).changelog)
+    return protected and not Fold(node).is_due(context, note)
+
+
+def _standing(platform: Platform, node: Node) -> Iterator[Standing]:
+    found = last_note(platform.runner(node.pipeline).paths(node).changelog)
+    assert found is not None
+    epoch, decided = found[1].epoch, found[1].decided
+    states = last_states(platform.quality, node, epoch)
+    for invariant in invariants_of(node):
+        state, *_ = states.get(invariant.id, ("not evaluated", None, None))
+        yield Standing(node, epoch, invariant, state, decided is not None and invariant.id in decided.invariants)
