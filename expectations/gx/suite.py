@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KEPT_RUNS = 200
+RESULTS = "results"
 _LOG = logging.getLogger(__name__)
 
 
@@ -72,27 +74,30 @@ def judge(
 
 
 @cache
-def _frames(folder: Path, name: str) -> Any:
-    """Batch definition that takes an asset's results."""
-    source = context_of(folder).data_sources.add_or_update_pandas(name)
-    return source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("results")
+def _frames(folder: Path) -> Any:
+    """Batch definition that takes results; one of all assets, as each that is added writes the whole configuration."""
+    source = context_of(folder).data_sources.add_or_update_pandas(RESULTS)
+    return source.add_dataframe_asset(RESULTS).add_batch_definition_whole_dataframe(RESULTS)
 
 
 def _validated(results: Sequence[InvariantResult], name: str, run_name: str, folder: Path) -> tuple[Any, Any]:
-    context, frames = context_of(folder.resolve()), _frames(folder.resolve(), name)
-    from great_expectations import Checkpoint, ExpectationSuite, ValidationDefinition
+    """The identifier of a validation, and its result; without a checkpoint, which would only call it."""
+    context, frames = context_of(folder.resolve()), _frames(folder.resolve())
+    from great_expectations import ExpectationSuite, ValidationDefinition
     from great_expectations.core.run_identifier import RunIdentifier
+    from great_expectations.data_context.types.resource_identifiers import (
+        ExpectationSuiteIdentifier,
+        ValidationResultIdentifier,
+    )
 
     suite = context.suites.add_or_update(
         ExpectationSuite(name=name, expectations=[_expectation(result) for result in results])
     )
     validation = context.validation_definitions.add_or_update(ValidationDefinition(name=name, data=frames, suite=suite))
-    checkpoint = context.checkpoints.add_or_update(
-        Checkpoint(name=name, validation_definitions=[validation], actions=[], result_format="COMPLETE")
-    )
-    outcome = checkpoint.run(batch_parameters={"dataframe": _frame(results)}, run_id=RunIdentifier(run_name=run_name))
-    (judged,) = outcome.run_results.items()
-    return judged
+    run_id = RunIdentifier(run_name=run_name, run_time=datetime.now(UTC))
+    frame = {"dataframe": _frame(results)}
+    outcome = validation.run(batch_parameters=frame, run_id=run_id, result_format="COMPLETE")
+    return ValidationResultIdentifier(ExpectationSuiteIdentifier(name), run_id, f"{RESULTS}-{RESULTS}"), outcome
 
 
 def _page(folder: Path, key: Any, outcome: Any, asset: str) -> Path | None:
