@@ -1,6 +1,6 @@
 """All declared pipelines as one Dagster code location.
 
-Importing this loads neither Spark nor Great Expectations: the code server, the daemon and every run import it.
+Importing this opens no session and does not load Great Expectations: the code server and every run import it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from assets.defs.automation import EVERY_15_MINUTES, WHOLE, on_new_epoch_sensor
 from assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
 from assets.defs.node_assets import node_assets
 from assets.defs.resource import PlatformResource
+from assets.defs.spark import WarmSparkResource
 from assets.epoch.platform import current
 from assets.reports.quality_report import report_asset
 from pipelines import Pipeline, load_all
@@ -62,6 +63,6 @@ def defs() -> dg.Definitions:
         schedules=[schedule_of(pipeline, jobs[pipeline.name]) for pipeline in pipelines]
         + [maintenance_schedule(job) for job in care],
         sensors=[on_new_epoch_sensor(pipeline) for pipeline in pipelines],
-        resources={"rivermeet": PlatformResource()},
+        resources={"rivermeet": PlatformResource(), "pyspark": WarmSparkResource()},
         executor=dg.in_process_executor,
     )

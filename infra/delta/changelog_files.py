@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MOST = 500
 """Up to so many files are named to Spark, which looks for each of them."""
-_PATTERN = re.compile(r"[*?\[\]{}\\]")
+PATTERN = re.compile(r"[*?\[\]{}\\]")
 """Characters of a path that Spark would take for a pattern."""
 
 
@@ -76,7 +76,7 @@ def _offsets(after: Mapping[int, int], upto: Offsets) -> pc.Expression:
 def _rows(spark: SparkSession, path: str, version: int | None, wanted: pc.Expression) -> DataFrame:
     """Rows of at least the files that are ``wanted``."""
     table = opened(path, version)
-    if table is None or not _is_plain(table) or _PATTERN.search(path):
+    if table is None or not _is_plain(table) or PATTERN.search(path):
         return read(spark, path, version)
     files = pa.table(table.get_add_actions(flatten=True))
     names = _chosen(files, wanted)["path"].to_pylist() or files["path"].to_pylist()[:1]

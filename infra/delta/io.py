@@ -104,7 +104,9 @@ def append(
         Whether the rows take the place, and the schema, of all that the table has.
     """
     table = opened(path)
-    options = {**properties, **_mapping(frame.schema)} if table is None else {}
+    options = dict(properties) if table is None else {}
+    if table is None and needs_mapping(frame.schema):
+        options["delta.columnMapping.mode"] = "name"
     if replace:
         if table is not None:
             allow_removal(frame.sparkSession, path, table)
@@ -120,7 +122,7 @@ def append(
     about = note.model_dump_json() if note is not None else metadata
     if about is not None:
         writer = writer.option("userMetadata", about)
-    with _once(path, app_id, epoch):
+    with once(path, app_id, epoch):
         writer.save(path)
 
 
@@ -143,7 +145,7 @@ def protect(session: Callable[[], SparkSession], path: str) -> None:
 
 
 @contextmanager
-def _once(path: str, app_id: str, epoch: int) -> Iterator[None]:
+def once(path: str, app_id: str, epoch: int) -> Iterator[None]:
     """Let a write pass that failed because the same one has landed in the meantime.
 
     An engine goes on with what a killed client asked of it, so that a run may meet the write of the one before it
@@ -181,7 +183,7 @@ def merge(rows: DataFrame, path: str, key: Sequence[str], app_id: str, epoch: in
     for name, value in settings.items():
         session.conf.set(name, value)
     try:
-        with _once(path, app_id, epoch):
+        with once(path, app_id, epoch):
             (
                 source.mergeInto(f"delta.{quoted(path)}", same)
                 .whenMatched(~live)
@@ -219,9 +221,9 @@ def _set_properties(session: SparkSession, path: str, properties: Mapping[str, s
         session.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({listed})")
 
 
-def _mapping(schema: StructType) -> Mapping[str, str]:
-    """What a table needs whose columns have names that Parquet takes for syntax: files with names of their own."""
-    return {"delta.columnMapping.mode": "name"} if any(map(_SYNTAX.search, _names(schema))) else {}
+def needs_mapping(schema: StructType) -> bool:
+    """Whether columns have names that Parquet takes for syntax: their files then have names of their own."""
+    return any(map(_SYNTAX.search, _names(schema)))
 
 
 def _names(kind: DataType) -> list[str]:

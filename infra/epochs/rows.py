@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from infra.delta.staged import Staged
 from infra.epochs.offsets import looked_up
 from infra.epochs.plan import EpochPlan, Offsets
+
+_BATCH = 2**17
+"""Rows that are counted at a time."""
 
 
 def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
@@ -45,9 +52,9 @@ class Totals:
         return replace(self, rows=0, tombstones=0, one_sided=alone, ends={}, times={})
 
 
-def totals(rows: DataFrame, sides: Mapping[str, DataFrame], timed: Sequence[DataFrame]) -> Totals:
-    """Counts of an epoch, in one pass that also fills the cache of its rows."""
-    paired = {"left_offset", "right_offset"} <= set(rows.columns)
+def totals(rows: DataFrame | Staged, sides: Mapping[str, DataFrame], timed: Sequence[DataFrame]) -> Totals:
+    """Counts of an epoch: of staged rows from their files, of all else in one pass that also fills the caches."""
+    paired = {"left_offset", "right_offset"} <= set(rows.schema.names if isinstance(rows, Staged) else rows.columns)
     alone = "count_if(left_offset IS NULL OR right_offset IS NULL)" if paired else "0"
 
     def summed(
@@ -62,24 +69,84 @@ def totals(rows: DataFrame, sides: Mapping[str, DataFrame], timed: Sequence[Data
             F.expr(time).cast("bigint").alias("time"),
         )
 
-    parts = [summed(rows, "rows", "partition", "max(offset)", "max(timestamp)", "count_if(value IS NULL)", alone)]
-    parts += [summed(frame, f"side:{name}", "0", "0", "0", "0") for name, frame in sides.items()]
+    parts = [summed(frame, f"side:{name}", "0", "0", "0", "0") for name, frame in sides.items()]
     parts += [summed(frame, "time", "partition", "0", "max(timestamp)", "0") for frame in timed]
-    lines = reduce(DataFrame.unionByName, parts).collect()
-    own = [line for line in lines if line.what == "rows"]
+    if not isinstance(rows, Staged):
+        parts.append(
+            summed(rows, "rows", "partition", "max(offset)", "max(timestamp)", "count_if(value IS NULL)", alone)
+        )
+    lines = [Count(**line.asDict()) for line in reduce(DataFrame.unionByName, parts).collect()] if parts else []
+    own = list(_counted(rows, paired)) if isinstance(rows, Staged) else [line for line in lines if line.what == "rows"]
     stream_time: Offsets = {}
     for line in lines:
         if line.what == "time":
             stream_time = later(stream_time, {line.partition: line.time})
+    ends: Offsets = {}
+    times: Offsets = {}
+    for line in own:
+        ends, times = later(ends, {line.partition: line.end}), later(times, {line.partition: line.time})
     return Totals(
         rows=sum(line.rows for line in own),
         tombstones=sum(line.nulls for line in own),
         one_sided=sum(line.alone for line in own) if paired else None,
-        ends={line.partition: line.end for line in own},
-        times={line.partition: line.time for line in own},
+        ends=ends,
+        times=times,
         stream_time=stream_time,
         sides={name: sum(line.rows for line in lines if line.what == f"side:{name}") for name in sides},
     )
+
+
+@dataclass(frozen=True)
+class Count:
+    """Counts of one frame, or file, in one partition."""
+
+    partition: int
+    what: str
+    rows: int
+    nulls: int
+    alone: int
+    end: int
+    time: int
+
+
+def _counted(staged: Staged, paired: bool) -> Iterator[Count]:
+    """Counts of staged rows by file and partition, read a batch at a time."""
+    for path in staged.files:
+        with pq.ParquetFile(path) as file:
+            leaves = [file.schema.column(at).path for at in range(file.metadata.num_columns)]
+            # Any one part of the value tells where the whole is NULL.
+            value = next(leaf for leaf in leaves if leaf.startswith("value."))
+            columns = ["partition", "offset", "timestamp", value, *(("left_offset", "right_offset") if paired else ())]
+            for batch in file.iter_batches(columns=columns, batch_size=_BATCH):
+                yield from _summed(batch, paired)
+
+
+def _summed(batch: pa.RecordBatch, paired: bool) -> Iterator[Count]:
+    alone = [batch["left_offset"].is_null(), batch["right_offset"].is_null()] if paired else []
+    table = pa.table(
+        {
+            "partition": batch["partition"],
+            "offset": batch["offset"],
+            "timestamp": batch["timestamp"],
+            "nulls": batch["value"].is_null().cast(pa.int64()),
+            "alone": _either(alone).cast(pa.int64()) if alone else pa.repeat(0, len(batch)),
+        }
+    )
+    wanted = [("offset", "count"), ("offset", "max"), ("timestamp", "max"), ("nulls", "sum"), ("alone", "sum")]
+    for line in table.group_by("partition").aggregate(wanted).to_pylist():
+        yield Count(
+            partition=line["partition"],
+            what="rows",
+            rows=line["offset_count"],
+            nulls=line["nulls_sum"],
+            alone=line["alone_sum"],
+            end=line["offset_max"],
+            time=line["timestamp_max"],
+        )
+
+
+def _either(marks: Sequence[pa.BooleanArray]) -> pa.BooleanArray:
+    return pc.call_function("or", list(marks))
 
 
 def later(one: Offsets, other: Offsets) -> Offsets:

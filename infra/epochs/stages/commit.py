@@ -16,6 +16,7 @@ from infra import crash
 from infra.delta.io import append, last_note
 from infra.delta.lines import opened
 from infra.delta.side_tables import write_side
+from infra.delta.staged import commit_staged
 from infra.epochs.context import EpochContext
 from infra.epochs.guard import ForeignChangeError
 from infra.epochs.plan import CommitNote, Decision, EpochPlan
@@ -72,16 +73,15 @@ class Commit:
         """
         plan, node = self.plan, self.step.node
         paths = context.paths(node)
-        rows, counts = written.rows, written.counts
-        if decision is not None and decision.drops:
-            rows, counts = rows.where("false"), counts.without_rows()
+        dropped = decision is not None and decision.drops
+        counts = written.counts.without_rows() if dropped else written.counts
         for name, frame in _side_frames(written).items():
             write_side(frame, getattr(paths, name), paths.app_id(name, plan.incarnation), plan)
         crash.reached("sides-written", node.name)
         if (why := self.step.check(plan)) is not None:
             raise EpochRefusedError(f"'{paths.pipeline}.{paths.node}', epoch {plan.epoch}: {why}; run it again")
         note = self._note(counts, decision)
-        self._append(context, rows, note)
+        self._commit(context, written, note, rows=not dropped)
         at = int(time.time() * 1000)
         crash.reached("rebuilt" if plan.replaces else "committed", node.name)
         table = opened(paths.changelog)
@@ -105,10 +105,14 @@ class Commit:
             decided=decision,
         )
 
-    def _append(self, context: EpochContext, rows: DataFrame, note: CommitNote) -> None:
+    def _commit(self, context: EpochContext, written: Written, note: CommitNote, rows: bool) -> None:
         plan, paths = self.plan, context.paths(self.step.node)
         app_id = paths.app_id("changelog", plan.incarnation)
-        append(rows, paths.changelog, app_id, plan.epoch, note=note, replace=plan.replaces)
+        if written.staged is not None:
+            commit_staged(written.staged, app_id, plan.epoch, note, rows)
+        else:
+            frame = written.rows if rows else written.rows.where("false")
+            append(frame, paths.changelog, app_id, plan.epoch, note=note, replace=plan.replaces)
         found = last_note(paths.changelog)
         if found is None or found[1].epoch < plan.epoch:
             raise ForeignChangeError(

@@ -2,7 +2,8 @@
 
     changelog ends at offset 4        rows of the epoch: offsets 5, 6, 7     counted: 3 rows, 1 tombstone, end 7
 
-The rows are computed once and kept by the engine for the stages that follow; nothing is in the changelog yet.
+The rows are computed once, as files that the changelog's log does not name yet: later stages read them there, and the
+commit names them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from infra import crash
+from infra.delta.staged import Staged, stage, staged_rows
 from infra.engine.shuffles import fit_shuffles
 from infra.epochs.context import EpochContext
 from infra.epochs.plan import EpochPlan
@@ -32,6 +34,8 @@ class Written:
     ----------
     rows
         ``key, value, timestamp, partition, offset, epoch`` and provenance.
+    staged
+        Their files below the changelog; None where the commit has to be made by Spark (``infra/delta/staged.py``).
     sides
         Rows of the side tables, by table.
     memory
@@ -43,6 +47,7 @@ class Written:
     sides: Mapping[str, DataFrame]
     memory: DataFrame | None
     counts: Totals
+    staged: Staged | None = None
 
 
 @dataclass(frozen=True)
@@ -78,10 +83,13 @@ class Write:
         spark = context.use_sessions(self.step.node)
         fit_shuffles(spark, self.plan.records)
         frames = self.step.compute(spark, self.plan, shared)
-        rows = shared.keep(with_offsets(frames.rows, self.plan))
+        rows, staged = with_offsets(frames.rows, self.plan), None
+        if not self.plan.replaces:
+            staged = stage(rows, context.paths(self.step.node).changelog, f"epoch-{self.plan.epoch}")
+        rows = staged_rows(staged, rows) if staged is not None else shared.keep(rows)
         sides = {name: shared.keep(frame) for name, frame in frames.sides.items()}
-        counts = totals(rows, sides, frames.timed)
+        counts = totals(staged or rows, sides, frames.timed)
         crash.reached("computed", self.step.node.name)
         if frames.accept is not None:
             frames.accept(counts.rows, counts.sides)
-        return Written(self.plan, rows, sides, frames.memory, counts)
+        return Written(self.plan, rows, sides, frames.memory, counts, staged)

@@ -1,0 +1,211 @@
+"""Rows written once: staged as Parquet files below a changelog, then named by one entry of its log.
+
+    changelog/epoch-7-5f0c…/part-00000-….parquet      staged: no log names it, so it is nobody's
+    changelog/_delta_log/00000000000000000007.json    the commit: names the file, with note and transaction
+
+Spark writes the files in one action; what is judged is read from them, and the log entry is made by delta-rs without a
+job. Statistics come from the files' footers, so that readers prune. An attempt that is killed leaves files that no log
+names; VACUUM removes them. Each attempt has a folder of its own, as the engine may go on with what a killed run asked.
+
+Not staged, but appended by Spark: the rows of a rebuild, rows that a table has to grow for, tables with features that a
+list of files does not express (column mapping, wider types), and tables that are on no local disk or in a folder whose
+name Spark would take for a pattern.
+
+Held by ``tests/infra/delta/test_staged.py`` and ``tests/infra/epochs/test_kill.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake.transaction import AddAction, create_table_with_add_actions
+from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from infra.delta.changelog_files import PATTERN
+from infra.delta.evolution import fitted
+from infra.delta.io import APPEND_ONLY, needs_mapping, once
+from infra.delta.lines import opened
+from infra.epochs.plan import CommitNote
+
+_OPTIONS = {
+    # Each attempt has its own folder: there is nothing to be renamed into place, and no marker that would be data.
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+_NEW_FEATURES = re.compile(r"timestamp_ntz|variant|interval|void")
+"""Types that a table needs a feature for."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Rows below a changelog that its log does not name yet.
+
+    Attributes
+    ----------
+    table
+        The changelog's location, as Spark is given it.
+    folder
+        Of the files, relative to it.
+    schema
+        Of the rows, as the table has it.
+    """
+
+    table: str
+    folder: str
+    schema: StructType
+
+    @property
+    def files(self) -> list[Path]:
+        """Its files, in the order of their names."""
+        return sorted((local(self.table) / self.folder).glob("*.parquet"))
+
+
+def stage(rows: DataFrame, path: str, name: str) -> Staged | None:
+    """Write rows below the changelog at ``path``; None where they are to be appended by Spark.
+
+    Parameters
+    ----------
+    name
+        Start of the folder's name.
+    """
+    if not is_local(path) or PATTERN.search(path):
+        return None
+    table = opened(path)
+    if table is None:
+        if needs_mapping(rows.schema) or _NEW_FEATURES.search(rows.schema.simpleString()):
+            return None
+        fit = rows
+    else:
+        if not _is_plain(table):
+            return None
+        fit, needed = fitted(rows, table)
+        if needed is not None:
+            return None
+    staged = Staged(path, f"{name}-{uuid4().hex}", _nullable(fit.schema))
+    fit.write.mode("error").options(**_OPTIONS).parquet(f"{path.rstrip('/')}/{staged.folder}")
+    return staged
+
+
+def staged_rows(staged: Staged, like: DataFrame) -> DataFrame:
+    """The rows, read from their files in the session of ``like``."""
+    reader = like.sparkSession.read.schema(staged.schema)
+    return reader.parquet(*(f"{staged.table.rstrip('/')}/{staged.folder}/{file.name}" for file in staged.files))
+
+
+def commit_staged(staged: Staged, app_id: str, epoch: int, note: CommitNote, rows: bool = True) -> None:
+    """Name the files in one commit, once; with ``rows=False`` the commit has the note and no rows.
+
+    Another commit of ``app_id`` with this epoch or a later one wins; then the files stay nobody's.
+    """
+    table = opened(staged.table)
+    if table is not None and (table.transaction_version(app_id) or 0) >= epoch:
+        return
+    added = [action for file in staged.files if (action := _added(staged, file)) is not None] if rows else []
+    properties = CommitProperties(
+        custom_metadata={"userMetadata": note.model_dump_json()},
+        # A rival's commit is not appended to: whoever comes second looks again.
+        max_commit_retries=0,
+        app_transactions=[Transaction(app_id, epoch)],
+    )
+    hooks = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+    schema = Schema.from_json(staged.schema.json())
+    with once(staged.table, app_id, epoch):
+        if table is None:
+            create_table_with_add_actions(
+                str(local(staged.table)),
+                schema,
+                added,
+                mode="error",
+                configuration=dict(APPEND_ONLY),
+                commit_properties=properties,
+                post_commithook_properties=hooks,
+            )
+        else:
+            DeltaTable(staged.table).create_write_transaction(
+                [*added], "append", schema, commit_properties=properties, post_commithook_properties=hooks
+            )
+
+
+def is_local(path: str) -> bool:
+    """Whether a location is on a disk of this machine."""
+    return "://" not in path or urlsplit(path).scheme == "file"
+
+
+def local(path: str) -> Path:
+    """A location on a disk of this machine as a path."""
+    return Path(unquote(urlsplit(path).path)) if "://" in path else Path(path)
+
+
+def _is_plain(table: DeltaTable) -> bool:
+    """Whether a list of files says all about its rows, under their own names."""
+    protocol = table.protocol()
+    return protocol.min_reader_version == 1 and protocol.min_writer_version <= 2
+
+
+def _added(staged: Staged, file: Path) -> AddAction | None:
+    """The log's line about a file; None where it has no rows."""
+    metadata, status = pq.read_metadata(file), file.stat()
+    if metadata.num_rows == 0:
+        return None
+    return AddAction(
+        path=f"{staged.folder}/{file.name}",
+        size=status.st_size,
+        partition_values={},
+        modification_time=int(status.st_mtime * 1000),
+        data_change=True,
+        stats=json.dumps(_statistics(metadata)),
+    )
+
+
+def _statistics(metadata: pq.FileMetaData) -> Mapping[str, Any]:
+    """Rows of a file, and lowest, highest and missing values of its whole numbers."""
+    lowest: dict[str, Any] = {}
+    highest: dict[str, Any] = {}
+    missing: dict[str, Any] = {}
+    for path, chunks in _numbers(metadata):
+        known = [chunk.statistics for chunk in chunks]
+        if any(one is None or not one.has_null_count for one in known):
+            continue
+        _put(missing, path, sum(one.null_count for one in known))
+        valued = [one for one, chunk in zip(known, chunks, strict=True) if one.null_count < chunk.num_values]
+        if valued and all(one.has_min_max for one in valued):
+            _put(lowest, path, min(one.min for one in valued))
+            _put(highest, path, max(one.max for one in valued))
+    return {"numRecords": metadata.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": missing}
+
+
+def _numbers(metadata: pq.FileMetaData) -> Iterator[tuple[list[str], list[pq.ColumnChunkMetaData]]]:
+    for at in range(metadata.num_columns):
+        column = metadata.schema.column(at)
+        # Dates and decimals are whole numbers in the file, and not in the log.
+        if column.physical_type in ("INT32", "INT64") and column.logical_type.type in ("NONE", "INT"):
+            groups = range(metadata.num_row_groups)
+            yield column.path.split("."), [metadata.row_group(group).column(at) for group in groups]
+
+
+def _put(tree: dict[str, Any], path: list[str], value: Any) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value
+
+
+def _nullable(kind: Any) -> Any:
+    """A type as a new Delta table has it: whatever it is made of may be null, and carries no metadata."""
+    if isinstance(kind, StructType):
+        return StructType([StructField(f.name, _nullable(f.dataType), True) for f in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.elementType), True)
+    if isinstance(kind, MapType):
+        return MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
+    assert isinstance(kind, DataType)
+    return kind
