@@ -12,13 +12,14 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 COMPILE := $(BIN)/python -m compileall -q -j 0 .venv/lib || true
 INSTALLED := .venv/.installed
 DEVELOPED := .venv/.developed
+DOCUMENTED := .venv/.documented
 CHECKED := .venv/.java-checked
 JARS := .jars/.fetched
 # A test keeps about one core busy. Both processes share an engine, and files stay whole: their tests share tables.
 # In their order: by itself xdist takes files of one long test last, and then one process waits for the other.
 AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo ui test prove lint types bench cluster cluster-stop clean
+.PHONY: help demo ui test prove lint types docs docs-serve bench cluster cluster-stop clean
 
 help:  ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +48,13 @@ lint: $(DEVELOPED)  ## Check style and formatting
 types: $(DEVELOPED)  ## Check types
 	@$(BIN)/pyright
 
+docs: $(DOCUMENTED)  ## Build the site of the pages in .site; it loads nothing from the network
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "site: .site/index.html"
+
+docs-serve: $(DOCUMENTED)  ## Show the site on http://127.0.0.1:8000
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
 bench: $(DEVELOPED) $(JARS)  ## Measure epochs of 10,000 changes on a million rows, and their checks
 	@$(BIN)/python -m benchmarks
 
@@ -58,7 +66,7 @@ cluster-stop: $(INSTALLED)  ## Stop that cluster
 
 clean:  ## Stop engine and cluster; remove the environment, caches and all that runs wrote here (.rivermeet)
 	@if [ -x $(BIN)/rivermeet ]; then $(BIN)/rivermeet engine stop || true; $(BIN)/python -m infra.engine.cluster stop || true; fi
-	@rm -rf .venv .rivermeet .cluster .pytest_cache .ruff_cache .hypothesis *.egg-info spark-warehouse
+	@rm -rf .venv .rivermeet .cluster .site .pytest_cache .ruff_cache .hypothesis *.egg-info spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Fetched jars stay in .jars: like pip's cache they are the same for every version of the code.
@@ -89,4 +97,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 $(DEVELOPED): $(INSTALLED)
 	@$(PIP) -e '.[demo,dev]' & $(call SHOW,installing what tests need)
 	@$(COMPILE)
+	@touch $@
+
+$(DOCUMENTED): $(INSTALLED)
+	@$(PIP) -e '.[demo,docs]' & $(call SHOW,installing what the site needs)
 	@touch $@

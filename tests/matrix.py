@@ -1,4 +1,4 @@
-"""README's matrix of features, generated from the tests that prove them: ``python -m tests.matrix``.
+"""The matrix of features, generated from the tests that prove them: ``python -m tests.matrix``.
 
 A test marked ``cell`` proves the cell that its marker and parameters name: ``join`` (the family), ``how`` and
 ``semantics``. A cell that is offered and that no test proves is an error, so that the matrix cannot promise more than
@@ -20,7 +20,7 @@ from pipelines.declare import PROFILES
 from pipelines.joins import Join, Semantics
 
 PROJECT = Path(__file__).parents[1]
-README = PROJECT / "README.md"
+PAGE = PROJECT / "docs" / "reference" / "joins.md"
 BLOCK = re.compile(r"(<!-- matrix: python -m tests\.matrix -->\n).*?(<!-- end of matrix -->)", re.DOTALL)
 COLUMNS = get_args(Semantics)
 NAMES = {
@@ -108,17 +108,17 @@ def _link(found: Mapping[Cell, str], cell: Cell, cells: list[Cell]) -> str:
     if cell not in cells:
         return "-"
     file, _, test = found[cell].partition("::")
-    return f'[proven]({file} "{test}")'
+    return f'[proven](../../{file} "{test}")'
 
 
 def main() -> None:
-    """Write the matrix into README."""
-    text = README.read_text("utf-8")
+    """Write the matrix into its page."""
+    text = PAGE.read_text("utf-8")
     table = matrix()
     new = BLOCK.sub(lambda block: block[1] + table + block[2], text)
     if "--check" in sys.argv:
-        sys.exit(new != text and "README's matrix is not what the tests prove: run `python -m tests.matrix`")
-    README.write_text(new, "utf-8")
+        sys.exit(new != text and "The matrix is not what the tests prove: run `python -m tests.matrix`")
+    PAGE.write_text(new, "utf-8")
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ FILES = [
     if "vendor" not in file.parts
 ] + [Path("README.md"), Path("CHANGELOG.md")]
 CITED = re.compile(r"(?<![\w/{*.-])((?:[\w-]+/)*[\w-]+\.(?:py|md))\b(?!\()")
-NOT_OURS = {"pipelines/shop.py", "shop.py"}
-"""What README lets its reader write."""
+NOT_OURS = {"pipelines/shop.py", "shop.py", "pipelines/till.py", "till.py"}
+"""What README and the tutorial let their readers write."""
 
 
 def prose(file: Path) -> str:

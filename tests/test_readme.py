@@ -1,4 +1,4 @@
-"""README and docs say what is there: examples run, and every command, setting and link named in them exists."""
+"""README and pages say what is there: examples run, and every command, setting and link named in them exists."""
 
 from __future__ import annotations
 
@@ -20,6 +20,15 @@ from infra.settings import Settings
 
 PROJECT = Path(__file__).parent.parent
 README = (PROJECT / "README.md").read_text()
+REFERENCE = PROJECT / "docs" / "reference"
+SHOP = [README, (PROJECT / "docs" / "guides" / "own-rules.md").read_text()]
+"""Pages with one declaration among them."""
+GUIDES = [
+    README,
+    *(page.read_text() for name in ("guides", "reference") for page in sorted((PROJECT / "docs" / name).glob("*.md"))),
+    *((PROJECT / "docs" / f"{name}.md").read_text() for name in ("contributing", "exactly-once", "tutorial")),
+]
+"""Pages whose commands, options, files and settings must be there."""
 PAGES = [PROJECT / "README.md", PROJECT / "CHANGELOG.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -27,13 +36,13 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)(?: \"[^\"]*\")?\)")
 
 
 def blocks(language: str) -> list[str]:
-    return [body for found, body in _FENCE.findall(README) if found == language]
+    return [body for page in SHOP for found, body in _FENCE.findall(page) if found == language]
 
 
 def code() -> list[str]:
-    """What README sets as code: lines of fenced blocks, and inline code."""
-    lines = [line for _, body in _FENCE.findall(README) for line in body.splitlines()]
-    return lines + re.findall(r"`([^`\n]+)`", _FENCE.sub("", README))
+    """What pages set as code: lines of fenced blocks, and inline code."""
+    lines = [line for page in GUIDES for _, body in _FENCE.findall(page) for line in body.splitlines()]
+    return lines + [text for page in GUIDES for text in re.findall(r"`([^`\n]+)`", _FENCE.sub("", page))]
 
 
 def test_declarations_run_without_spark() -> None:
@@ -95,7 +104,7 @@ def test_options_exist() -> None:
 
 
 def test_settings_are_all_named() -> None:
-    named = set(re.findall(r"RIVERMEET_[A-Z_]+", README))
+    named = set(re.findall(r"RIVERMEET_[A-Z_]+", (REFERENCE / "settings.md").read_text()))
     in_code = set(re.findall(r"RIVERMEET_[A-Z_]+", (PROJECT / "infra" / "settings.py").read_text()))
     assert named == in_code == set(Settings.from_env({}).environ())
 
@@ -103,14 +112,14 @@ def test_settings_are_all_named() -> None:
 def test_markers_are_all_named() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())
     markers = {marker.split(":")[0] for marker in project["tool"]["pytest"]["ini_options"]["markers"]}
-    section = README.split("## Tests")[1].split("\n## ")[0]
+    section = (PROJECT / "docs" / "contributing.md").read_text().split("## Tests")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == markers
 
 
 def test_files_exist() -> None:
     folders = "assets|docs|expectations|infra|joins|pipelines|tests"
-    example = "pipelines/shop.py"
-    named = {text for text in code() if re.fullmatch(rf"(\.ci|{folders})/[\w./-]*", text)} - {example}
+    examples = {"pipelines/shop.py", "pipelines/till.py"}
+    named = {text for text in code() if re.fullmatch(rf"(\.ci|{folders})/[\w./-]*", text)} - examples
     assert named
     assert not [path for path in named if not (PROJECT / path).exists()]
 

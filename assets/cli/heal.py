@@ -15,7 +15,7 @@ from assets.cli.terminal import platform_here
 @click.command()
 @click.argument("pipeline")
 @click.option("--select", "selected", multiple=True, metavar="ASSET", help="Only this node; may be repeated.")
-@click.option("--grace", metavar="DURATION", help="Replay with this grace instead of the declared one, such as 10min.")
+@click.option("--grace", metavar="DURATION", help="Replay with this grace instead of the declared one, such as 10m.")
 @click.option("--table-only", is_flag=True, help="Only fold the table anew from its changelog.")
 @click.option("--lose-missing-files", "lossy", is_flag=True, help="Go without the files of a source that are gone.")
 @one_line_errors

@@ -18,7 +18,7 @@ from assets.replay.epochs import in_epochs
 from assets.replay.run import at_once, differing, replay
 
 Given = dict[str, Any]
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "replay.md"
 RECORD = {"side": "left", "key": "k", "value": "a", "ts": 1}
 WINDOW = {"before_ms": 10, "after_ms": 10, "grace_ms": 5}
 
@@ -94,8 +94,8 @@ def test_a_cases_own_semantics_win(spark: SparkSession) -> None:
     assert [len(result["output"]) for result in found] == [1, 0]
 
 
-def test_readme_shows_what_replay_prints(spark: SparkSession) -> None:
-    text = README.read_text("utf-8")
+def test_the_guide_shows_what_replay_prints(spark: SparkSession) -> None:
+    text = PAGE.read_text("utf-8")
     (given,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
     printed = re.search(r"```text\n(\[\n\{\"name\": \"late bird\".*?)```", text, re.DOTALL)
     assert printed is not None
