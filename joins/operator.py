@@ -1,6 +1,6 @@
 """What every operator takes and gives, and the registry of families.
 
-To add a family: one file with ``state`` and ``compute``, and its line in `OPERATORS`.
+To add a family: one file with ``state`` and ``compute``, and its line in `OPERATORS`, or a call of `register`.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Operator(Protocol):
         ...
 
 
-OPERATORS: Mapping[type[Operation], Mapping[str, str]] = {
+OPERATORS: dict[type[Operation], Mapping[str, str]] = {
     StreamStreamJoin: {
         "3.1": "joins.stream_stream.profile_3_1",
         "0.10.2": "joins.stream_stream.profile_0_10_2",
@@ -159,6 +159,11 @@ OPERATORS: Mapping[type[Operation], Mapping[str, str]] = {
     WindowedAggregate: {"3.1": "joins.aggregates.windowed"},
 }
 """Family and profile to the module that computes it."""
+
+
+def register(operation: type[Operation], modules: Mapping[str, str]) -> None:
+    """Add a family from outside: the modules with its ``state`` and ``compute``, by profile."""
+    OPERATORS[operation] = modules
 
 
 def operator_of(operation: Operation) -> Operator:

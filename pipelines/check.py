@@ -25,7 +25,6 @@ from string import Formatter
 from typing import TYPE_CHECKING, Literal, get_args
 
 from pipelines.errors import listed
-from pipelines.joins import StreamStreamJoin
 
 if TYPE_CHECKING:
     from pipelines.nodes import Node
@@ -76,7 +75,7 @@ def relations(node: Node) -> tuple[str, ...]:
     for side, given in made.inputs.items() if made else ():
         if given.is_stored:
             found.append(f"new_{side}")
-        if given.is_stored and (given.is_table or isinstance(made, StreamStreamJoin)):
+        if given.is_stored and (given.is_table or (made is not None and made.open_ms is not None)):
             found.append(side)
     return tuple(found)
 

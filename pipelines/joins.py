@@ -7,10 +7,10 @@ values. Operations on one input stand in ``pipelines/operations.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pipelines.window import JoinWindow
+from pipelines.window import JoinWindow, duration_text
 
 if TYPE_CHECKING:
     from pipelines.nodes import GlobalTable, Node, Stream, Table
@@ -25,7 +25,11 @@ ValueExpr = str | Callable[[Any, Any], Any]
 
 
 class Operation:
-    """What the records of a node are computed by.
+    """What the records of a node are computed by, and what all others ask of its family.
+
+    A family is its declaration, which says this; its operator, registered in ``joins/operator.py``; and, where checks
+    are to read no more than an epoch touches, its queries in ``expectations/rules/touched.py``. Nobody tests for the
+    class of an operation: what differs is asked here (``tests/test_toy_family.py``).
 
     Attributes
     ----------
@@ -33,14 +37,84 @@ class Operation:
         Name of its kind, as checks and tags have it.
     triggers
         Sides whose records cause rows.
+    co_partitioned
+        Whether equal keys of both sides lie in equal partitions, so that each partition has an order of its own.
+    joins_sides
+        Whether ``select`` is over ``left.*`` and ``right.*``, and not over the bare columns of one input.
+    table_first
+        Whether an epoch's records of a table go before its other records.
     select
         Output column to its expression, where rows are made of columns.
+    max_task_idle_ms
+        How long a record waits while another input may still send earlier ones: 0 not at all, None for ever.
     """
 
     family: ClassVar[str] = "operation"
     triggers: ClassVar[tuple[str, ...]] = ("left",)
+    co_partitioned: ClassVar[bool] = True
+    joins_sides: ClassVar[bool] = False
     semantics: Semantics = "3.1"
     select: Mapping[str, ValueExpr]
+    max_task_idle_ms: int | None = 0
+
+    @property
+    def type(self) -> str | None:
+        """Inner, left or outer; None of what is no join."""
+        return None
+
+    @property
+    def table_first(self) -> bool:
+        """Whether an epoch's records of a table go before its other records."""
+        return False
+
+    @property
+    def open_ms(self) -> int | None:
+        """How long (ms) after its timestamp a record can still matter; None where the family has no windows."""
+        return None
+
+    @property
+    def wait_ms(self) -> int:
+        """The longest (ms) that a row may wait for its window to close."""
+        return 0
+
+    @property
+    def delays_rows(self) -> bool:
+        """Whether a row's trigger is the record that releases it, and not one that it is made of."""
+        return False
+
+    @property
+    def is_self_join(self) -> bool:
+        """Whether both sides are one stream, so that each record comes twice."""
+        return False
+
+    @property
+    def undroppable(self) -> str | None:
+        """Why an epoch's rows may not be dropped, where later rows build on them."""
+        return None
+
+    @property
+    def detail(self) -> str:
+        """What a sentence about the operation adds to its type and inputs."""
+        return ""
+
+    def reads_history(self, side: str) -> bool:
+        """Whether all records of a side are read, and not its newest rows."""
+        return False
+
+    def expression(self, column: str) -> str | None:
+        """The SQL that makes a column, empty where a function does; None where an input's column is taken over."""
+        if column not in self.select:
+            return None
+        made = self.select[column]
+        return made if isinstance(made, str) else ""
+
+    def with_grace(self, grace: int) -> Operation:
+        """The operation with another grace (ms) of its windows; ValueError where it has none."""
+        raise ValueError(f"a {self.family} has no windows, and no grace that could be longer")
+
+    def over_all_epochs(self) -> Operation:
+        """The operation that gives, over the records of all epochs in their order, what each epoch gave."""
+        return self
 
     @property
     def inputs(self) -> Mapping[str, Node]:
@@ -75,6 +149,12 @@ class Join(Operation):
     max_task_idle_ms: int | None = 0
 
     triggers = ("left", "right")
+    joins_sides = True
+
+    @property
+    def type(self) -> str | None:
+        """Inner, left or outer."""
+        return self.how
 
     @property
     def inputs(self) -> Mapping[str, Node]:
@@ -98,6 +178,42 @@ class StreamStreamJoin(Join):
 
     family = "stream-stream"
 
+    @property
+    def open_ms(self) -> int | None:
+        """Until its window and grace have passed."""
+        return max(self.window.before, self.window.after) + self.window.grace
+
+    @property
+    def wait_ms(self) -> int:
+        """A one-sided row waits for its window and grace."""
+        return max(self.window.before, self.window.after, 0) + self.window.grace
+
+    @property
+    def is_self_join(self) -> bool:
+        """Whether a stream is joined with itself."""
+        return self.left is self.right
+
+    @property
+    def undroppable(self) -> str | None:
+        """Its own rows say which records have found a partner."""
+        if self.how == "inner" or self.semantics != "3.1":
+            return None
+        return (
+            f"is a {self.how} join of streams: it knows by its own rows which records have found a partner, and "
+            "without some of them those records leave alone, too"
+        )
+
+    @property
+    def detail(self) -> str:
+        """The window."""
+        window = self.window
+        before, after, grace = (duration_text(ms) for ms in (window.before, window.after, window.grace))
+        return f" within a window of {before} before and {after} after, with {grace} of grace"
+
+    def with_grace(self, grace: int) -> StreamStreamJoin:
+        """The join with another grace of its window."""
+        return replace(self, window=replace(self.window, grace=grace))
+
 
 @dataclass(frozen=True, kw_only=True)
 class StreamTableJoin(Join):
@@ -114,6 +230,20 @@ class StreamTableJoin(Join):
     triggers = ("left",)
     family = "stream-table"
 
+    @property
+    def wait_ms(self) -> int:
+        """A record waits for the grace of a versioned table."""
+        return self.grace or 0
+
+    @property
+    def delays_rows(self) -> bool:
+        """Whether records wait for the grace."""
+        return self.grace is not None
+
+    def reads_history(self, side: str) -> bool:
+        """A versioned table is looked up as of the record's time."""
+        return side == "right" and self.right.history is not None
+
 
 @dataclass(frozen=True, kw_only=True)
 class StreamGlobalJoin(Join):
@@ -126,6 +256,21 @@ class StreamGlobalJoin(Join):
 
     triggers = ("left",)
     family = "stream-globaltable"
+    co_partitioned = False
+
+    @property
+    def table_first(self) -> bool:
+        """Whether an epoch's updates of the table are loaded before its facts."""
+        return self.bootstrap == "epoch"
+
+    @property
+    def detail(self) -> str:
+        """The key mapper."""
+        return ", looked up by " + ", ".join(f"`{sql}`" for sql in self.key.values())
+
+    def over_all_epochs(self) -> StreamGlobalJoin:
+        """Loading the table at the start of each epoch is, over all epochs, interleaving it by epoch."""
+        return replace(self, bootstrap="timestamp")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +302,12 @@ class ForeignKeyJoin(Join):
     materialized: bool = False
 
     family = "fk-table-table"
+    co_partitioned = False
+
+    @property
+    def detail(self) -> str:
+        """The foreign-key extractor."""
+        return " on " + ", ".join(f"`{sql}` → `{column}`" for column, sql in self.foreign_key.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +323,7 @@ class OneToManyJoin(Join):
     cache: Cache | None = None
 
     family = "one-to-many"
+    co_partitioned = False
 
 
 @dataclass(frozen=True, kw_only=True)

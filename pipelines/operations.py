@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from pipelines.joins import Operation, ValueExpr
@@ -57,6 +57,10 @@ class SelectKey(OneInput):
     partitions: int
 
     family = "select-key"
+
+    def expression(self, column: str) -> str | None:
+        """A key column's expression."""
+        return self.key[column].sql if column in self.key else super().expression(column)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +120,12 @@ class TableAggregate(OneInput):
 
     family = "table-aggregate"
 
+    def expression(self, column: str) -> str | None:
+        """What an aggregate is of, or what a key column is."""
+        if column in self.aggregations:
+            return self.aggregations[column].of or ""
+        return self.key[column].sql if column in self.key else super().expression(column)
+
 
 @dataclass(frozen=True, kw_only=True)
 class WindowedAggregate(OneInput):
@@ -126,6 +136,19 @@ class WindowedAggregate(OneInput):
     aggregations: Mapping[str, Aggregation]
 
     family = "windowed-aggregate"
+
+    @property
+    def open_ms(self) -> int:
+        """Until all windows that a record lies in have closed."""
+        return self.windows.open_ms
+
+    def expression(self, column: str) -> str | None:
+        """What an aggregate is of."""
+        return self.aggregations[column].of or "" if column in self.aggregations else super().expression(column)
+
+    def with_grace(self, grace: int) -> WindowedAggregate:
+        """The aggregate with another grace of its windows."""
+        return replace(self, windows=replace(self.windows, grace=grace))
 
 
 def count() -> Aggregation:

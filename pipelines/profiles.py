@@ -230,7 +230,7 @@ def refused(join: Join, profile: str) -> str | None:
     offered = PROFILES[type(join)]
     if profile not in offered:
         return f"profile {profile!r} has no {join.family} join; it is offered by {', '.join(offered)}"
-    if profile == "0.10.0" and isinstance(join, StreamTableJoin) and join.how == "inner":
+    if profile == "0.10.0" and join.family == "stream-table" and join.type == "inner":
         return "profile '0.10.0' has no inner stream-table join"
     if profile in ("0.10.0", "0.10.2") and _versioned(join):
         return f"profile {profile!r} has no versioned tables"

@@ -44,6 +44,16 @@ def duration_ms(text: str | int) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
+def duration_text(milliseconds: int) -> str:
+    """A duration in its largest whole unit; no time is 0 s."""
+    if not milliseconds:
+        return "0 s"
+    for unit, length in (("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if milliseconds % length == 0:
+            return f"{milliseconds // length} {unit}"
+    return f"{milliseconds} ms"
+
+
 @dataclass(frozen=True, init=False)
 class JoinWindow:
     """The window of a stream-stream join; all three in ms once built.
@@ -101,6 +111,11 @@ class TimeWindows:
         if self.grace < 0:
             raise ValueError(f"grace is {self.grace} ms; make it 0 or more")
 
+    @property
+    def open_ms(self) -> int:
+        """How long (ms) after its timestamp a record may still be in an open window."""
+        return self.size + self.grace
+
 
 @dataclass(frozen=True, init=False)
 class SlidingWindows:
@@ -122,3 +137,9 @@ class SlidingWindows:
             raise ValueError(f"difference is {self.difference} ms; make it 0 or more")
         if self.grace < 0:
             raise ValueError(f"grace is {self.grace} ms; make it 0 or more")
+
+    @property
+    def open_ms(self) -> int:
+        """How long (ms) after its timestamp a record may still be in an open window, or be the creator of one."""
+        # A window has its creator 1 ms before it, and its end, included, 1 ms before the one that is declared.
+        return self.difference + 2 + self.grace

@@ -16,7 +16,7 @@ from datetime import timedelta
 
 import dagster as dg
 
-from pipelines import Join, Node, Operation, StreamStreamJoin, StreamTableJoin
+from pipelines import Node, Operation
 
 
 def freshness_policy(node: Node) -> dg.FreshnessPolicy:
@@ -34,7 +34,4 @@ def waiting_ms(node: Node) -> int:
 
 def _own(made: Operation) -> int:
     # An idle time without end waits for the slower input, which has a policy of its own.
-    idle = (made.max_task_idle_ms or 0) if isinstance(made, Join) else 0
-    if isinstance(made, StreamStreamJoin):
-        return idle + max(made.window.before, made.window.after, 0) + made.window.grace
-    return idle + ((made.grace or 0) if isinstance(made, StreamTableJoin) else 0)
+    return (made.max_task_idle_ms or 0) + made.wait_ms

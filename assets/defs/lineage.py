@@ -8,17 +8,7 @@ from collections.abc import Mapping
 import dagster as dg
 
 from assets.defs.keys import changelog_key, table_key
-from pipelines import (
-    ForeignKeyJoin,
-    Join,
-    Node,
-    Operation,
-    SelectKey,
-    StreamGlobalJoin,
-    StreamStreamJoin,
-    TableAggregate,
-    WindowedAggregate,
-)
+from pipelines import Node, Operation
 
 _REFERENCE = re.compile(r"\b(left|right)\.(`(?:[^`]|``)+`|\w+)")
 _NAME = re.compile(r"`(?:[^`]|``)+`|\b\w+\b")
@@ -45,21 +35,16 @@ def _made_of(node: Node, name: str) -> list[tuple[Node, str]]:
     made = node.operation
     assert made is not None
     parts = list(made.inputs.values())
-    if isinstance(made, Join):
-        expression = made.select.get(name)
+    expression = made.expression(name)
+    if made.joins_sides:
         if name in node.key or expression is None:
             keys = [(part, name) for part in parts if name in part.key]
             # A row of an outer join may come from either side alone.
-            return keys if made.how == "outer" else keys[:1]
-        found = _REFERENCE.findall(_TEXT.sub("", expression)) if isinstance(expression, str) else []
+            return keys if made.type == "outer" else keys[:1]
+        found = _REFERENCE.findall(_TEXT.sub("", expression))
         return [(made.inputs[side], _unquoted(column)) for side, column in dict.fromkeys(found)]
-    if isinstance(made, TableAggregate | WindowedAggregate) and name in made.aggregations:
-        return _mentioned(parts[0], made.aggregations[name].of or "")
-    if isinstance(made, TableAggregate | SelectKey) and name in node.key:
-        return _mentioned(parts[0], made.key[name].sql)
-    if name in made.select:
-        expression = made.select[name]
-        return _mentioned(parts[0], expression) if isinstance(expression, str) else []
+    if expression is not None:
+        return _mentioned(parts[0], expression)
     return [(part, name) for part in parts if name in (*part.key, *part.value)]
 
 
@@ -89,33 +74,10 @@ def _nested(node: Node, columns: dict[str, list[dg.TableColumnDep]]) -> dict[str
 
 def described(made: Operation) -> str:
     """Sentences that say what an operation does."""
-    if isinstance(made, Join):
-        return _joined(made)
     names = " and ".join(f"{node.kind.replace('_', ' ')} `{node.name}`" for node in made.inputs.values())
-    return f"{made.family.replace('-', ' ').capitalize()} of {names}."
-
-
-def _joined(join: Join) -> str:
-    left, right = (f"{node.kind.replace('_', ' ')} `{node.name}`" for node in (join.left, join.right))
-    text = f"{join.how.capitalize()} join of {left} and {right}"
-    if isinstance(join, ForeignKeyJoin):
-        text += " on " + ", ".join(f"`{sql}` → `{column}`" for column, sql in join.foreign_key.items())
-    if isinstance(join, StreamStreamJoin):
-        before, after, grace = (duration(ms) for ms in (join.window.before, join.window.after, join.window.grace))
-        text += f" within a window of {before} before and {after} after, with {grace} of grace"
-    if isinstance(join, StreamGlobalJoin):
-        text += ", looked up by " + ", ".join(f"`{sql}`" for sql in join.key.values())
-    return f"{text}. Semantics {join.semantics}."
-
-
-def duration(milliseconds: int) -> str:
-    """A duration in its largest whole unit; no time is 0 s."""
-    if not milliseconds:
-        return "0 s"
-    for unit, length in (("h", 3_600_000), ("min", 60_000), ("s", 1000)):
-        if milliseconds % length == 0:
-            return f"{milliseconds // length} {unit}"
-    return f"{milliseconds} ms"
+    if made.type is None:
+        return f"{made.family.replace('-', ' ').capitalize()} of {names}{made.detail}."
+    return f"{made.type.capitalize()} join of {names}{made.detail}. Semantics {made.semantics}."
 
 
 def column_descriptions(node: Node) -> Mapping[str, str]:

@@ -20,7 +20,7 @@ from assets.defs.resource import PlatformResource
 from assets.epoch.platform import Platform
 from assets.quality.standing import below, confirmed, show_standing
 from expectations.invariants import invariants_of
-from pipelines import Join, Node, Operation
+from pipelines import Node, Operation
 
 if TYPE_CHECKING:
     from assets.epoch.run import Outcome
@@ -114,7 +114,7 @@ def _specs(node: Node) -> list[dg.AssetSpec]:
 def _tags(operation: Operation | None) -> dict[str, str]:
     if operation is None:
         return {}
-    how = {"rivermeet/how": operation.how} if isinstance(operation, Join) else {}
+    how = {"rivermeet/how": operation.type} if operation.type is not None else {}
     return {"rivermeet/family": operation.family, **how}
 
 

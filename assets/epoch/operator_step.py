@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infra.delta.io import last_note
@@ -14,17 +14,7 @@ from infra.epochs.guard import refuse_foreign_node, refuse_unreadable
 from infra.epochs.inputs import PinnedInputs, pinned_table, sent
 from infra.epochs.plan import CommitNote, EpochPlan, InputSlice
 from infra.epochs.waiting import Queues, held_back
-from pipelines import (
-    ForeignKeyJoin,
-    GlobalView,
-    Join,
-    Node,
-    OneToManyJoin,
-    Operation,
-    StreamGlobalJoin,
-    StreamStreamJoin,
-    WindowedAggregate,
-)
+from pipelines import GlobalView, Node, Operation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,8 +24,6 @@ if TYPE_CHECKING:
     from joins.operator import Moment, Numbers, Side
 
 Ordered = Callable[["DataFrame", int], "DataFrame"]
-UNPARTITIONED = (StreamGlobalJoin, ForeignKeyJoin, OneToManyJoin)
-"""Joins whose partitions look into each other: their order is one over all partitions."""
 
 
 @dataclass(frozen=True)
@@ -151,15 +139,15 @@ class OperatorStep:
     ) -> Mapping[str, dict[int, int]]:
         """Up to where each input may be read: all of it, but for what must wait for the other input."""
         ends = {side: dict(note.ends) for side, (_, note) in found.items()}
-        idle = self.operation.max_task_idle_ms if isinstance(self.operation, Join) else 0
+        idle = self.operation.max_task_idle_ms
         if idle == 0 or len({node.name for node in self.nodes.values()}) == 1:
             # A stream joined with itself is one queue, which waits for no other.
             return ends
         assert self.session is not None, "waiting looks into the inputs"
         paths = {s: NodeTables(self.tables, n.pipeline.name, n.name).changelog for s, n in self.nodes.items()}
         partitions = {side: node.partitions for side, node in self.nodes.items()}
-        alone = not isinstance(self.operation, UNPARTITIONED)
-        queues = Queues(paths, ends, {s: note.times for s, (_, note) in found.items()}, partitions, alone)
+        times = {s: note.times for s, (_, note) in found.items()}
+        queues = Queues(paths, ends, times, partitions, self.operation.co_partitioned)
         return held_back(queues, after, idle, self.session, self.clock())
 
     def pinned(self, spark: SparkSession, plan: EpochPlan) -> PinnedInputs:
@@ -174,13 +162,13 @@ class OperatorStep:
         from joins.order import LEFT, RIGHT, in_processing_order
 
         pinned = self.pinned(spark, plan)
-        operation = with_grace(self.operation, plan.grace)
+        operation = self.operation if plan.grace is None else self.operation.with_grace(plan.grace)
         ordered = self.ordered or in_processing_order
         places: dict[Side, int] = {"left": LEFT, "right": RIGHT}
         records: dict[Side, DataFrame] = {}
         for side in places:
             node = self.operation.inputs.get(side)
-            if isinstance(node, GlobalView):
+            if node is not None and not node.is_stored:
                 # A view has rows and no records: nothing of it is ever new.
                 records[side] = ordered(self.table(pinned, side, "after").where("false"), places[side])
             elif node is not None:
@@ -218,22 +206,12 @@ class OperatorStep:
     def _rows(self, pinned: PinnedInputs, side: str, node: Node, moment: Moment) -> DataFrame:
         from joins.lookups.global_view import resolve
 
-        if not isinstance(node, GlobalView):
+        if node.is_stored:
             return pinned.table(side, moment)
+        assert isinstance(node, GlobalView), "what is not stored is a view"
         join = node.join_spec
         rows = {s: self._rows(pinned, f"{side}.{s}", n, moment) for s, n in join.inputs.items()}
         return resolve(join, rows["left"], rows["right"])
-
-
-def with_grace(operation: Operation, grace: int | None) -> Operation:
-    """The operation with another grace (ms) of its windows; None leaves it as declared."""
-    if grace is None:
-        return operation
-    if isinstance(operation, StreamStreamJoin):
-        return replace(operation, window=replace(operation.window, grace=grace))
-    if isinstance(operation, WindowedAggregate):
-        return replace(operation, windows=replace(operation.windows, grace=grace))
-    raise ValueError(f"a {operation.family} has no windows, and no grace that could be longer")
 
 
 def _moved(found: Mapping[str, tuple[int, CommitNote]], previous: CommitNote) -> bool:

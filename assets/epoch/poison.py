@@ -22,7 +22,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from infra.epochs.refusal import EpochRefusedError
-from pipelines import GlobalView
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -134,7 +133,7 @@ def _beginning(step: Computing, spark: SparkSession, plan: EpochPlan, count: int
 
     from joins.order import LEFT, RIGHT, in_processing_order
 
-    sides = {side: node for side, node in step.operation.inputs.items() if not isinstance(node, GlobalView)}
+    sides = {side: node for side, node in step.operation.inputs.items() if node.is_stored}
     plain = plan.model_copy(update={"skipped": ()})
     pinned = step.pinned(spark, plain)
     places = {"left": LEFT, "right": RIGHT}

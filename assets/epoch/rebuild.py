@@ -40,13 +40,12 @@ def rebuild(
         Where files of a source are gone, or a node has no grace.
     """
     from assets.defs.runs import run_pipeline
-    from assets.epoch.operator_step import with_grace
 
     nodes = [node for node in pipeline.stored if not selected or node.name in selected]
     for node in nodes:
         if grace is not None and node.operation is not None:
             try:
-                with_grace(node.operation, grace)
+                node.operation.with_grace(grace)
             except ValueError as error:
                 raise RebuildRefusedError(f"'{pipeline.name}.{node.name}': {error}") from None
         elif grace is not None:

@@ -22,7 +22,7 @@ from uuid import uuid4
 from assets.epoch.operator_step import OperatorStep
 from infra.delta.io import last_note, read
 from infra.epochs.plan import CommitNote, EpochPlan, InputSlice
-from pipelines import GlobalView, Node, StreamGlobalJoin
+from pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,7 +77,7 @@ def verify(runner: EpochContext, node: Node) -> Verified | None:
     shared = SharedFrames(f"verify_{paths.pipeline}_{paths.node}")
     try:
         rows, differing, first = None, 0, []
-        if node.operation is not None and not any(isinstance(n, GlobalView) for n in node.operation.inputs.values()):
+        if node.operation is not None and all(part.is_stored for part in node.operation.inputs.values()):
             rows = sum(end + 1 for end in note.ends.values())
             recomputed = _recomputed(runner, node, note, spark, shared)
             bad = shared.keep(_differences(read(spark, paths.changelog, version), recomputed))
@@ -111,22 +111,14 @@ def _recomputed(runner: EpochContext, node: Node, note: CommitNote, spark: Spark
         for epoch, plan in runner.log.open_plans(node.name, note.since - 1).items()
         if epoch <= note.epoch and plan.incarnation == note.incarnation
     ]
-    step = OperatorStep(_order_of_epochs(node), runner.tables)
+    assert node.operation is not None
+    step = OperatorStep(replace(node, origin=node.operation.over_all_epochs()), runner.tables)
     inputs = {side: InputSlice(version=0, after={}, upto=note.consumed.get(side, {})) for side in step.nodes}
     whole = plans[-1].model_copy(
         update={"inputs": inputs, "ends": {}, "stream_time": {}, "output_version": None, "previous_epoch": 0}
     )
-    frames = replace(step, ordered=_by_epoch(spark, plans, isinstance(node.operation, StreamGlobalJoin))).compute(
-        spark, whole, shared
-    )
+    frames = replace(step, ordered=_by_epoch(spark, plans, node.operation.table_first)).compute(spark, whole, shared)
     return with_offsets(frames.rows, whole)
-
-
-def _order_of_epochs(node: Node) -> Node:
-    """Loading a table at the start of each epoch is, over all epochs, interleaving it by epoch."""
-    if isinstance(node.operation, StreamGlobalJoin):
-        return replace(node, origin=replace(node.operation, bootstrap="timestamp"))
-    return node
 
 
 def _by_epoch(

@@ -26,7 +26,7 @@ from assets.refused.states import HeldState, now, states
 from infra import crash
 from infra.epochs.context import EpochContext
 from infra.epochs.plan import Decision
-from pipelines import Node, StreamStreamJoin
+from pipelines import Node
 
 if TYPE_CHECKING:
     from infra.delta.layout import NodeTables
@@ -70,12 +70,8 @@ def loss(node: Node) -> str:
             f"{name} is a computed table: its rows are changes of the rows before, and without some of them the table "
             f"and all later changes are wrong; {otherwise}"
         )
-    join = node.join_spec
-    if isinstance(join, StreamStreamJoin) and join.how != "inner" and join.semantics == "3.1":
-        raise UndecidableError(
-            f"{name} is a {join.how} join of streams: it knows by its own rows which records have found a partner, and "
-            f"without some of them those records leave alone, too; {otherwise}"
-        )
+    if node.operation.undroppable is not None:
+        raise UndecidableError(f"{name} {node.operation.undroppable}; {otherwise}")
     return (
         f"The rows that this epoch gave are lost to {name} and all that reads it. Its input records stay in the "
         "changelogs of its inputs, so later ones may still join with them. `rivermeet verify` will show the rows as "

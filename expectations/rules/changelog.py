@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from expectations.invariant import ANY, KIP_213, OURS, SEMANTICS, Invariant
-from pipelines import Node, StreamStreamJoin, StreamTableJoin
+from pipelines import Node
 
 _COUNTED = """min(offset) AS first_offset, max(offset) AS last_offset,
        count(*) AS records, count(DISTINCT offset) AS distinct_offsets"""
@@ -37,8 +37,8 @@ FROM {rows} GROUP BY key, trigger HAVING count(*) > 1"""
 
 def waits(node: Node) -> str | None:
     """Why a row's trigger does not say which record it is of."""
-    join = node.join_spec
-    if isinstance(join, StreamTableJoin) and join.grace is not None:
+    made = node.operation
+    if made is not None and made.delays_rows:
         return "records wait for the grace, and the row's trigger is the record that let them go"
     return None
 
@@ -48,7 +48,7 @@ def _in_processing_order(node: Node) -> str:
     made = node.operation
     assert made is not None
     sides = [(place, side) for place, side in enumerate(("left", "right")) if side in made.triggers]
-    itself = isinstance(made, StreamStreamJoin) and made.left is made.right
+    itself = made.is_self_join
     place = "head, partition, offset, place" if itself else "head, place, partition, offset"
     arrived = " UNION ALL ".join(
         f"SELECT {at} AS place, '{side}' AS side, partition, offset, max(timestamp) OVER "

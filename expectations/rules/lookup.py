@@ -114,16 +114,16 @@ versions AS (SELECT *, count(*) OVER (PARTITION BY key, timestamp) AS alike FROM
 
 def _not_as_processed(node: Node) -> str | None:
     join = _join(node)
-    if isinstance(join, StreamGlobalJoin) and join.bootstrap == "epoch":
+    if join.table_first:
         return "an epoch's updates of a global table come before its facts: loaded_first"
-    if isinstance(join, StreamTableJoin) and join.right.history is not None:
+    if join.reads_history("right"):
         return "a versioned table is looked up as of the record's time: version_of_its_time"
     return without_sql(node)
 
 
 def _not_as_loaded(node: Node) -> str | None:
     join = _join(node)
-    if isinstance(join, StreamGlobalJoin) and join.bootstrap != "epoch":
+    if not join.table_first:
         return "updates of the global table are interleaved by timestamp: newest_version"
     if not join.right.is_stored:
         return "a view has no rows of its own; its tables are read at one position"
@@ -134,7 +134,7 @@ def _not_as_loaded(node: Node) -> str | None:
 
 def _not_as_of_its_time(node: Node) -> str | None:
     join = _join(node)
-    if not isinstance(join, StreamTableJoin) or join.right.history is None:
+    if not join.reads_history("right"):
         return "the table is not versioned"
     return waits(node) or without_sql(node)
 

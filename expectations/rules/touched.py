@@ -14,79 +14,130 @@ rows come to these. Held by ``tests/expectations/test_scopes.py``.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
 from expectations.invariant import packed, quoted
 from expectations.rules.record_sql import records, with_mapped_key
-from pipelines import ForeignKeyJoin, Node, OneToManyJoin, TableAggregate, TableTableJoin
+from pipelines import ForeignKeyJoin, Node, OneToManyJoin, Operation, TableAggregate, TableTableJoin
+
+
+@dataclass(frozen=True)
+class Touched:
+    """Queries that narrow a node's tables to what an epoch touches.
+
+    Attributes
+    ----------
+    keys
+        Query of the keys; None where only the epoch's own rows tell.
+    reached
+        Input to the query of its rows that the epoch reaches, asked first: touched keys are found in these. A query
+        sees the ones before it.
+    needed
+        Side to the query of the input rows that touched keys are made of; a query sees the rows of those before it.
+    early
+        Whether all of it can be found before the epoch is committed: by its input records and its own rows.
+    """
+
+    keys: str | None = None
+    reached: Mapping[str, str] = field(default_factory=dict)
+    needed: Mapping[str, str] = field(default_factory=dict)
+    early: bool = False
 
 
 def early(node: Node) -> bool:
-    """Whether what an epoch reaches can be found before it is committed: by its input records and its own rows."""
-    return isinstance(node.operation, TableTableJoin | ForeignKeyJoin)
+    """Whether what an epoch reaches can be found before it is committed."""
+    return _of(node).early
 
 
-def reached(node: Node) -> dict[str, str]:
-    """Input to the query of its rows that the epoch reaches, asked first: touched keys are found in these.
-
-    A query sees the ones before it.
-    """
-    made = node.operation
-    if isinstance(made, ForeignKeyJoin):
-        rows = pointing_left(made, "{left_before}", ", value")
-        # The rows after the epoch are those before it and its own changes: the table is read once for both.
-        return {
-            "left_before": f"""SELECT key, value, timestamp, partition, offset FROM {rows}
-WHERE mapped IN (SELECT key FROM {{new_right}})
-   OR key IN (SELECT key FROM {{new_left}})
-   OR key IN (SELECT key FROM {{changelog}})""",
-            "left": """SELECT b.* FROM {left_before} b LEFT ANTI JOIN {new_left} n ON n.key <=> b.key
-UNION ALL SELECT key, last.*
-FROM (SELECT key, max_by(struct(value, timestamp, partition, offset), offset) AS last
-      FROM {new_left} WHERE key IS NOT NULL GROUP BY key)
-WHERE last.value IS NOT NULL""",
-        }
-    return {}
+def reached(node: Node) -> Mapping[str, str]:
+    """Input to the query of its rows that the epoch reaches."""
+    return _of(node).reached
 
 
 def touched(node: Node) -> str | None:
-    """Query of the keys; None where only the epoch's own rows tell."""
-    made = node.operation
-    if isinstance(made, TableTableJoin):
-        return f"""SELECT key FROM {{new_left}} WHERE key IS NOT NULL
-UNION SELECT {right_as_left(made)} AS key FROM {{new_right}} WHERE key IS NOT NULL"""
-    if isinstance(made, ForeignKeyJoin):
-        return "SELECT key FROM {new_left} WHERE key IS NOT NULL UNION SELECT key FROM {left}"
-    if isinstance(made, OneToManyJoin):
-        ones, manies = "(SELECT key FROM {new_left})", "(SELECT key FROM {new_right})"
-        one, many = (packed(given.key) for given in (made.left, made.right))
-        stored = f"(SELECT {packed(node.key)} AS key, {one} AS one, {many} AS many FROM {{stored}})"
-        return f"""SELECT key FROM {stored} WHERE one IN {ones} OR many IN {manies}
+    """Query of the keys."""
+    return _of(node).keys
+
+
+def needed(node: Node) -> Mapping[str, str]:
+    """Side to the query of the input rows that touched keys are made of."""
+    return _of(node).needed
+
+
+def _of(node: Node) -> Touched:
+    made = FAMILIES.get(type(node.operation)) if node.operation is not None else None
+    return made(node, node.operation) if made is not None else Touched()
+
+
+_KEYS = "(SELECT key FROM {touched})"
+
+
+def _table_table(node: Node, made: TableTableJoin) -> Touched:
+    shifted = f"(SELECT *, {right_as_left(made)} AS __key FROM {{right}})"
+    right = f"SELECT * EXCEPT (__key) FROM {shifted} WHERE __key IN {_KEYS}"
+    return Touched(
+        keys=f"""SELECT key FROM {{new_left}} WHERE key IS NOT NULL
+UNION SELECT {right_as_left(made)} AS key FROM {{new_right}} WHERE key IS NOT NULL""",
+        needed={"left": f"SELECT * FROM {{left}} WHERE key IN {_KEYS}", "right": right},
+        early=True,
+    )
+
+
+def _foreign_key(node: Node, made: ForeignKeyJoin) -> Touched:
+    rows = pointing_left(made, "{left_before}", ", value")
+    # The rows after the epoch are those before it and its own changes: the table is read once for both.
+    before = f"""SELECT key, value, timestamp, partition, offset FROM {rows}
+WHERE mapped IN (SELECT key FROM {{new_right}})
+   OR key IN (SELECT key FROM {{new_left}})
+   OR key IN (SELECT key FROM {{changelog}})"""
+    after = """SELECT b.* FROM {left_before} b LEFT ANTI JOIN {new_left} n ON n.key <=> b.key
+UNION ALL SELECT key, last.*
+FROM (SELECT key, max_by(struct(value, timestamp, partition, offset), offset) AS last
+      FROM {new_left} WHERE key IS NOT NULL GROUP BY key)
+WHERE last.value IS NOT NULL"""
+    right = f"SELECT * FROM {{right}} WHERE key IN (SELECT mapped FROM {pointing_left(made, '{left}')})"
+    return Touched(
+        keys="SELECT key FROM {new_left} WHERE key IS NOT NULL UNION SELECT key FROM {left}",
+        reached={"left_before": before, "left": after},
+        needed={"right": right},
+        early=True,
+    )
+
+
+def _one_to_many(node: Node, made: OneToManyJoin) -> Touched:
+    ones, manies = "(SELECT key FROM {new_left})", "(SELECT key FROM {new_right})"
+    one, many = (packed(given.key) for given in (made.left, made.right))
+    stored = f"(SELECT {packed(node.key)} AS key, {one} AS one, {many} AS many FROM {{stored}})"
+    many_of_key = f"struct({', '.join(f'key.{quoted(c)} AS {quoted(c)}' for c in made.right.key)})"
+    left = f"SELECT * FROM {{left}} WHERE key IN (SELECT mapped FROM {pointing_right(made, '{right}')})"
+    right = f"SELECT * FROM {{right}} WHERE key IN (SELECT {many_of_key} FROM {{touched}})"
+    return Touched(
+        keys=f"""SELECT key FROM {stored} WHERE one IN {ones} OR many IN {manies}
 UNION SELECT {pair(made)} AS key FROM {pointing_right(made, "{right}")}
-      WHERE mapped IS NOT NULL AND (mapped IN {ones} OR key IN {manies})"""
-    if isinstance(made, TableAggregate):
-        return f"""SELECT mapped AS key FROM {grouped(node, "{left}")}
-WHERE mapped IS NOT NULL AND key IN (SELECT key FROM {{new_left}})"""
-    return None
+      WHERE mapped IS NOT NULL AND (mapped IN {ones} OR key IN {manies})""",
+        needed={"right": right, "left": left},
+    )
 
 
-def needed(node: Node) -> dict[str, str]:
-    """Side to the query of the input rows that touched keys are made of; the second one sees the first one's rows."""
-    made = node.operation
-    keys = "(SELECT key FROM {touched})"
-    if isinstance(made, TableTableJoin):
-        shifted = f"(SELECT *, {right_as_left(made)} AS __key FROM {{right}})"
-        right = f"SELECT * EXCEPT (__key) FROM {shifted} WHERE __key IN {keys}"
-        return {"left": f"SELECT * FROM {{left}} WHERE key IN {keys}", "right": right}
-    if isinstance(made, ForeignKeyJoin):
-        return {"right": f"SELECT * FROM {{right}} WHERE key IN (SELECT mapped FROM {pointing_left(made, '{left}')})"}
-    if isinstance(made, OneToManyJoin):
-        many = f"struct({', '.join(f'key.{quoted(c)} AS {quoted(c)}' for c in made.right.key)})"
-        left = f"SELECT * FROM {{left}} WHERE key IN (SELECT mapped FROM {pointing_right(made, '{right}')})"
-        right = f"SELECT * FROM {{right}} WHERE key IN (SELECT {many} FROM {{touched}})"
-        return {"right": right, "left": left}
-    if isinstance(made, TableAggregate):
-        inside = f"(SELECT key FROM {grouped(node, '{left}')} WHERE mapped IN {keys})"
-        return {"left": f"SELECT * FROM {{left}} WHERE key IN {inside}"}
-    return {}
+def _table_aggregate(node: Node, made: TableAggregate) -> Touched:
+    rows = grouped(node, "{left}")
+    inside = f"(SELECT key FROM {rows} WHERE mapped IN {_KEYS})"
+    return Touched(
+        keys=f"""SELECT mapped AS key FROM {rows}
+WHERE mapped IS NOT NULL AND key IN (SELECT key FROM {{new_left}})""",
+        needed={"left": f"SELECT * FROM {{left}} WHERE key IN {inside}"},
+    )
+
+
+FAMILIES: dict[type[Operation], Callable[[Node, Any], Touched]] = {
+    TableTableJoin: _table_table,
+    ForeignKeyJoin: _foreign_key,
+    OneToManyJoin: _one_to_many,
+    TableAggregate: _table_aggregate,
+}
+"""Operation to what an epoch of it touches; of any other, checks read the epoch's own rows."""
 
 
 def right_as_left(join: TableTableJoin) -> str:

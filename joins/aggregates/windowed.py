@@ -87,13 +87,6 @@ def _dropped(join: WindowedAggregate, inputs: EpochInputs, late: DataFrame) -> D
     return dropped.where("close IS NULL OR timestamp >= 0").unionByName(before_1970(early, side, json))
 
 
-def _slack(join: WindowedAggregate) -> int:
-    """How long (ms) after its timestamp a record may still be in an open window, or be the creator of one."""
-    windows = join.windows
-    # A sliding window has its creator 1 ms before it, and its end, included, 1 ms before the one that is declared.
-    return (windows.difference + 2 if isinstance(windows, SlidingWindows) else windows.size) + windows.grace
-
-
 def _counted(join: WindowedAggregate, inputs: EpochInputs, records: DataFrame) -> DataFrame:
     """Records with key and value, with ``arguments``, the windows' numbers and the last close of their windows."""
     usable = records.where(F.col("key").isNotNull() & F.col("value").isNotNull())
@@ -122,7 +115,7 @@ def _with_stream_time(inputs: EpochInputs, counted: DataFrame) -> DataFrame:
 
 def _open(join: WindowedAggregate, inputs: EpochInputs) -> DataFrame:
     """Records of earlier epochs; their ``order`` is NULL: before all of this epoch's."""
-    records = inputs.open_records("left", _slack(join))
+    records = inputs.open_records("left", join.open_ms)
     unordered = records.withColumn("order", nothing_like(inputs.left, "order"))
     return _counted(join, inputs, unordered).drop("json").withColumn("reached", F.lit(None).cast("bigint"))
 

@@ -17,7 +17,7 @@ from infra.delta.io import notes, quoted
 from infra.epochs.inputs import pinned_table, sent
 from infra.epochs.offsets import between_sql
 from infra.epochs.plan import EpochPlan
-from pipelines import Node, SlidingWindows, StreamStreamJoin, StreamTableJoin, WindowedAggregate
+from pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,11 +31,9 @@ _RECORD = "key, value, timestamp, partition, offset"
 
 def effective(node: Node, plan: EpochPlan) -> Node:
     """The node as the plan runs it: rebuilt with another grace, it has that one."""
-    from assets.epoch.operator_step import with_grace
-
     if plan.grace is None or node.operation is None:
         return node
-    return replace(node, origin=with_grace(node.operation, plan.grace))
+    return replace(node, origin=node.operation.with_grace(plan.grace))
 
 
 @dataclass
@@ -71,13 +69,15 @@ class InputRelations:
     def _named(self) -> Relations:
         found: Relations = {"unread": self._unread}
         made = self.node.operation
-        for side, given in made.inputs.items() if made is not None else ():
+        if made is None:
+            return found
+        for side, given in made.inputs.items():
             if not given.is_stored:
                 continue
             found[f"new_{side}"] = lambda side=side: self._new(side)
-            if isinstance(made, StreamStreamJoin | WindowedAggregate):
+            if made.open_ms is not None:
                 found[side] = lambda side=side: self._in_reach(side)
-            elif isinstance(made, StreamTableJoin) and side == "right" and made.right.history is not None:
+            elif made.reads_history(side):
                 found[side] = lambda side=side: self._history(side)
             elif given.is_table:
                 found[side] = lambda side=side: self._table(side, "after")
@@ -87,13 +87,7 @@ class InputRelations:
     @property
     def slack(self) -> int:
         """How long (ms) after its timestamp a record can matter."""
-        made = self.node.operation
-        if isinstance(made, StreamStreamJoin):
-            return max(made.window.before, made.window.after) + made.window.grace
-        if isinstance(made, WindowedAggregate):
-            windows = made.windows
-            return (windows.difference + 2 if isinstance(windows, SlidingWindows) else windows.size) + windows.grace
-        return 0
+        return (self.node.operation.open_ms or 0) if self.node.operation is not None else 0
 
     def _at(self, side: str) -> str:
         return f"delta.{quoted(self.pinned.paths(side).changelog)} VERSION AS OF {self.plan.inputs[side].version}"
@@ -104,7 +98,7 @@ class InputRelations:
         sql = f"(SELECT {_RECORD} FROM {self._at(side)} WHERE {between_sql(after, part.upto)})"
         if self.everything:
             return Relation(self.pinned.changelog(side, {}, part.upto), sql)
-        if isinstance(self.node.operation, StreamStreamJoin | WindowedAggregate):
+        if self.node.operation is not None and self.node.operation.open_ms is not None:
             return Relation(self.all()[side]().frame.where("is_new").drop("is_new"), sql)
         return Relation(sent(self.shared.keep(self.pinned.new(side)), part.records), sql)
 

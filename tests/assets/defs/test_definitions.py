@@ -7,9 +7,10 @@ import pytest
 
 from assets.definitions import defs
 from assets.defs.automation import WHOLE
-from assets.defs.lineage import described, duration
+from assets.defs.lineage import described
 from assets.reports.quality_report import REPORT_KEY
 from pipelines import load_all
+from pipelines.window import duration_text
 
 SOURCE = {"dense_changelog", "dense_offsets", "record_shape"}
 TABLE = {"fold_equals_table", "table_size", "unique_keys"}
@@ -164,4 +165,4 @@ def test_joins_say_what_they_do() -> None:
     ],
 )
 def test_durations(milliseconds: int, text: str) -> None:
-    assert duration(milliseconds) == text
+    assert duration_text(milliseconds) == text
