@@ -2,7 +2,7 @@
 
 A step that finds nothing new yields nothing, and Dagster skips whatever stands below it in the run. But a join may have
 news from its other input, or tables that others have changed, which only its own step refuses
-(``tests/assets/quality/test_foreign_below.py``): then the step confirms its last epoch instead. Either way the checks
+(``tests/assets/quality/test_modified_below.py``): then the step confirms its last epoch instead. Either way the checks
 show what they said of the epoch that stands (``assets/quality/standing.py``).
 """
 

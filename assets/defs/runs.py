@@ -22,10 +22,10 @@ EXPLAINED = (
     "DeclarationChangedError",
     "EpochRefusedError",
     "Failure",
-    "ForeignChangeError",
+    "ExternalModificationError",
     "ShapeChangedError",
     "TooManyBadRowsError",
-    "TooMuchPoisonError",
+    "TooManyFailingRecordsError",
     "ValueError",
 )
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

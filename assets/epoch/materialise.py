@@ -6,7 +6,7 @@ from assets.epoch.platform import Platform
 from assets.epoch.run import Outcome, run_epoch
 from assets.quality.judge_committed import Judgement
 from infra.delta.io import last_note
-from infra.epochs.guard import ForeignChangeError, refuse_foreign_node
+from infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node
 from infra.epochs.stages.plan import Rebuild
 from pipelines import Node
 
@@ -32,9 +32,9 @@ def materialise(platform: Platform, node: Node, run_id: str, rebuild: Rebuild | 
 def must_run(platform: Platform, node: Node) -> bool:
     """Whether the node has news, or was modified externally, which its own step then refuses."""
     try:
-        refuse_foreign_node(platform.runner(node.pipeline).paths(node), node.is_table)
+        refuse_modified_node(platform.runner(node.pipeline).paths(node), node.is_table)
         return has_news(platform, node)
-    except ForeignChangeError:
+    except ExternalModificationError:
         return True
 
 

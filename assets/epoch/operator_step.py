@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from infra.delta.io import last_note
 from infra.delta.layout import NodeTables
 from infra.epochs.declaration import new_columns, refuse_lacking
-from infra.epochs.guard import refuse_foreign_node, refuse_unreadable
+from infra.epochs.external_modifications import refuse_modified_node, refuse_unreadable
 from infra.epochs.inputs import PinnedInputs, pinned_table, sent
 from infra.epochs.plan import CommitNote, EpochPlan, InputSlice
 from infra.epochs.waiting import Queues, held_back
@@ -72,7 +72,7 @@ class OperatorStep:
             if note is None:
                 return None
             refuse_lacking(node, note[1])
-            refuse_foreign_node(paths, node.is_table)
+            refuse_modified_node(paths, node.is_table)
             found[side] = note
         if previous is not None and _moved(found, previous):
             # An input was computed anew, and what was consumed of it counts nothing any more.
@@ -156,7 +156,7 @@ class OperatorStep:
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Run the operator on what the plan pins."""
-        from assets.epoch.poison import letters
+        from assets.epoch.failing_records import letters
         from infra.epochs.step import StepFrames
         from joins.operator import EpochInputs, compute, declared_numbers
         from joins.order import LEFT, RIGHT, in_processing_order
@@ -193,11 +193,11 @@ class OperatorStep:
             sides["dead_letter"] = dead
         return StepFrames(frames.rows, sides, frames.timed, frames.memory)
 
-    def without_poison(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
+    def without_failing_records(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
         """The plan without the records that its expressions fail on."""
-        from assets.epoch.poison import without_poison
+        from assets.epoch.failing_records import without_failing_records
 
-        return without_poison(self, spark, plan, error)
+        return without_failing_records(self, spark, plan, error)
 
     def table(self, pinned: PinnedInputs, side: str, moment: Moment) -> DataFrame:
         """Live rows of an input table; a view's are resolved from those of its tables."""

@@ -85,7 +85,7 @@ def run_epoch(context: EpochContext, step: Step, run_id: str = "", rebuild: Rebu
     Raises
     ------
     EpochRefusedError
-        Where the epoch must not be committed, or not even be planned (`ForeignChangeError`).
+        Where the epoch must not be committed, or not even be planned (`ExternalModificationError`).
     """
     clock, node = Clock(), step.node
     # Held until the checks are done: to a second run the epoch would look like that of a killed one.
@@ -158,7 +158,7 @@ def _finish_previous(context: EpochContext, node: Node, planned: Planned, run_id
 
 def _without_failing_records(context: EpochContext, step: Step, plan: EpochPlan, error: Exception) -> EpochPlan:
     """The plan without the records that an expression fails on, logged; the error again where there are none."""
-    found = step.without_poison(context.session(), plan, error)
+    found = step.without_failing_records(context.session(), plan, error)
     if found is None:
         raise error
     put_aside(context, plan, f"epoch {plan.epoch} failed: {found.skipped[-1].reason}")

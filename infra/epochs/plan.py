@@ -54,7 +54,7 @@ class InputSlice(_Value):
 
 
 class Skipped(_Value):
-    """A record of an input that no row can be made of, and the error that says so (``assets/epoch/poison.py``)."""
+    """A record of an input that no row can be made of, and the error that says so (`assets.epoch.failing_records`)."""
 
     side: str
     partition: int

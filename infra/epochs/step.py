@@ -90,7 +90,7 @@ class Step(Protocol):
     def check(self, plan: EpochPlan) -> str | None:
         """Why a plan that was logged must be passed over, None where it stands.
 
-        Raises `ForeignChangeError` where what it pins is gone.
+        Raises `ExternalModificationError` where what it pins is gone.
         """
         ...
 
@@ -98,6 +98,6 @@ class Step(Protocol):
         """A function of the plan alone."""
         ...
 
-    def without_poison(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
+    def without_failing_records(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
         """The plan without the records that make it fail; None where the error is of no record."""
         ...

@@ -146,7 +146,7 @@ class IngestStep:
 
         return StepFrames(frames.records, {"dead_letter": frames.dead}, accept=accept)
 
-    def without_poison(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
+    def without_failing_records(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
         """None: a row that is no record is a dead letter, and fails nothing."""
         return None
 

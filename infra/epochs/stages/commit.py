@@ -18,7 +18,7 @@ from infra.delta.lines import opened
 from infra.delta.side_tables import write_side
 from infra.delta.staged import commit_staged
 from infra.epochs.context import EpochContext
-from infra.epochs.guard import ForeignChangeError
+from infra.epochs.external_modifications import ExternalModificationError
 from infra.epochs.plan import CommitNote, Decision, EpochPlan
 from infra.epochs.refusal import EpochRefusedError
 from infra.epochs.rows import Totals, later
@@ -68,7 +68,7 @@ class Commit:
         ------
         EpochRefusedError
             Where the plan stands no longer.
-        ForeignChangeError
+        ExternalModificationError
             Where Delta takes the epoch for committed already.
         """
         plan, node = self.plan, self.step.node
@@ -115,7 +115,7 @@ class Commit:
             append(frame, paths.changelog, app_id, plan.epoch, note=note, replace=plan.replaces)
         found = last_note(paths.changelog)
         if found is None or found[1].epoch < plan.epoch:
-            raise ForeignChangeError(
+            raise ExternalModificationError(
                 f"changelog of '{paths.pipeline}.{paths.node}': Delta skipped epoch {plan.epoch}, which it takes for "
                 f"committed: the table was put back to an earlier version meanwhile; run `{paths.rebuild}` "
                 f"(table: {paths.changelog})"

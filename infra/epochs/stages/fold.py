@@ -9,7 +9,7 @@ from infra.delta.fold import fold
 from infra.delta.fold import fold_anew as replace_table
 from infra.delta.io import last_note, protect
 from infra.epochs.context import EpochContext
-from infra.epochs.guard import refuse_foreign_node
+from infra.epochs.external_modifications import refuse_modified_node
 from infra.epochs.plan import CommitNote
 from pipelines import Node
 
@@ -67,7 +67,7 @@ def fold_anew(context: EpochContext, node: Node) -> bool:
         found = last_note(paths.changelog)
         if found is None or not node.is_table:
             return False
-        refuse_foreign_node(paths, False)
+        refuse_modified_node(paths, False)
         context.use_sessions(node)
         replace_table(context.fold_session, paths, found[1])
         return True

@@ -21,7 +21,7 @@ from infra.delta.io import last_note
 from infra.delta.layout import NodeTables
 from infra.epochs.context import EpochContext
 from infra.epochs.declaration import declared, refuse_changed
-from infra.epochs.guard import ForeignChangeError, refuse_foreign_node
+from infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node
 from infra.epochs.plan import CommitNote, EpochPlan
 from infra.epochs.step import Step
 from pipelines import Node
@@ -89,7 +89,7 @@ class Plan:
         committed = previous.epoch if previous else 0
         standing = context.log.open_plan(node.name, committed)
         if standing is None or not standing.replaces:
-            refuse_foreign_node(paths, node.is_table and context.folds)
+            refuse_modified_node(paths, node.is_table and context.folds)
             _refuse_older_copy(context, paths, committed)
             if previous is not None:
                 refuse_changed(node, previous, version)
@@ -147,7 +147,7 @@ def log_plan(context: EpochContext, node: Node, plan: EpochPlan, committed: int)
 def _refuse_older_copy(context: EpochContext, paths: NodeTables, committed: int) -> None:
     beyond = max(context.log.lines(paths.node, "measured", committed), default=0)
     if beyond:
-        raise ForeignChangeError(
+        raise ExternalModificationError(
             f"changelog of '{paths.pipeline}.{paths.node}' ends with epoch {committed}, but epoch {beyond} was "
             f"committed: an older copy is in its place, or it was removed; put the newer one back, or run "
             f"`{paths.rebuild}` (table: {paths.changelog})"

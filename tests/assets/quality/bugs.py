@@ -7,7 +7,7 @@
 | ``commit`` | what is written is not what was judged | checks on the changelog |
 | ``fold`` | what is MERGEd into the table is not the changelog's fold | checks on the table |
 
-A run does all of it itself: nothing of Spark, Delta or Dagster is replaced, and no foreign hand touches a table, which
+A run does all of it itself: nothing of Spark, Delta or Dagster is replaced, and no table is modified externally, which
 planning would refuse.
 """
 

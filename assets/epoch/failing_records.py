@@ -1,4 +1,4 @@
-"""Poison records: those that a declared expression fails on. They are dead letters, and the epoch goes on without them.
+"""Skips records that a declared expression fails on: they are dead letters, and the epoch goes on without them.
 
 ``select={"rate": "left.amount / right.units"}`` and a right row with 0 units: ANSI SQL raises, and would raise in every
 run to come. The record that cannot be joined is found by halving the epoch, in processing order, until one record makes
@@ -14,7 +14,7 @@ after a kill. A stream is without that record; in a table it is a tombstone, as 
 would be stale. Another declaration needs a rebuild in any case, and a rebuild skips nothing before it fails.
 
 Nothing is skipped for an error that is not of the data (SQLSTATE class 22, and raise_error), or that an epoch without
-records has as well. Held by ``tests/infra/epochs/test_poison.py``.
+records has as well. Held by ``tests/infra/epochs/test_failing_records.py``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pipelines import Operation
 
 MOST = 10
-"""So many poison records in one epoch are no bad records any more, but a wrong expression."""
+"""So many failing records in one epoch are no bad data any more, but a wrong expression."""
 OF_DATA = ("22", "P0001")
 """Starts of SQLSTATEs that a value causes."""
 
@@ -59,11 +59,13 @@ class Computing(Protocol):
         ...
 
 
-class TooMuchPoisonError(EpochRefusedError):
+class TooManyFailingRecordsError(EpochRefusedError):
     """More records than can be put down to bad data fail; the message says which expression does."""
 
 
-def without_poison(step: Computing, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
+def without_failing_records(
+    step: Computing, spark: SparkSession, plan: EpochPlan, error: Exception
+) -> EpochPlan | None:
     """The plan without the records that make it fail; None where the error is none of the data's."""
     reason = _reason(error)
     if reason is None or _failure(step, spark, _beginning(step, spark, plan, 0)) is not None:
@@ -71,7 +73,7 @@ def without_poison(step: Computing, spark: SparkSession, plan: EpochPlan, error:
     skipped = plan
     while reason is not None:
         if len(skipped.skipped) - len(plan.skipped) == MOST:
-            raise TooMuchPoisonError(
+            raise TooManyFailingRecordsError(
                 f"'{plan.pipeline}.{plan.node}', epoch {plan.epoch}: more than {MOST} records cannot be joined: "
                 f"{reason}; mend the declaration, and run `rivermeet rebuild {plan.pipeline} --select {plan.node}`"
             )
@@ -158,7 +160,7 @@ def _failure(step: Computing, spark: SparkSession, plan: EpochPlan) -> str | Non
     """Why the plan cannot be computed; None where it can."""
     from infra.engine.shared_frames import SharedFrames
 
-    shared = SharedFrames(f"poison_{plan.pipeline}_{plan.node}_{plan.epoch}", plan.records)
+    shared = SharedFrames(f"failing_{plan.pipeline}_{plan.node}_{plan.epoch}", plan.records)
     try:
         frames = step.compute(spark, plan, shared)
         for frame in (frames.rows, *frames.sides.values()):

@@ -21,7 +21,7 @@ def shop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return Shop.below(tmp_path, settings)
 
 
-def test_a_foreign_append_far_below_is_refused_with_nothing_new(shop: Shop) -> None:
+def test_an_external_append_far_below_is_refused_with_nothing_new(shop: Shop) -> None:
     pipeline = Pipeline("far")
     files = Files("orders/*.csv", "csv", {"number": "STRING", "price": "INT", "at": "BIGINT"})
     orders = pipeline.stream("orders", files, key=["number"], value=["price"], timestamp="at")
@@ -38,4 +38,4 @@ def test_a_foreign_append_far_below_is_refused_with_nothing_new(shop: Shop) -> N
     assert not shop.run()
     told = [line for line in shop.said if "FAILED" in line]
     assert len(told) == 1 and "'far.dearest'" in told[0] and "rivermeet rebuild far --select dearest" in told[0], told
-    survived("foreign hands: a foreign append", "refused, also with nothing new to read")
+    survived("external modification: an append", "refused, also with nothing new to read")

@@ -1,7 +1,7 @@
-"""Foreign hands: what no run of ours did to a table, found before anything is planned on it.
+"""Detects external modifications of a table, which no run of ours made, before anything is planned on it.
 
 A table of ours has commits that carry a note, and those of maintenance, which leave its rows as they are. All else
-means that offsets no longer count what they counted: a foreign append, a RESTORE, a DELETE, another schema, files that
+means that offsets no longer count what they counted: an append, a RESTORE, a DELETE, another schema, files that
 are gone. A RESTORE to the very version of our last commit takes such changes back, and is fine:
 
     version 4   epoch 4                    ours
@@ -10,7 +10,7 @@ are gone. A RESTORE to the very version of our last commit takes such changes ba
     version 6   RESTORE to version 3       refused: epoch 4 is gone, and Delta would skip it when it is run again
 
 Delta keeps transaction ids through a RESTORE, so that an epoch run again after one is skipped without a word: nothing
-may be planned then. Held by ``tests/infra/delta/test_foreign_hands.py``.
+may be planned then. Held by ``tests/infra/delta/test_external_modifications.py``.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ HARMLESS = frozenset(
 """Operations that leave rows and columns as they are."""
 
 
-class ForeignChangeError(EpochRefusedError):
+class ExternalModificationError(EpochRefusedError):
     """A table is not what the runs that are recorded made of it; the message says what heals it."""
 
 
-def refuse_foreign(path: str, table: str, heal: str) -> None:
-    """Raise `ForeignChangeError` where a table was changed by others since our last commit but one.
+def refuse_modified(path: str, table: str, heal: str) -> None:
+    """Raise `ExternalModificationError` where a table was changed by others since our last commit but one.
 
     Parameters
     ----------
@@ -61,39 +61,39 @@ def refuse_foreign(path: str, table: str, heal: str) -> None:
     found = opened(path)
     if found is None:
         return
-    foreign = _foreign(found)
-    if foreign is not None:
-        ours, commit = foreign
-        raise ForeignChangeError(
+    modified = _modified(found)
+    if modified is not None:
+        ours, commit = modified
+        raise ExternalModificationError(
             f"{table}: version {commit['version']} is a {commit.get('operation', 'commit')} that no run of ours made: "
             f"RESTORE it to version {ours}, our last one before, if none of ours came since, or run `{heal}` "
             f"(table: {path})"
         )
     missing = next(missing_files(found), None)
     if missing is not None:
-        raise ForeignChangeError(
+        raise ExternalModificationError(
             f"{table}: file {missing} of version {found.version()} is gone: put it back, or run `{heal}` "
             f"(table: {path})"
         )
 
 
-def refuse_foreign_node(paths: NodeTables, folded: bool) -> None:
-    """Raise `ForeignChangeError` where others changed a node's changelog, or its table where it is ``folded``."""
+def refuse_modified_node(paths: NodeTables, folded: bool) -> None:
+    """Raise `ExternalModificationError` where others changed a node's changelog, or its ``folded`` table."""
     name = f"'{paths.pipeline}.{paths.node}'"
-    refuse_foreign(paths.changelog, f"changelog of {name}", paths.rebuild)
+    refuse_modified(paths.changelog, f"changelog of {name}", paths.rebuild)
     if folded:
-        refuse_foreign(paths.table, f"table of {name}", f"{paths.rebuild} --table-only")
+        refuse_modified(paths.table, f"table of {name}", f"{paths.rebuild} --table-only")
 
 
 def refuse_unreadable(path: str, version: int, table: str, heal: str) -> None:
-    """Raise `ForeignChangeError` where a version that a plan pins can no longer be read: VACUUM took its files."""
+    """Raise `ExternalModificationError` where a version that a plan pins is gone: VACUUM took its files."""
     try:
         pinned = DeltaTable(path, version=version)
         missing = next(missing_files(pinned), None)
     except Exception as error:  # delta-rs has no class of its own for a version whose log is gone
         missing = f"of its log ({str(error).splitlines()[0]})"
     if missing is not None:
-        raise ForeignChangeError(
+        raise ExternalModificationError(
             f"{table}: file {missing} of version {version}, which a plan that is still to be run pins, is gone: "
             f"put it back, or run `{heal}` (table: {path})"
         )
@@ -109,8 +109,8 @@ def missing_files(table: DeltaTable) -> Iterator[str]:
                 yield local
 
 
-def _foreign(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
-    """(version of our commit, the first foreign one after it), back to our last commit but one."""
+def _modified(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
+    """(version of our commit, the first of others after it), back to our last commit but one."""
     others: list[Mapping[str, Any]] = []
     notes = 0
     for commit in commits(table):

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from assets.epoch.poison import TooMuchPoisonError
+from assets.epoch.failing_records import TooManyFailingRecordsError
 from assets.epoch.verify import verify
 from infra import crash
 from infra.engine.session import new_session
@@ -30,7 +30,7 @@ def world(tmp_path: Path, spark: SparkSession) -> World:
 
 
 def inputs(left: str, right: str) -> tuple[Any, Any]:
-    pipeline = Pipeline("poison")
+    pipeline = Pipeline("failing")
     return getattr(pipeline, left)("facts", FILES, **HOW), getattr(pipeline, right)("rates", FILES, **HOW)
 
 
@@ -59,9 +59,9 @@ def test_a_fact_that_no_row_can_be_made_of(world: World) -> None:
     world.publish(facts, [(("b",), ("20",), 40, 1)])
     assert (later := world.run(node)) is not None and later.sides == {"dead_letter": 0}
     assert rates(world, node)[-1] == ("b", 4)
-    verified = verify(world.runner("poison"), node)
+    verified = verify(world.runner("failing"), node)
     assert verified is not None and verified.differing == 0
-    survived("a poison record in a changelog", "dead letter with reason, all other rows there")
+    survived("a record that an expression fails on", "dead letter with reason, all other rows there")
 
 
 def test_in_a_table_it_ends_the_row_that_it_replaces(world: World) -> None:
@@ -80,7 +80,7 @@ def test_in_a_table_it_ends_the_row_that_it_replaces(world: World) -> None:
     world.publish(table, [(("a",), ("5",), 5, 0)])
     world.run(node)
     assert rates(world, node) == [("a", 4), ("a", None), ("a", 2), ("b", 3), ("b", 9), ("b", 7)]
-    verified = verify(world.runner("poison"), node)
+    verified = verify(world.runner("failing"), node)
     assert verified is not None and verified.holds
 
 
@@ -120,7 +120,9 @@ def test_a_wrong_expression_is_no_bad_record(world: World) -> None:
     node = facts.left_join(table, "out", select={"rate": "CAST(concat(left.n, 'x') AS INT)"})
     world.publish(table, [])
     world.publish(facts, [(("a",), (str(n),), n, 0) for n in range(30)])
-    with pytest.raises(TooMuchPoisonError, match=r"more than 10 records.*rivermeet rebuild poison --select out"):
+    with pytest.raises(
+        TooManyFailingRecordsError, match=r"more than 10 records.*rivermeet rebuild failing --select out"
+    ):
         world.run(node)
     assert rates(world, node) == []
 

@@ -1,4 +1,4 @@
-"""Foreign hands on our tables: found at the next plan, refused in one sentence, healed by the command that it names."""
+"""External modifications: found at the next plan, refused in one sentence, healed by the command that it names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from infra.delta.io import quoted, read
-from infra.epochs.guard import ForeignChangeError
+from infra.epochs.external_modifications import ExternalModificationError
 from infra.epochs.stages.fold import fold_anew
 from infra.settings import Settings
 from tests.infra.epochs.killed import die, joined, world
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 Fault = Callable[[World, str], None]
 
 
-def foreign_append(target: World, path: str) -> None:
+def external_append(target: World, path: str) -> None:
     read(target.spark, path).limit(1).write.format("delta").mode("append").save(path)
 
 
@@ -57,17 +57,17 @@ def removed(target: World, path: str) -> None:
 
 
 FAULTS: dict[str, tuple[Fault, str]] = {
-    "a foreign append": (foreign_append, "version 2 is a WRITE that no run of ours made"),
+    "an append": (external_append, "version 2 is a WRITE that no run of ours made"),
     "RESTORE": (restored, "is a RESTORE that no run of ours made"),
     "a deleted file": (lost_file, "of version 1 is gone"),
     "a changed schema": (new_column, "is a ADD COLUMNS that no run of ours made"),
-    "a foreign DELETE": (deleted_rows, "is a DELETE that no run of ours made"),
+    "a DELETE": (deleted_rows, "is a DELETE that no run of ours made"),
     "an older copy of a folder": (older_copy, "ends with epoch 1, but epoch 2 was committed"),
     "a removed folder": (removed, "ends with epoch 0, but epoch 2 was committed"),
 }
 
 
-ALWAYS = ("a foreign append", "a deleted file", "an older copy of a folder")
+ALWAYS = ("an append", "a deleted file", "an older copy of a folder")
 """One of each kind for `make test`: a commit of others, a lost file, a log that went back."""
 
 
@@ -104,7 +104,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, settings: Settings) ->
 
 
 @pytest.mark.parametrize("fault", [f if f in ALWAYS else pytest.param(f, marks=pytest.mark.prove) for f in FAULTS])
-def test_a_changelog_in_foreign_hands(tmp_path: Path, settings: Settings, undisturbed: Undisturbed, fault: str) -> None:
+def test_a_modified_changelog(tmp_path: Path, settings: Settings, undisturbed: Undisturbed, fault: str) -> None:
     shutil.copytree(undisturbed.root, tmp_path / "hands")
     node, target = joined(), world(tmp_path / "hands", settings)
     path = target.runner("batch").paths(node).changelog
@@ -113,7 +113,7 @@ def test_a_changelog_in_foreign_hands(tmp_path: Path, settings: Settings, undist
     publish(target, deliveries()[2])
     # Refused again and again, and nothing lost, until it is healed.
     for _ in range(2):
-        with pytest.raises(ForeignChangeError, match=message) as refused:
+        with pytest.raises(ExternalModificationError, match=message) as refused:
             target.run(node)
     assert f"rivermeet rebuild {node.pipeline.name} --select {node.name}" in str(refused.value)
     assert path in str(refused.value)
@@ -126,7 +126,7 @@ def test_a_changelog_in_foreign_hands(tmp_path: Path, settings: Settings, undist
     target.run(node)
     assert rows(target) == undisturbed.rows[4]
     assert target.rows(node, "table") == undisturbed.table
-    survived(f"foreign hands: {fault}", "refused at the next plan, healed by rebuild")
+    survived(f"external modification: {fault}", "refused at the next plan, healed by rebuild")
 
 
 def test_a_restore_to_our_last_version_heals(tmp_path: Path, settings: Settings) -> None:
@@ -135,8 +135,8 @@ def test_a_restore_to_our_last_version_heals(tmp_path: Path, settings: Settings)
     target.run(node)
     left = node.operation.inputs["left"]  # pyright: ignore[reportOptionalMemberAccess]
     path = target.runner("batch").paths(left).changelog
-    foreign_append(target, path)
-    with pytest.raises(ForeignChangeError, match=f"changelog of '{left.pipeline.name}.{left.name}'"):
+    external_append(target, path)
+    with pytest.raises(ExternalModificationError, match=f"changelog of '{left.pipeline.name}.{left.name}'"):
         target.run(node)
     DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "false"})
     target.spark.sql(f"RESTORE delta.{quoted(path)} TO VERSION AS OF 0").collect()
@@ -145,24 +145,24 @@ def test_a_restore_to_our_last_version_heals(tmp_path: Path, settings: Settings)
     result = target.run(node)
     assert result is not None
     assert result.plan.inputs["left"].records == 1
-    survived("foreign hands: RESTORE to our last version", "taken as healed")
+    survived("external modification: RESTORE to our last version", "taken as healed")
 
 
 @pytest.mark.prove
-def test_a_table_in_foreign_hands_is_folded_anew(tmp_path: Path, settings: Settings) -> None:
+def test_a_modified_table_is_folded_anew(tmp_path: Path, settings: Settings) -> None:
     node, target = joined(), world(tmp_path, settings)
     publish(target, deliveries()[0])
     target.run(node)
     path = target.runner("batch").paths(node).table
     before = target.rows(node, "table")
     target.spark.sql(f"DELETE FROM delta.{quoted(path)}").collect()
-    with pytest.raises(ForeignChangeError, match=r"rivermeet rebuild \w+ --select \w+ --table-only"):
+    with pytest.raises(ExternalModificationError, match=r"rivermeet rebuild \w+ --select \w+ --table-only"):
         target.run(node)
     assert fold_anew(target.runner("batch"), node)
     assert target.rows(node, "table") == before
     publish(target, deliveries()[1])
     assert target.run(node) is not None
-    survived("foreign hands: a folded table", "refused at the next plan, folded anew")
+    survived("external modification: a folded table", "refused at the next plan, folded anew")
 
 
 @pytest.mark.prove
@@ -178,7 +178,9 @@ def test_vacuum_past_a_pinned_version(tmp_path: Path, settings: Settings) -> Non
     target.spark.sql(f"OPTIMIZE delta.{quoted(paths.table)}").collect()
     target.spark.sql(f"REORG TABLE delta.{quoted(paths.table)} APPLY (PURGE)").collect()
     DeltaTable(paths.table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
-    with pytest.raises(ForeignChangeError, match="which a plan that is still to be run pins, is gone") as refused:
+    with pytest.raises(
+        ExternalModificationError, match="which a plan that is still to be run pins, is gone"
+    ) as refused:
         target.run(node)
     assert f"rivermeet rebuild {node.pipeline.name} --select {node.name}" in str(refused.value)
     assert target.rebuild(node) is not None
@@ -187,4 +189,4 @@ def test_vacuum_past_a_pinned_version(tmp_path: Path, settings: Settings) -> Non
         publish(whole, delivery)
     whole.run(node)
     assert rows(target) == rows(whole)
-    survived("foreign hands: VACUUM past a pinned version", "refused at the next plan, healed by rebuild")
+    survived("external modification: VACUUM past a pinned version", "refused at the next plan, healed by rebuild")
