@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import dagster as dg
 
 from assets.defs.keys import changelog_key, table_key
 from pipelines import Node, Operation
-
-_REFERENCE = re.compile(r"\b(left|right)\.(`(?:[^`]|``)+`|\w+)")
-_NAME = re.compile(r"`(?:[^`]|``)+`|\b\w+\b")
-_TEXT = re.compile(r"'(?:[^'\\]|\\.)*'")
 
 
 def column_lineage(node: Node) -> dg.TableColumnLineage | None:
@@ -41,8 +36,8 @@ def _made_of(node: Node, name: str) -> list[tuple[Node, str]]:
             keys = [(part, name) for part in parts if name in part.key]
             # A row of an outer join may come from either side alone.
             return keys if made.type == "outer" else keys[:1]
-        found = _REFERENCE.findall(_TEXT.sub("", expression))
-        return [(made.inputs[side], _unquoted(column)) for side, column in dict.fromkeys(found)]
+        found = [tuple(parts[:2]) for parts in _named(expression) if len(parts) > 1 and parts[0] in made.inputs]
+        return [(made.inputs[side], column) for side, column in dict.fromkeys(found)]
     if expression is not None:
         return _mentioned(parts[0], expression)
     return [(part, name) for part in parts if name in (*part.key, *part.value)]
@@ -50,12 +45,24 @@ def _made_of(node: Node, name: str) -> list[tuple[Node, str]]:
 
 def _mentioned(node: Node, sql: str) -> list[tuple[Node, str]]:
     """Columns of one input that an expression over its bare columns names."""
-    names = [_unquoted(name) for name in _NAME.findall(_TEXT.sub("", sql))]
+    names = [parts[0] for parts in _named(sql)]
     return [(node, name) for name in dict.fromkeys(names) if name in (*node.key, *node.value)]
 
 
-def _unquoted(column: str) -> str:
-    return column[1:-1].replace("``", "`") if column.startswith("`") else column
+def _named(sql: str) -> list[list[str]]:
+    """Names of the columns in an expression, each in its parts; none where sqlglot cannot read it."""
+    from sqlglot import expressions, parse_one
+    from sqlglot.errors import SqlglotError
+
+    if not sql:
+        return []
+    try:
+        tree = parse_one(sql, dialect="spark")
+    except SqlglotError:
+        return []
+    # From left to right; the tree is searched breadth first.
+    columns = sorted(tree.find_all(expressions.Column), key=lambda column: column.this.meta.get("start", 0))
+    return [[part.name for part in column.parts] for column in columns]
 
 
 def _stored(node: Node, name: str) -> list[dg.TableColumnDep]:

@@ -44,6 +44,7 @@ rekeyed = clicks.select_key({"name": expr("n", "STRING")}, "rekeyed")
 merged = clicks.merge(views, "merged")
 latest = clicks.to_table("latest")
 changes = orders.to_stream("changes")
+quoting = orders.left_join(owners, "quoting", select={"a": """concat("left.n", 'right.n', left.id) /* right.n */"""})
 computed = orders.left_join(owners, "computed", select={"a": lambda left, right: left.n})
 
 _SAME = {"key.id": {"clicks.key.id"}, "value.n": {"clicks.value.n"}, "value.odd name": {"clicks.value.odd name"}}
@@ -84,6 +85,7 @@ MADE_OF: dict[Node, dict[str, set[str]]] = {
     merged: {column: of | {one.replace("clicks", "views") for one in of} for column, of in _SAME.items()},
     latest: {column.partition(".")[2]: of for column, of in _SAME.items()},
     changes: {"key.id": {"orders.id"}, "value.n": {"orders.n"}, "value.odd name": {"orders.odd name"}},
+    quoting: {"id": {"orders.id"}, "a": {"orders.id"}},
     computed: {"id": {"orders.id"}, "a": set()},
 }
 
