@@ -219,7 +219,7 @@ class StreamStreamJoin(Join):
 class StreamTableJoin(Join):
     """stream ⋈ table: right key column to an expression over the left record, the stream's own key by default.
 
-    ``grace`` (ms) buffers stream records so that the versioned table on the right may still be told what it was.
+    ``grace`` (ms) buffers stream records so that the versioned table on the right may still receive what it was.
     """
 
     left: Stream

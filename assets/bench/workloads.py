@@ -8,7 +8,7 @@
 
 A folder of Parquet files has the records of both sides in order of arrival, a file an epoch; columns ``seq``, ``ts``,
 ``side``, ``key``, ``num`` and, as the workload has them, ``fk``, ``text``, ``del``. In ``st`` the arrival number is the
-time: what a record meets is told by arrival alone.
+time: what a record meets is decided by arrival alone.
 """
 
 from __future__ import annotations

@@ -68,6 +68,6 @@ def verify(pipeline: str, selected: Sequence[str]) -> None:
             place = f"partition {row['partition']}, offset {row['offset']}"
             click.echo(f"    {place}: committed {row['committed']}, computed again {row['recomputed']}")
         for dropped in lost(at.runner(declared), node) if found.differing else ():
-            click.echo(f"    epoch {dropped.held.epoch} was {dropped.told}: its rows are not in the changelog")
+            click.echo(f"    epoch {dropped.held.epoch} was {dropped.summary}: its rows are not in the changelog")
     if not good:
         sys.exit(1)

@@ -54,7 +54,7 @@ def _shown(platform: Platform, node: Node, state: HeldState, limit: int) -> str:
 
     held, paths = state.held, platform.runner(node.pipeline).paths(node)
     lines = [
-        f"{node.pipeline.name}.{node.name}, epoch {held.epoch}: {state.told}",
+        f"{node.pipeline.name}.{node.name}, epoch {held.epoch}: {state.summary}",
         f"  refused at {datetime.fromisoformat(held.at):%Y-%m-%d %H:%M:%S} UTC by run {held.run}, "
         f"incarnation {held.incarnation}, attempt {held.attempt}; {held.rows:,} rows",
     ]
@@ -121,6 +121,6 @@ def _decided(pipeline: str, selected: str, epoch: int, how: Literal["release", "
         raise click.ClickException(str(error)) from None
     good = run_pipeline(platform, declared, [node.name])
     now = next(state for state in states(runner, node) if state.held.epoch == epoch)
-    click.echo(f"{pipeline}.{selected}, epoch {epoch}: {now.told}")
+    click.echo(f"{pipeline}.{selected}, epoch {epoch}: {now.summary}")
     if not good or now.open:
         sys.exit(1)

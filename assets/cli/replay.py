@@ -1,4 +1,4 @@
-"""``rivermeet replay`` and ``rivermeet explain``: the semantics, tried and told."""
+"""``rivermeet replay`` and ``rivermeet explain``: the semantics, tried and explained."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _status(platform: Platform, node: Node, held: Sequence[HeldState]) -> list[A
     note = found[1]
     measured = [m for m in runner.log.measurements(node.name) if m["epoch"] >= note.since]
     judged = last_states(platform.quality, node)
-    decided = dict.fromkeys(note.decided.invariants, f" ({note.decided.told})") if note.decided else {}
+    decided = dict.fromkeys(note.decided.invariants, f" ({note.decided.summary})") if note.decided else {}
     bad = [f"{name}: {state}{decided.get(name, '')}" for name, (state, *_) in judged.items() if state != "passed"]
     checks = "; ".join(bad) if bad else f"{len(judged)} passed" if judged else "not checked"
     return [

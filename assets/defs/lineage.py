@@ -13,7 +13,7 @@ from pipelines import Node, Operation
 def column_lineage(node: Node) -> dg.TableColumnLineage | None:
     """Lineage of a result by the columns of its table; None for a source.
 
-    A column made by a function of Python is told without what it is made of: only a session knows.
+    A column made by a function of Python is listed without what it is made of: only a session knows.
     """
     if node.operation is None:
         return None
@@ -90,8 +90,8 @@ def described(made: Operation) -> str:
 def column_descriptions(node: Node) -> Mapping[str, str]:
     """What each column of the node's changelog and table is, where something can be said."""
     made = node.operation.select if node.operation else {}
-    told = {name: f"`{sql}`" for name, sql in made.items() if isinstance(sql, str)}
-    columns = dict.fromkeys(node.key, "Part of the key.") | told
+    described_by = {name: f"`{sql}`" for name, sql in made.items() if isinstance(sql, str)}
+    columns = dict.fromkeys(node.key, "Part of the key.") | described_by
     nested = {("key." if c in node.key else "value.") + c: text for c, text in columns.items()}
     return _RECORD_COLUMNS | columns | nested
 

@@ -106,13 +106,13 @@ def check_results(
             metadata["error"] = str(v.details["error"])
         known = decided if decided is not None and not v.success and v.invariant in decided.invariants else None
         if known is not None:
-            metadata["decided"] = known.told
+            metadata["decided"] = known.summary
         yield dg.AssetCheckResult(
             asset_key=asset_of[v.invariant],
             check_name=v.invariant,
             passed=v.success,
             severity=SEVERITY["info"] if known else check_severity(v.state, v.severity),
-            description=f"{v.description} The rows were {known.told}." if known else v.description,
+            description=f"{v.description} The rows were {known.summary}." if known else v.description,
             metadata=metadata,
         )
 
@@ -148,7 +148,7 @@ def _described(node: Node, path: str, *, lineage: bool) -> Mapping[str, Any]:
     }
 
 
-def _schema(path: str, told: Mapping[str, str]) -> dg.TableSchema:
+def _schema(path: str, described: Mapping[str, str]) -> dg.TableSchema:
     from deltalake import DeltaTable
 
     columns: dict[str, str] = {}
@@ -158,7 +158,7 @@ def _schema(path: str, told: Mapping[str, str]) -> dg.TableSchema:
             columns[item.name] = _type(item.type)
         else:
             columns |= {f"{item.name}.{part.name}": _type(part.type) for part in parts}
-    return dg.TableSchema([dg.TableColumn(name, kind, told.get(name)) for name, kind in columns.items()])
+    return dg.TableSchema([dg.TableColumn(name, kind, described.get(name)) for name, kind in columns.items()])
 
 
 def _type(kind: Any) -> str:

@@ -73,7 +73,7 @@ def run_pipeline(
     for event in result.get_step_failure_events():
         error = event.step_failure_data.error
         cause = error.cause if error and error.cause else error
-        platform.say(f"  FAILED {event.step_key}: {_told(cause) if cause else 'see the run'}")
+        platform.say(f"  FAILED {event.step_key}: {_shown(cause) if cause else 'see the run'}")
     failed = [check for check in evaluated if not check.passed]
     for check in failed:
         platform.say(f"  VIOLATED {check.asset_key.to_user_string()}: {check.description}")
@@ -86,7 +86,7 @@ def _evaluations(instance: dg.DagsterInstance, run: str) -> list[AssetCheckEvalu
     return [entry.get_dagster_event().asset_check_evaluation_data for entry in logged]
 
 
-def _told(error: SerializableErrorInfo) -> str:
+def _shown(error: SerializableErrorInfo) -> str:
     """What the terminal shows of an error; the run's page in the UI has all of it."""
     message = error.message.strip().partition("\n\nJVM stacktrace")[0]
     # Errors that name their own fix need no class in front.

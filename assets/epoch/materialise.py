@@ -57,7 +57,7 @@ def _line(node: Node, outcome: Outcome) -> str:
     extra = "".join(f", {n:,} {what}" for what, n in parts.items() if n)
     again = ", computed anew" if result.plan.replaces else ""
     if result.note.decided is not None:
-        again += f", {result.note.decided.told}"
+        again += f", {result.note.decided.summary}"
     seconds = sum(result.seconds.values()) + judgement.seconds
     return (
         f"  {node.name:<24} epoch {result.plan.epoch}: {result.rows:,} rows{extra}{again}; "

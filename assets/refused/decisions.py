@@ -120,7 +120,7 @@ def decidable(context: EpochContext, node: Node, epoch: int, how: Literal["relea
         raise UndecidableError(f"'{node.pipeline.name}.{node.name}': epoch {epoch} {_past(found)}; {there}")
     if found.decision is not None and found.decision.how != how:
         raise UndecidableError(
-            f"'{node.pipeline.name}.{node.name}': epoch {epoch} was {found.decision.told}; "
+            f"'{node.pipeline.name}.{node.name}': epoch {epoch} was {found.decision.summary}; "
             f"`rivermeet run {node.pipeline.name} --select {node.name}` carries that out"
         )
     if how == "drop":
@@ -138,5 +138,5 @@ def _past(found: HeldState | None) -> str:
     if found is None:
         return "was never refused by its audit"
     if found.decision is not None:
-        return f"is not held any more: it was {found.decision.told}"
+        return f"is not held any more: it was {found.decision.summary}"
     return f"is not held any more: it was {'resolved by a later run' if found.state == 'resolved' else found.state}"

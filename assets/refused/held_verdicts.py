@@ -40,7 +40,7 @@ def _broken(context: EpochContext, node: Node, epoch: int) -> Mapping[str, Mappi
 
 def _held(verdict: Verdict, line: Mapping[str, Any]) -> Verdict:
     found = {name: line[name] for name in ("state", "checked", "violations", "seconds", "sql", "error", "scope")}
-    told = f"{verdict.description} Epoch {line['epoch']} is held, and there it was {line['state']}."
+    text = f"{verdict.description} Epoch {line['epoch']} is held, and there it was {line['state']}."
     details = {**verdict.details, **found, "sample": json.loads(line["sample"] or "[]")}
     # The page that the verdict leads to is of what is committed.
-    return replace(verdict, success=False, state=line["state"], description=told, details=details, page=None)
+    return replace(verdict, success=False, state=line["state"], description=text, details=details, page=None)

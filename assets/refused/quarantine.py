@@ -132,7 +132,7 @@ def _keep(
 
     from infra.delta.side_tables import write_side
 
-    decided = decision.told if decision else None
+    decided = decision.summary if decision else None
     kept = rows.select(
         F.lit(held.incarnation).cast("int").alias("incarnation"),
         F.lit(held.attempt).cast("int").alias("attempt"),

@@ -1,7 +1,7 @@
 """Epochs that their audit refused, and what a person decided about them: lines of the epoch log.
 
 A refused epoch keeps its plan and blocks its node, since the next run executes that plan as it stands. What became of
-it is told by the log and the changelog's position:
+it is in the log and the changelog's position:
 
     plan 3
     held 3, attempt 1      price_not_negative is broken; digest 5f0c of the rows
@@ -119,10 +119,10 @@ class HeldState:
         return self.state in ("held", "release to be run", "drop to be run")
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The state in a few words, with who decided."""
         if self.state in ("released", "dropped") and self.decision is not None:
-            return self.decision.told
+            return self.decision.summary
         return f"{self.state}: {self.why}" if self.why else self.state
 
 

@@ -108,7 +108,7 @@ def answers(rows: DataFrame, many: bool, *order: str) -> dict[int, list[dict[str
     from pyspark.sql import functions as F
 
     key = F.concat("key.k", "key.many_k") if many else F.col("key.k")
-    told = rows.orderBy("partition", *order).select(
+    listed = rows.orderBy("partition", *order).select(
         "partition",
         key.alias("key"),
         F.col("value.v").alias("value"),
@@ -116,6 +116,6 @@ def answers(rows: DataFrame, many: bool, *order: str) -> dict[int, list[dict[str
         F.col("trigger.offset").alias("in"),
     )
     found: dict[int, list[dict[str, Any]]] = {}
-    for case, *cells in told.collect():
+    for case, *cells in listed.collect():
         found.setdefault(case, []).append(dict(zip(("key", "value", "ts", "in"), cells, strict=True)))
     return found

@@ -51,12 +51,12 @@ def _differs(aggregations: Mapping[str, Aggregation]) -> str:
     """Whether the aggregate ``e`` is not that of ``t``, a row with the same columns."""
     wrong = []
     for i, (name, a) in enumerate(aggregations.items()):
-        expected, told = f"e.{quoted(name)}", f"t.{quoted(name)}"
+        expected, stored = f"e.{quoted(name)}", f"t.{quoted(name)}"
         near = ""
         if a.function in ("sum", "avg"):
-            apart = f"abs({_number(expected)} - {_number(told)})"
+            apart = f"abs({_number(expected)} - {_number(stored)})"
             near = f" OR (typeof({expected}) = 'double' AND coalesce({apart} <= {_CLOSE_TO} * e.__size{i}, false))"
-        wrong.append(f"NOT (({expected} <=> {told}){near})")
+        wrong.append(f"NOT (({expected} <=> {stored}){near})")
     return " OR ".join(wrong)
 
 
@@ -81,9 +81,9 @@ def _equals_windowed(node: Node) -> str:
      AND a.timestamp >= w.key.window_start AND a.timestamp < w.key.window_end
      AND coalesce(a.reached < w.key.window_end + ({made.windows.grace}L), true)"""
     arguments = with_fields(f"({inside})", "left", _arguments(made.aggregations))
-    told = ", ".join(f"last.value.{quoted(c)} AS {quoted(c)}" for c in node.value)
-    return f"""SELECT t.key, t.offset, e.*, {", ".join(f"t.{quoted(c)} AS {quoted('told ' + c)}" for c in node.value)}
-FROM (SELECT key, last.offset, {told}
+    stored = ", ".join(f"last.value.{quoted(c)} AS {quoted(c)}" for c in node.value)
+    return f"""SELECT t.key, t.offset, e.*, {", ".join(f"t.{quoted(c)} AS {quoted('stored ' + c)}" for c in node.value)}
+FROM (SELECT key, last.offset, {stored}
       FROM (SELECT key, max_by(struct(value, offset), offset) AS last FROM {{rows}} GROUP BY key)) t
 LEFT JOIN (SELECT of_window, {_aggregated(made.aggregations)} FROM {arguments} GROUP BY of_window) e
   ON e.of_window = t.key

@@ -51,7 +51,7 @@ def _compared(node: Node, found: str) -> str:
     wrong = "o.offset IS NOT NULL AND NOT (o.value <=> f.value)"
     if _join(node).how == "inner":
         wrong = "(o.offset IS NOT NULL) <> f.is_there OR (o.offset IS NOT NULL AND NOT (o.value <=> f.value))"
-    return f"""SELECT f.partition, f.offset AS record, f.key, o.offset, f.value AS expected, o.value AS told
+    return f"""SELECT f.partition, f.offset AS record, f.key, o.offset, f.value AS expected, o.value AS stored
 FROM (SELECT partition, offset, key, `right` IS NOT NULL AS is_there, {value} AS value FROM ({found})) f
 LEFT JOIN {{rows}} o ON o.trigger.partition = f.partition AND o.trigger.offset = f.offset
 WHERE {wrong}"""

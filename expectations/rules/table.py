@@ -25,7 +25,7 @@ def _foreign_key_hash(node: Node) -> str:
     every left change.
     """
     assert isinstance(node.join_spec, ForeignKeyJoin), node.name
-    # xxhash64(NULL) is 42 and no error, so that a deleted left row is told by its key.
+    # xxhash64(NULL) is 42 and no error, so that a deleted left row is recognised by its key.
     hashed = "CASE WHEN l.key IS NOT NULL THEN xxhash64(l.value) END"
     live = "last.value IS NOT NULL"
     wrong = f"{live} AND NOT (last.left_hash <=> {hashed} AND l.key IS NOT NULL)"

@@ -47,7 +47,7 @@ def _bucket(time: str, width: int) -> str:
 
 def _every_lonely_record(node: Node) -> str:
     sides = ", ".join(map(str, _OUTER_SIDES[stream_stream(node).how]))
-    told = " UNION ALL ".join(
+    paired = " UNION ALL ".join(
         f"SELECT partition, {side} AS side, {name}_offset AS offset FROM {relation} WHERE {name}_offset IS NOT NULL"
         for relation in ("{rows}", "{earlier}")
         for side, name in enumerate(("left", "right"))
@@ -55,7 +55,7 @@ def _every_lonely_record(node: Node) -> str:
     return f"""SELECT CASE a.side WHEN 0 THEN 'left' ELSE 'right' END AS side, a.partition, a.offset, a.key,
        a.timestamp, a.close, s.reached AS stream_time
 FROM {{arrived}} a JOIN {{reached}} s ON s.partition = a.partition
-LEFT ANTI JOIN ({told}) t ON t.partition = a.partition AND t.side = a.side AND t.offset = a.offset
+LEFT ANTI JOIN ({paired}) t ON t.partition = a.partition AND t.side = a.side AND t.offset = a.offset
 WHERE a.side IN ({sides})
   AND ((a.taken AND a.close <= s.reached) OR (a.is_new AND a.has_value AND a.key IS NULL))"""
 

@@ -45,7 +45,7 @@ def _newest_commit(path: str) -> tuple[str, int, int] | None:
 
 
 def commit_file(path: str, version: int) -> tuple[str, int, int] | None:
-    """Name, inode and time (ns) of a commit's file; None where that cannot be told, or its log was cut."""
+    """Name, inode and time (ns) of a commit's file; None where that is unknown, or its log was cut."""
     return _file(path, f"{version:020}.json")
 
 

@@ -102,8 +102,8 @@ def _table(runner: EpochContext, node: Node, name: str, care: TableCare, sql: Sq
     # First of all: a commit of OPTIMIZE may be the one with which Delta cleans its log.
     properties = KEPT if name in ("changelog", "table") else {**KEPT, "delta.appendOnly": "false"}
     if care.lacks(properties):
-        told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-        sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ({told})")
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ({listed})")
     found = last_note(runner.paths(node).changelog)
     # What an operator remembers of its last epoch is all that the next one reads.
     kept = {"memory": 1, "late": keep.late, "dead_letter": keep.dead_letter}.get(name)

@@ -13,7 +13,7 @@ class LocalChannelBuilder(DefaultChannelBuilder):
     """Connects to 127.0.0.1.
 
     PySpark's own builder shows a token without TLS to the name ``localhost`` only. That may also
-    mean ::1, where another user could listen on the same port and be told the token.
+    mean ::1, where another user could listen on the same port and receive the token.
 
     Parameters
     ----------

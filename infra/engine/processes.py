@@ -1,4 +1,4 @@
-"""Processes that outlive whoever started them: started apart, told from later ones of their number, ended."""
+"""Processes that outlive their parent: started apart, distinguished from later ones with their number, ended."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Decision(_Value):
         return self.how == "drop"
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """Who decided what, and when."""
         return f"{'dropped' if self.drops else 'released'} by {self.by} at {self.at}"
 

@@ -42,11 +42,11 @@ def reject(dead: DataFrame, path: str, plan: EpochPlan) -> None:
 def first_bad_rows(dead: DataFrame, count: int) -> str:
     """The first of so many bad rows, each with its place, its text and what is wrong with it."""
     shown = dead.orderBy("file", "position").limit(SHOWN).collect()
-    told = [text for _, rows in groupby(shown, lambda row: row.file) for text in _told(list(rows))]
-    return f"{'The first' if count > len(told) else 'They are'}: {'; '.join(told)}"
+    texts = [text for _, rows in groupby(shown, lambda row: row.file) for text in _texts(list(rows))]
+    return f"{'The first' if count > len(texts) else 'They are'}: {'; '.join(texts)}"
 
 
-def _told(rows: Sequence[Row]) -> Iterator[str]:
+def _texts(rows: Sequence[Row]) -> Iterator[str]:
     """Bad rows of one file, in their order."""
     texts = [row.text for row in rows if row.text is not None]
     lines = _line_numbers(rows[0].file, texts) if texts and rows[0].line is None else iter(())

@@ -3,15 +3,15 @@
 A change of a cached side waits for the commit: one per key, the last, in the order of the last writes. A commit tells
 first the right changes, then the left ones, each from what the last commit left to what is there now; the other side
 is looked up as it is now. So a fan-out meets the left rows of the last commit, and of those only the ones whose value
-is still the same. A right key that was absent and is absent again is not told. One commit each:
+is still the same. A right key that was absent and is absent again is not emitted. One commit each:
 
     left k f|1@1, right f x@2     (f|1, x)@2, once: the fan-out of f does not know k yet
     left k f|2@3, right f y@4     (f|2, y)@4, once: the fan-out answers for f|1, which is stale
     left k f|2@5, right f z@6     (f|2, z)@6, twice: an equal value is not stale
 
 In an inner join this loses the tombstone of a row whose right row is deleted in the commit that changes the left row.
-The trigger of a row is the last record of the commit. A versioned side has no cache: its changes are told at once.
-A ``materialized`` result is cached too: what it was told before the commit goes first, the last row per key; a
+The trigger of a row is the last record of the commit. A versioned side has no cache: its changes are emitted at once.
+A ``materialized`` result is cached too: what it was emitted before the commit goes first, the last row per key; a
 tombstone is kept back where no row is.
 
 Expressed as order: a change that waits stands at (commit, 1, side, place), a record that is only looked up at (commit,
@@ -37,7 +37,7 @@ from pipelines import ForeignKeyJoin
 
 
 def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
-    """The sides with every change at its place: where it is told, or where it is looked up."""
+    """The sides with every change at its place: where it is emitted, or where it is looked up."""
     lefts_before, changes = _with_places(*handed_on(inputs, "left", join.left.history))
     rights_before, updates = _with_places(*handed_on(inputs, "right", join.right.history))
     changes = inputs.keep(subscribing(join, changes, inputs))
@@ -54,8 +54,8 @@ def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     else:
         fresh = _fresh(lefts.versions, changes)
         standing = lefts.untouched.select(*fresh.columns).unionByName(fresh)
-    telling = updates if join.right.history is not None else _told_rights(rights_before, _waiting(updates, RIGHT))
-    return Sides(lefts.versions, standing, rights_before, updates, telling)
+    emitting = updates if join.right.history is not None else _emitted_rights(rights_before, _waiting(updates, RIGHT))
+    return Sides(lefts.versions, standing, rights_before, updates, emitting)
 
 
 def _with_places(before: DataFrame, changes: DataFrame) -> tuple[DataFrame, DataFrame]:
@@ -79,22 +79,22 @@ def _waiting(changes: DataFrame, side: int) -> DataFrame:
     return kept.withColumn("order", _place(1, F.lit(RIGHT - side), "order.place"))
 
 
-def _fresh(told: DataFrame, changes: DataFrame) -> DataFrame:
-    """The rows as told, as long as the value that is there now is equal."""
-    row = F.struct("left", "left_hash", "fk", "partition").alias("told")
-    events = told.select("key", "order", "left_hash", row).unionByName(
+def _fresh(emitted: DataFrame, changes: DataFrame) -> DataFrame:
+    """The rows as emitted, as long as the value that is there now is equal."""
+    row = F.struct("left", "left_hash", "fk", "partition").alias("emitted")
+    events = emitted.select("key", "order", "left_hash", row).unionByName(
         changes.select("key", "order", "left_hash"), allowMissingColumns=True
     )
     per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
     so_far = per_key.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     lasting = events.withColumns(
-        {"told": F.last("told", ignorenulls=True).over(so_far), "until": F.lead("order").over(per_key)}
+        {"emitted": F.last("emitted", ignorenulls=True).over(so_far), "until": F.lead("order").over(per_key)}
     )
-    equal = F.col("left_hash") == F.col("told.left_hash")
-    return lasting.where(equal).select("key", "order", "until", "told.*")
+    equal = F.col("left_hash") == F.col("emitted.left_hash")
+    return lasting.where(equal).select("key", "order", "until", "emitted.*")
 
 
-def _told_rights(before: DataFrame, changes: DataFrame) -> DataFrame:
+def _emitted_rights(before: DataFrame, changes: DataFrame) -> DataFrame:
     """Right changes without those from absent to absent."""
     touched = before.join(changes.select("key").distinct(), "key", "left_semi").unionByName(changes)
     per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
@@ -107,7 +107,7 @@ def committed(join: ForeignKeyJoin, inputs: EpochInputs, rows: DataFrame) -> Dat
     """The rows as commits tell them."""
     at_commit = F.col("sequence.order.phase") == 1
     if join.materialized:
-        # What waited is told together, each other row by itself.
+        # What waited is emitted together, each other row by itself.
         step = F.struct("sequence.order.commit", F.when(at_commit, F.col("sequence")).alias("row"))
         rows = net_change(inputs, rows.withColumn("commit", step))
         at_commit = F.lit(True)

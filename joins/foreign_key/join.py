@@ -22,8 +22,8 @@ A right change is answered for every left row that points to it: joined rows, or
 
 Timestamps: a left change has the later of its own and that of the right row that answered it (in an inner join also
 where the answer is the tombstone of a row that pointed there), a right change its own. ``left_hash``
-is the hash of the left value that the row was made for (NULL where that was deleted), so that a row can be told from
-a stale one. Profile "kafka-4" is the same without a cache; with one it is ``joins/foreign_key/cached.py``. In "3.1" a
+is the hash of the left value that the row was made for (NULL where that was deleted): it distinguishes a row from a
+stale one. Profile "kafka-4" is the same without a cache; with one it is ``joins/foreign_key/cached.py``. In "3.1" a
 cache tells the net change per key and commit.
 
 Source: KIP-213 (tombstones and foreign key changes), wiki page "Kafka Streams Join Semantics" (foreign-key join),
@@ -52,7 +52,7 @@ def compute(join: ForeignKeyJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`, and ``left_hash``."""
     waiting = join.cache is not None and join.semantics == "kafka-4"
     found = foreign_key_cached.sides(join, inputs) if waiting else sides(join, inputs)
-    rows = _answer_left(join, asked(found, inputs)).unionByName(fan_out(join, found.telling, found.standing))
+    rows = _answer_left(join, asked(found, inputs)).unionByName(fan_out(join, found.emitting, found.standing))
     if waiting:
         rows = foreign_key_cached.committed(join, inputs, rows)
     elif join.cache is not None:

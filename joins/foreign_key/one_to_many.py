@@ -8,7 +8,7 @@ The left table is the one side; the foreign key of a right row is an expression 
 | right row no longer refers to the left row that it joined, or is deleted | tombstone under the old pair, first |
 | left row put, or deleted | for each right row that refers to it, by right key: joined row, or tombstone |
 
-A tombstone is only told where there is a row:
+A tombstone is only emitted where there is a row:
 
     left  a0 A@5           nothing: no row refers to a0
     right b0 {a0}@3        ((a0, b0), A)@5: the later of the two timestamps
@@ -50,9 +50,9 @@ def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
     manies_before = pointing(manies_before, "right", join.foreign_key, key_type(inputs.left))
     manies = timeline(reached(manies_before, changes, ones, inputs), changes, "right", inputs)
     ones_before = with_record(ones_before, "left").drop("value")
-    told = timeline(ones_before, ones, "left", inputs).versions.where("order IS NOT NULL")
+    emitting = timeline(ones_before, ones, "left", inputs).versions.where("order IS NOT NULL")
     rows = _answer_many(manies.versions, ones_before, ones, inputs).unionByName(
-        _answer_one(told.where(F.col("left").isNotNull() | F.col("was_there")), manies.standing)
+        _answer_one(emitting.where(F.col("left").isNotNull() | F.col("was_there")), manies.standing)
     )
     if join.cache is not None:
         rows = inputs.keep(rows)
@@ -83,11 +83,11 @@ def _answer_many(versions: DataFrame, before: DataFrame, updates: DataFrame, inp
     )
 
 
-def _answer_one(told: DataFrame, standing: DataFrame) -> DataFrame:
+def _answer_one(emitting: DataFrame, standing: DataFrame) -> DataFrame:
     """Rows of left changes: of every right row that refers to the changed key then."""
-    touched = told.alias("l").join(standing.alias("r"), (F.col("r.fk") == F.col("l.key")) & holds_at("r", "l"))
+    touched = emitting.alias("l").join(standing.alias("r"), (F.col("r.fk") == F.col("l.key")) & holds_at("r", "l"))
     return touched.select(
-        _pair(told, "l.key", standing, "r.key"),
+        _pair(emitting, "l.key", standing, "r.key"),
         F.col("l.timestamp").alias("timestamp"),
         F.col("l.partition").alias("partition"),
         F.col("l.commit").alias("commit"),

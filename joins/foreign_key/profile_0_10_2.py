@@ -46,7 +46,7 @@ def compute(join: ForeignKeyJoin, inputs: EpochInputs) -> EpochFrames:
     found = foreign_key_cached.sides(join, inputs) if join.cache else sides(join, inputs)
     subscriptions = inputs.keep(_subscriptions(found.versions, inputs.memory()))
     awake = _awake(subscriptions, found.standing)
-    rows = _answer_left(join, asked(found, inputs)).unionByName(fan_out(join, found.telling, awake))
+    rows = _answer_left(join, asked(found, inputs)).unionByName(fan_out(join, found.emitting, awake))
     if join.cache:
         rows = foreign_key_cached.committed(join, inputs, rows)
     lasting = subscriptions.where(F.col("until").isNull()).select("fk", "key", "left_hash", "partition")

@@ -2,7 +2,7 @@
 
 A right change is answered for every left row that stands at its key: with joined rows, or where it is a deletion with
 tombstones (inner) or left-null rows (left). The left rows that it meets are those whose interval contains its place
-in the order; they are told in the order of their keys. A row's ``left_hash`` is the hash of the left value that it
+in the order; they are emitted in the order of their keys. A row's ``left_hash`` is the hash of the left value that it
 was made for.
 
     left a {f}, b {f}, c {g}    right f = x at order 9      (a, x), (b, x)
@@ -46,7 +46,7 @@ class Sides:
         Right rows before the epoch.
     updates
         Right changes as a look-up sees them.
-    telling
+    emitting
         Right changes as they fan out.
     """
 
@@ -54,11 +54,11 @@ class Sides:
     standing: DataFrame
     rights: DataFrame
     updates: DataFrame
-    telling: DataFrame
+    emitting: DataFrame
 
 
 def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
-    """The sides without a cache: every change is told when it comes."""
+    """The sides without a cache: every change is emitted when it comes."""
     lefts_before, changes = handed_on(inputs, "left", join.left.history)
     rights_before, updates = handed_on(inputs, "right", join.right.history)
     changes = inputs.keep(subscribing(join, changes, inputs))
@@ -104,9 +104,9 @@ def answer(changes: DataFrame, answered: Column, live: Column, partner: Column) 
     )
 
 
-def fan_out(join: ForeignKeyJoin, telling: DataFrame, standing: DataFrame) -> DataFrame:
+def fan_out(join: ForeignKeyJoin, emitting: DataFrame, standing: DataFrame) -> DataFrame:
     """Rows of the right changes, each with its own timestamp, also where the left row is newer."""
-    touched = telling.alias("r").join(standing.alias("l"), (F.col("l.fk") == F.col("r.key")) & holds_at("l", "r"))
+    touched = emitting.alias("r").join(standing.alias("l"), (F.col("l.fk") == F.col("r.key")) & holds_at("l", "r"))
     live = F.lit(True) if join.how == "left" else F.col("right").isNotNull()
     return touched.select(
         F.col("l.key").alias("key"),

@@ -1,4 +1,4 @@
-"""The subscriptions of a foreign-key join as a view: who is told of a change of which right key.
+"""The subscriptions of a foreign-key join as a view: which left rows a change of a right key affects.
 
 A subscription is a live left row seen from its foreign key; a row without one has none. Its combined key is
 

@@ -52,7 +52,7 @@ def _scans() -> Callable[[Any], Any]:
 
         events = sorted(table.to_pylist(), key=lambda e: (e["at"], e["kind"]))
         waiting: list[dict[str, Any]] = []
-        told: list[dict[str, Any]] = []
+        emitted: list[dict[str, Any]] = []
         min_time: int | None = None
         for e in events:
             if e["kind"] == MIN_TIME:
@@ -74,15 +74,15 @@ def _scans() -> Callable[[Any], Any]:
                         break
                     seen += 1
                     if w["timestamp"] + w["slack"] < e["time"]:
-                        told.append({**w, "at": e["at"], "by_side": e["side"], "by_offset": e["offset"]})
+                        emitted.append({**w, "at": e["at"], "by_side": e["side"], "by_offset": e["offset"]})
                     else:
                         open_sides.add(w["side"])
                         stay.append(w)
                 waiting[:seen] = stay
-        told += [w for w in waiting if w["until"] is None]
+        emitted += [w for w in waiting if w["until"] is None]
         if min_time is not None:
             nothing = dict.fromkeys(table.column_names)
-            told.append({**nothing, "partition": events[0]["partition"], "kind": MIN_TIME, "timestamp": min_time})
-        return type(table).from_pylist(told, schema=table.schema)
+            emitted.append({**nothing, "partition": events[0]["partition"], "kind": MIN_TIME, "timestamp": min_time})
+        return type(table).from_pylist(emitted, schema=table.schema)
 
     return scans

@@ -3,7 +3,7 @@
 before = after = 10, left join:
 
     left  A @0         A-null   timestamp 0
-    right a @8         A-a      timestamp 8: a null that was told is never taken back
+    right a @8         A-a      timestamp 8: a null that was emitted is never taken back
     right b @10^9      nothing; the right store's time is not the left one's
     right c @5         A-c      timestamp 5
 

@@ -14,7 +14,7 @@ no grace:
     right b @30               nothing: B and C have found a partner
     left  D @3                D-null   timestamp 3: 3 + 10 < 30
 
-Rows may be spurious: D-null was told, and a right d @4 still finds D. What the stores do not keep any more is in the
+Rows may be spurious: D-null was emitted, and a right d @4 still finds D. What the stores do not keep any more is in the
 late table, as Kafka counts it among dropped records; whatever it finds it is still joined with.
 
 A self-join's record is a left and then a right one, which finds the left. ``optimized`` has one store instead, and a
@@ -118,9 +118,9 @@ def _events(records: DataFrame, waiting: DataFrame, memory: DataFrame | None) ->
     """Events of `joins.stream_stream.emission_gate`."""
 
     def events(frame: DataFrame, kind: int) -> DataFrame:
-        told = frame.withColumn("kind", F.lit(kind))
-        return told.select(
-            *(F.col(name) if name in told.columns else F.lit(None).cast(of).alias(name) for name, of in EVENT.items())
+        named = frame.withColumn("kind", F.lit(kind))
+        return named.select(
+            *(F.col(name) if name in named.columns else F.lit(None).cast(of).alias(name) for name, of in EVENT.items())
         )
 
     scanning = records.where(F.col("asks") & (F.col("timestamp") == F.col("time"))).withColumn("slack", _slack())

@@ -10,7 +10,7 @@ A key has a row where both sides have one (inner), the left one (left), or eithe
 
 A row's timestamp is the later of the change's and the other side's, where that has a row.
 
-| the key has no row after the change | told |
+| the key has no row after the change | emits |
 |---|---|
 | 3.1 | if it had one before |
 | kafka-4, 0.10.2 | if the other side has a row, or (not inner) this side had one; but not by the right of a left join |
@@ -49,7 +49,7 @@ def state(join: TableTableJoin) -> StateRead:
 
 def compute(join: TableTableJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    rows = _told(join, _with_states(join, inputs))
+    rows = _emitted(join, _with_states(join, inputs))
     if join.cache is not None:
         rows = _flushed(join, inputs, rows)
     value = F.when(F.col("live"), joined_value(join.select))
@@ -141,7 +141,7 @@ def _last_put(side: Side, at: int, end: int) -> Column:
     return F.max_by(F.col(f"{side}_put"), arrival).over(_commits(Window.unboundedPreceding, end))
 
 
-def _told(join: TableTableJoin, changes: DataFrame) -> DataFrame:
+def _emitted(join: TableTableJoin, changes: DataFrame) -> DataFrame:
     """Rows that changes cause: ``live`` is false for a tombstone, ``was`` tells whether the key had a row before."""
 
     def present(side: str, moment: str) -> Column:
@@ -155,12 +155,12 @@ def _told(join: TableTableJoin, changes: DataFrame) -> DataFrame:
     other = F.when(of_left, present("right", "now")).otherwise(present("left", "now"))
     own = F.when(of_left, present("left", "was")).otherwise(present("right", "was"))
     if join.semantics == "3.1":
-        told = F.col("was")
+        emits = F.col("was")
     elif join.semantics == "0.10.0":
-        told = F.lit(True)
+        emits = F.lit(True)
     else:
-        told = other | own if join.how != "inner" else other
-        told = told & of_left if join.how == "left" else told
+        emits = other | own if join.how != "inner" else other
+        emits = emits & of_left if join.how == "left" else emits
     moment = F.col("timestamp")
     if join.semantics != "0.10.0":
         asked = F.when(of_left, F.col("right_now.timestamp")).otherwise(F.col("left_now.timestamp"))
@@ -170,7 +170,7 @@ def _told(join: TableTableJoin, changes: DataFrame) -> DataFrame:
         F.when(of_left, F.lit("left")).otherwise(F.lit("right")).alias("side"), F.col("partition"), F.col("offset")
     )
     judged = changes.withColumns({"live": exists("now"), "was": exists("was"), "phase": phase})
-    return judged.where(F.col("live") | told).select(
+    return judged.where(F.col("live") | emits).select(
         "key",
         moment.alias("timestamp"),
         "partition",

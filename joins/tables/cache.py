@@ -1,7 +1,7 @@
 """The record cache of a result: one row per key and commit, its net change.
 
-A key's last row of a commit is told, with its timestamp and trigger, in the order of the keys' last rows. A tombstone
-is told only where the key had a row before the commit:
+A key's last row of a commit is emitted, with its timestamp and trigger, in the order of the keys' last rows. A
+tombstone is emitted only where the key had a row before the commit:
 
     (k, 1), (q, 2), (k, 3), commit      (q, 2), (k, 3)
     (k, null), commit                   (k, null)

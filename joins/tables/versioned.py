@@ -69,10 +69,10 @@ def handed_on(
     earlier_ones = per_key.rowsBetween(Window.unboundedPreceding, -1)
     latest = F.max(F.when(F.col("undone").isNull(), F.col("timestamp"))).over(earlier_ones)
     passed = versions.withColumn("latest", latest).where("latest IS NULL OR timestamp >= latest")
-    told = inputs.keep(passed.select(*earlier.columns))
+    accepted = inputs.keep(passed.select(*earlier.columns))
     last = F.max_by(F.struct(*(c for c in earlier.columns if c != "key")), F.col("offset")).alias("last")
-    table = told.where("order IS NULL").groupBy("key").agg(last).select("key", "last.*")
-    return table.where("value IS NOT NULL").select(*earlier.columns), told.where("order IS NOT NULL")
+    table = accepted.where("order IS NULL").groupBy("key").agg(last).select("key", "last.*")
+    return table.where("value IS NOT NULL").select(*earlier.columns), accepted.where("order IS NOT NULL")
 
 
 def looked_up(lookups: DataFrame, inputs: EpochInputs, history: int) -> DataFrame:

@@ -62,18 +62,18 @@ class Timeline:
         return self.untouched.unionByName(self.versions.select(*self.untouched.columns))
 
 
-def reached(before: DataFrame, changes: DataFrame, told: DataFrame, inputs: EpochInputs) -> DataFrame:
+def reached(before: DataFrame, changes: DataFrame, emitting: DataFrame, inputs: EpochInputs) -> DataFrame:
     """Rows of before the epoch that it reaches, found in one pass: their own key changes, or the one they point to.
 
     Parameters
     ----------
-    changes, told
+    changes, emitting
         Changes of the rows' own table, and of the other one.
     """
     changed = inputs.sent(changes.select("key", F.lit(True).alias("changes")).distinct())
-    asked = inputs.sent(told.select(F.col("key").alias("fk"), F.lit(True).alias("is_told")).distinct())
+    asked = inputs.sent(emitting.select(F.col("key").alias("fk"), F.lit(True).alias("is_emitting")).distinct())
     marked = before.join(changed, "key", "left").join(asked, "fk", "left")
-    return inputs.keep(marked.where("changes OR is_told").select(*before.columns))
+    return inputs.keep(marked.where("changes OR is_emitting").select(*before.columns))
 
 
 def timeline(before: DataFrame, changes: DataFrame, name: str, inputs: EpochInputs) -> Timeline:

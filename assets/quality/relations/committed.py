@@ -125,8 +125,8 @@ def rows_of_table(spark: SparkSession, of: Committed) -> int | None:
     """Rows of the folded table; Delta answers from the statistics of its log."""
     if of.table is None:
         return None
-    told = _rows_of(of, of.table)
-    return told if told is not None else read(spark, of.paths.table, of.table).count()
+    known = _rows_of(of, of.table)
+    return known if known is not None else read(spark, of.paths.table, of.table).count()
 
 
 def _rows_of(of: Committed, version: int | None) -> int | None:

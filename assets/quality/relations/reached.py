@@ -108,7 +108,7 @@ class Reached:
         own = [*reached(self.node).values(), *needed(self.node).values(), touched(self.node) or ""]
         found = Counter(["touched", *(name for query in own for name in relations_of(query))])
         for rule in invariants_of(self.node):
-            # A rule of a user's that is no query is told of where it is judged.
+            # A rule of a user's that is no query fails where it is judged.
             with suppress(Exception):
                 found.update(relations_of(rule.violations(self.node)))
         return found

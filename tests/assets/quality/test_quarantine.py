@@ -325,7 +325,7 @@ def test_what_became_of_an_epoch(tmp_path: Path) -> None:
         Decision(how="drop", epoch=6, attempt=1, invariants=("x",), digest="d", by="ines", at="9:12")
     )
     assert decision_on(log, EpochPlan(pipeline="p", node="n", incarnation=1, epoch=5)) is None
-    assert [state.told for state in held_states(log, "n", committed=4)] == [
+    assert [state.summary for state in held_states(log, "n", committed=4)] == [
         *("resolved", "released by ines at 9:12", "dropped by ines at 9:12", "put aside: a rebuild"),
         *("held", "drop to be run", "held"),
     ]
