@@ -112,8 +112,9 @@ def test_what_others_did_to_a_table_is_no_rest(home: Home) -> None:
 
 def test_it_ends_well_each_time_and_loads_no_dagster(tmp_path: Path, settings: Settings) -> None:
     """Threads of Arrow that still called Python aborted a third of these processes on their way out."""
-    invoice = replace(settings, home=tmp_path, tables=str(tmp_path / "tables"), data=str(tmp_path / "data"))
-    env = os.environ | settings.environ() | invoice.environ()
+    # In the home of all tests, and so on its engine, with tables of its own.
+    own = replace(settings, tables=str(tmp_path / "tables"), data=str(tmp_path / "data"))
+    env = os.environ | own.environ()
 
     def rivermeet(*words: str) -> subprocess.CompletedProcess[str]:
         program = "import sys, assets.cli.main as m; sys.argv[0] = 'rivermeet'; import atexit; "

@@ -106,7 +106,7 @@ def is_killed(target: World, settings: Settings) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("state", [lags, is_killed])
+@pytest.mark.parametrize("state", [pytest.param(lags, marks=pytest.mark.prove), is_killed])
 def test_what_a_join_needs_stays(
     tmp_path: Path, settings: Settings, run_often: World, state: Callable[[World, Settings], None]
 ) -> None:
