@@ -67,8 +67,8 @@ class EpochInputs:
         Partition to stream time (ms) before the epoch; a partition without records is absent.
     keep
         The same rows, for a frame that is used more than once: the caller may compute it once.
-    sent
-        ``(keys)``: keys of the epoch's records, marked to be sent to where a table's rows are if they are few.
+    broadcast
+        ``(keys)``: keys of the epoch's records, marked to be broadcast to a table's rows if they are few.
     numbers
         ``(frame, **numbers)``: the frame with declared numbers (ms) as columns. They are columns because many
         declarations may be run at once, each in a partition of its own with numbers of its own.
@@ -82,7 +82,7 @@ class EpochInputs:
     memory: Callable[[], DataFrame | None] = lambda: None
     stream_time: Mapping[int, int] = field(default_factory=dict)
     keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
-    sent: Callable[[DataFrame], DataFrame] = lambda keys: keys
+    broadcast: Callable[[DataFrame], DataFrame] = lambda keys: keys
     numbers: Numbers = declared_numbers
 
     @property

@@ -11,7 +11,7 @@ from infra.delta.io import last_note
 from infra.delta.layout import NodeTables
 from infra.epochs.declaration import new_columns, refuse_lacking
 from infra.epochs.external_modifications import refuse_modified_node, refuse_unreadable
-from infra.epochs.inputs import PinnedInputs, pinned_table, sent
+from infra.epochs.inputs import PinnedInputs, broadcast_if_few, pinned_table
 from infra.epochs.plan import CommitNote, EpochPlan, InputSlice
 from infra.epochs.waiting import Queues, held_back
 from pipelines import GlobalView, Node, Operation
@@ -184,7 +184,7 @@ class OperatorStep:
                 memory=lambda: pinned.memory(self.node),
                 stream_time=plan.stream_time,
                 keep=shared.keep,
-                sent=lambda keys: sent(keys, plan.records),
+                broadcast=lambda keys: broadcast_if_few(keys, plan.records),
                 numbers=self.numbers or declared_numbers,
             ),
         )

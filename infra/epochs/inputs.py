@@ -19,16 +19,16 @@ from infra.epochs.plan import EpochPlan, Offsets, within
 from pipelines import Node
 from records.changelog import RECORD, as_of, unflatten
 
-SENT = 100_000
-"""Rows of an epoch, or keys of them, up to which they are sent to a table's rows."""
+FEW = 100_000
+"""Rows of an epoch, or keys of them, up to which they are broadcast to a table's rows."""
 
 
-def sent(rows: DataFrame, count: int) -> DataFrame:
-    """About so many rows of an epoch, marked to be sent to where a table's rows are if they are few.
+def broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:
+    """About so many rows of an epoch, marked to be broadcast if they are few.
 
     Nothing tells Spark how few they are before they are counted, and it would sort a million rows to meet ten thousand.
     """
-    return F.broadcast(rows) if count <= SENT else rows
+    return F.broadcast(rows) if count <= FEW else rows
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from joins.aggregates.running import HAS_VALUE, merged, parts, with_arguments
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.stateless.one_input import with_expressions
 from joins.stateless.select_key import partition_of
-from joins.tables.versioned import handed_on
+from joins.tables.versioned import forwarded
 from pipelines import TableAggregate
 
 BLOCK = ("group", "level", "block")
@@ -43,11 +43,11 @@ def state(join: TableAggregate) -> StateRead:
 
 def compute(join: TableAggregate, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    before, updates = handed_on(inputs, "left", join.input.history)
-    changed = inputs.sent(updates.select("key").distinct())
+    before, updates = forwarded(inputs, "left", join.input.history)
+    changed = inputs.broadcast(updates.select("key").distinct())
     touched = _grouped(join, before.join(changed, "key", "left_semi").unionByName(updates))
     changes = inputs.keep(_numbered(_changes(touched)))
-    affected = inputs.sent(changes.where(F.col("order").isNotNull()).select("group").distinct())
+    affected = inputs.broadcast(changes.where(F.col("order").isNotNull()).select("group").distinct())
     untouched = _grouped(join, before.join(changed, "key", "left_anti")).join(affected, "group", "left_semi")
     aggregated = _per_block(join, changes, untouched)
     value = merged(join.aggregations, aggregated.schema)

@@ -30,7 +30,7 @@ from joins.foreign_key.rows import Sides, subscribing
 from joins.operator import EpochInputs
 from joins.order import LEFT, RIGHT
 from joins.tables.cache import net_changes, told_before
-from joins.tables.versioned import handed_on
+from joins.tables.versioned import forwarded
 from joins.tables.versions import timeline
 from joins.values import nothing_like, with_record
 from pipelines import ForeignKeyJoin
@@ -38,8 +38,8 @@ from pipelines import ForeignKeyJoin
 
 def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     """The sides with every change at its place: where it is emitted, or where it is looked up."""
-    lefts_before, changes = _with_places(*handed_on(inputs, "left", join.left.history))
-    rights_before, updates = _with_places(*handed_on(inputs, "right", join.right.history))
+    lefts_before, changes = _with_places(*forwarded(inputs, "left", join.left.history))
+    rights_before, updates = _with_places(*forwarded(inputs, "right", join.right.history))
     changes = inputs.keep(subscribing(join, changes, inputs))
     updates = inputs.keep(with_record(updates, "right"))
     lefts_before = inputs.keep(subscribing(join, lefts_before, inputs))

@@ -27,8 +27,8 @@ from pyspark.sql import functions as F
 
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.tables.cache import net_changes, told_before
-from joins.tables.versioned import handed_on
-from joins.tables.versions import holds_at, looked_up, pointing, reached, read_state, timeline, trigger_of
+from joins.tables.versioned import forwarded
+from joins.tables.versions import holds_at, pointing, reached, read_state, row_at, timeline, trigger_of
 from joins.values import joined_value, key_type, nothing_like, with_record
 from pipelines import OneToManyJoin
 from records.changelog import field_names
@@ -43,8 +43,8 @@ def state(join: OneToManyJoin) -> StateRead:
 
 def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    ones_before, one_changes = handed_on(inputs, "left", join.left.history)
-    manies_before, many_changes = handed_on(inputs, "right", join.right.history)
+    ones_before, one_changes = forwarded(inputs, "left", join.left.history)
+    manies_before, many_changes = forwarded(inputs, "right", join.right.history)
     ones = inputs.keep(with_record(one_changes, "left").drop("value"))
     changes = inputs.keep(pointing(many_changes, "right", join.foreign_key, key_type(inputs.left)))
     manies_before = pointing(manies_before, "right", join.foreign_key, key_type(inputs.left))
@@ -68,7 +68,7 @@ def _answer_many(versions: DataFrame, before: DataFrame, updates: DataFrame, inp
     asking = moved.withColumns({"asked": F.col("old_fk"), "step": F.lit(ENDS)}).unionByName(
         changes.where(F.col("fk").isNotNull()).withColumns({"asked": F.col("fk"), "step": F.lit(BEGINS)})
     )
-    found = looked_up(asking, before, updates, "left", inputs).where("exists")
+    found = row_at(asking, before, updates, "left", inputs).where("exists")
     live = F.col("step") == BEGINS
     return found.select(
         _pair(found, "asked", found, "key"),

@@ -19,12 +19,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from joins.operator import EpochInputs
-from joins.tables.versioned import handed_on
+from joins.tables.versioned import forwarded
 from joins.tables.versions import (
     holds_at,
-    looked_up,
     pointing,
     reached,
+    row_at,
     timeline,
     trigger_of,
 )
@@ -59,8 +59,8 @@ class Sides:
 
 def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     """The sides without a cache: every change is emitted when it comes."""
-    lefts_before, changes = handed_on(inputs, "left", join.left.history)
-    rights_before, updates = handed_on(inputs, "right", join.right.history)
+    lefts_before, changes = forwarded(inputs, "left", join.left.history)
+    rights_before, updates = forwarded(inputs, "right", join.right.history)
     changes = inputs.keep(subscribing(join, changes, inputs))
     updates = inputs.keep(with_record(updates, "right"))
     lefts_before = subscribing(join, lefts_before, inputs)
@@ -83,7 +83,7 @@ def asked(found: Sides, inputs: EpochInputs) -> DataFrame:
     A change without a foreign key of its own asks for the one it replaced: its tombstone takes that row's timestamp.
     """
     changes = found.versions.where(F.col("order").isNotNull()).withColumn("asked", F.coalesce("fk", "old_fk"))
-    return looked_up(changes, found.rights, found.updates, "right", inputs)
+    return row_at(changes, found.rights, found.updates, "right", inputs)
 
 
 def answer(changes: DataFrame, answered: Column, live: Column, partner: Column) -> DataFrame:

@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 from joins.late import without_key
 from joins.lookups.stream_table_grace import released
 from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.tables.versioned import before_the_epoch, looked_up
+from joins.tables.versioned import before_the_epoch, version_at
 from joins.values import joined_value, key_type, with_mapped_key, with_record
 from pipelines import StreamTableJoin
 from records.changelog import field_names
@@ -55,10 +55,10 @@ def compute(join: StreamTableJoin, inputs: EpochInputs) -> EpochFrames:
     if history is None:
         found = _now(at_once.where(F.col("mapped").isNotNull()), inputs)
     elif join.grace is None:
-        found = looked_up(at_once.where(F.col("mapped").isNotNull()), inputs, history)
+        found = version_at(at_once.where(F.col("mapped").isNotNull()), inputs, history)
     else:
         waiting = _facts(join, inputs.open_records("left", join.grace), inputs).where(F.col("mapped").isNotNull())
-        found = looked_up(inputs.keep(released(keyed, waiting, inputs, join.grace)), inputs, history)
+        found = version_at(inputs.keep(released(keyed, waiting, inputs, join.grace)), inputs, history)
     if join.how == "inner":
         found = found.where(F.col("right").isNotNull())
     elif answered:
@@ -99,7 +99,9 @@ def _whole(records: DataFrame) -> Column:
 def _now(lookups: DataFrame, inputs: EpochInputs) -> DataFrame:
     """Look-ups with ``right``: the table's record as of their place in the order."""
     touched = lookups.select(F.col("mapped").alias("key")).distinct()
-    table = before_the_epoch(inputs.table("right", "before").join(inputs.sent(touched), "key", "left_semi"), inputs)
+    table = before_the_epoch(
+        inputs.table("right", "before").join(inputs.broadcast(touched), "key", "left_semi"), inputs
+    )
     updates = inputs.right.where(F.col("key").isNotNull()).select(*table.columns)
     rights = with_record(table.unionByName(updates), "right").select(
         F.col("key").alias("mapped"), F.col("order").alias("at"), F.struct("right").alias("found")

@@ -51,7 +51,7 @@ def _is_plain_table(join: Filter) -> bool:
 
 def _with_an_effect(join: Filter, inputs: EpochInputs, judged: DataFrame) -> DataFrame:
     """Records that pass, and those that follow one of their key that passed."""
-    touched = inputs.sent(judged.select("partition", "key").distinct())
+    touched = inputs.broadcast(judged.select("partition", "key").distinct())
     before = inputs.table("left", "before").join(touched, ["partition", "key"], "left_semi")
     order = nothing_like(judged, "order")
     before = passes(before, join.where, "__passes").withColumn("order", order)

@@ -34,7 +34,7 @@ from pyspark.sql.types import StructType
 from joins.operator import EpochFrames, EpochInputs, Side, StateRead
 from joins.order import LEFT, RIGHT
 from joins.tables.cache import net_changes, told_before
-from joins.tables.versioned import handed_on
+from joins.tables.versioned import forwarded
 from joins.tables.versions import read_state
 from joins.values import joined_value, key_type, with_record
 from pipelines import TableTableJoin
@@ -76,7 +76,7 @@ def _with_states(join: TableTableJoin, inputs: EpochInputs) -> DataFrame:
     for at, side in SIDES:
         history = join.left.history if side == "left" else join.right.history
         keys = touched if at == LEFT else touched.select(as_right.alias("key"))
-        for records in handed_on(inputs, side, history, keys):
+        for records in forwarded(inputs, side, history, keys):
             put = F.struct(side, "timestamp").alias(f"{side}_put")
             parts.append(
                 with_record(records, side).select(

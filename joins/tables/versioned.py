@@ -45,7 +45,7 @@ def before_the_epoch(records: DataFrame, inputs: EpochInputs) -> DataFrame:
     )
 
 
-def handed_on(
+def forwarded(
     inputs: EpochInputs, side: Side, history: int | None, keys: DataFrame | None = None
 ) -> tuple[DataFrame, DataFrame]:
     """A table as it was before the epoch (live rows), and the epoch's changes of it that a join gets to see.
@@ -61,7 +61,7 @@ def handed_on(
     if history is None:
         table = before_the_epoch(inputs.table(side, "before"), inputs)
         changes = records.select(*table.columns)
-        return (table if keys is None else table.join(inputs.sent(keys), "key", "left_semi")), changes
+        return (table if keys is None else table.join(inputs.broadcast(keys), "key", "left_semi")), changes
     earlier = before_the_epoch(inputs.earlier(side).where(F.col("key").isNotNull()), inputs)
     both = _kept(_numbered(inputs, earlier.unionByName(records.select(*earlier.columns)), side, history))
     versions = with_slips(both if keys is None else both.join(keys, "key", "left_semi"), inputs)
@@ -75,7 +75,7 @@ def handed_on(
     return table.where("value IS NOT NULL").select(*earlier.columns), accepted.where("order IS NOT NULL")
 
 
-def looked_up(lookups: DataFrame, inputs: EpochInputs, history: int) -> DataFrame:
+def version_at(lookups: DataFrame, inputs: EpochInputs, history: int) -> DataFrame:
     """Look-ups with ``right``, the record that each sees (NULL: none) in the versioned table on the right.
 
     Parameters

@@ -70,15 +70,15 @@ def reached(before: DataFrame, changes: DataFrame, emitting: DataFrame, inputs: 
     changes, emitting
         Changes of the rows' own table, and of the other one.
     """
-    changed = inputs.sent(changes.select("key", F.lit(True).alias("changes")).distinct())
-    asked = inputs.sent(emitting.select(F.col("key").alias("fk"), F.lit(True).alias("is_emitting")).distinct())
+    changed = inputs.broadcast(changes.select("key", F.lit(True).alias("changes")).distinct())
+    asked = inputs.broadcast(emitting.select(F.col("key").alias("fk"), F.lit(True).alias("is_emitting")).distinct())
     marked = before.join(changed, "key", "left").join(asked, "fk", "left")
     return inputs.keep(marked.where("changes OR is_emitting").select(*before.columns))
 
 
 def timeline(before: DataFrame, changes: DataFrame, name: str, inputs: EpochInputs) -> Timeline:
     """The rows in time; ``name`` is the STRUCT that is NULL in a tombstone."""
-    changed = inputs.sent(changes.select("key").distinct())
+    changed = inputs.broadcast(changes.select("key").distinct())
     per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
     old = {
         "until": F.lead("order").over(per_key),
@@ -92,12 +92,12 @@ def timeline(before: DataFrame, changes: DataFrame, name: str, inputs: EpochInpu
     return Timeline(versions, untouched)
 
 
-def looked_up(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, inputs: EpochInputs) -> DataFrame:
+def row_at(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, inputs: EpochInputs) -> DataFrame:
     """Rows that ask, with the row of key ``asked`` at their ``order``: ``found`` STRUCT<name, timestamp, partition>.
 
     ``exists`` tells whether there is one; ``found`` may be a tombstone, or NULL.
     """
-    asked = inputs.sent(asking.select(F.col("asked").alias("key")).where("key IS NOT NULL").distinct())
+    asked = inputs.broadcast(asking.select(F.col("asked").alias("key")).where("key IS NOT NULL").distinct())
     rows = before.join(asked, "key", "left_semi").unionByName(updates.select(*before.columns))
     found = F.struct(name, "timestamp", "partition").alias("found")
     marked = asking.withColumn("asks", F.lit(True))

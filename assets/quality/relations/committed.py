@@ -21,7 +21,7 @@ from expectations.rules.touched import touched
 from infra.delta.io import notes, quoted, read
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened, rows_in
-from infra.epochs.inputs import sent
+from infra.epochs.inputs import broadcast_if_few
 from infra.epochs.plan import CommitNote, EpochPlan
 from pipelines import Node
 
@@ -79,7 +79,7 @@ def changelog(spark: SparkSession, of: Committed, rows: DataFrame) -> Relation:
     if of.scope == "whole":
         return at_version(spark, of.paths.changelog, of.version)
     sql = version_sql(of.paths.changelog, of.version, f"epoch = {of.plan.epoch}")
-    return Relation(sent(rows, max(of.rows, of.plan.records)), sql)
+    return Relation(broadcast_if_few(rows, max(of.rows, of.plan.records)), sql)
 
 
 def stored(spark: SparkSession, of: Committed) -> Relation:

@@ -9,7 +9,7 @@ from assets.quality.relations.sql import at_version, bounds, lines, version_befo
 from expectations.results import Relation
 from infra.delta.io import quoted
 from infra.delta.layout import NodeTables
-from infra.epochs.inputs import sent
+from infra.epochs.inputs import broadcast_if_few
 from infra.epochs.plan import EpochPlan
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def epoch_relations(
     changelog = paths.changelog
     relations: Relations = {
         "rows": lambda: Relation(
-            sent(rows, count), f"(SELECT * FROM delta.{quoted(changelog)} WHERE epoch = {plan.epoch})"
+            broadcast_if_few(rows, count), f"(SELECT * FROM delta.{quoted(changelog)} WHERE epoch = {plan.epoch})"
         ),
         "bounds": lambda: bounds(spark, plan),
         "times": lambda: lines(spark, {"partition": "INT", "stream_time": "BIGINT"}, plan.stream_time.items()),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from assets.quality.relations.sql import lines
 from expectations.results import Relation
 from infra.delta.io import notes, quoted
-from infra.epochs.inputs import pinned_table, sent
+from infra.epochs.inputs import broadcast_if_few, pinned_table
 from infra.epochs.offsets import between_sql
 from infra.epochs.plan import EpochPlan
 from pipelines import Node
@@ -100,7 +100,7 @@ class InputRelations:
             return Relation(self.pinned.changelog(side, {}, part.upto), sql)
         if self.node.operation is not None and self.node.operation.open_ms is not None:
             return Relation(self.all()[side]().frame.where("is_new").drop("is_new"), sql)
-        return Relation(sent(self.shared.keep(self.pinned.new(side)), part.records), sql)
+        return Relation(broadcast_if_few(self.shared.keep(self.pinned.new(side)), part.records), sql)
 
     def _in_reach(self, side: str) -> Relation:
         from pyspark.sql import functions as F
@@ -135,7 +135,7 @@ class InputRelations:
             return Relation(pinned.table(side, "after"), sql)
         # Not the fold of table and tail, for which all of a large table would be sorted: its rows but for what changed.
         tail = self.shared.keep(pinned.new(side).where("key IS NOT NULL"))
-        changed = sent(tail.select("key").distinct(), at.records)
+        changed = broadcast_if_few(tail.select("key").distinct(), at.records)
         untouched = pinned.table(side, "before").join(changed, "key", "left_anti")
         from records.changelog import as_of
 

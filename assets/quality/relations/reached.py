@@ -24,7 +24,7 @@ from expectations.invariants import invariants_of
 from expectations.results import Relation, asked
 from expectations.rules.touched import needed, reached, touched
 from infra.delta.lines import opened
-from infra.epochs.inputs import sent
+from infra.epochs.inputs import broadcast_if_few
 from infra.epochs.plan import EpochPlan
 from pipelines import Node
 
@@ -100,7 +100,7 @@ class Reached:
 
     def _once(self, name: str, frame: DataFrame) -> DataFrame:
         """A relation's rows, kept where several queries name it: to keep them costs a job."""
-        return self.few(frame) if self._uses[name] > 1 else sent(frame, self.rows)
+        return self.few(frame) if self._uses[name] > 1 else broadcast_if_few(frame, self.rows)
 
     @cached_property
     def _uses(self) -> Counter[str]:
@@ -115,7 +115,7 @@ class Reached:
 
     def few(self, frame: DataFrame) -> DataFrame:
         """What the epoch has or reaches, computed once: few rows beside a table's."""
-        return sent(self.shared.keep(frame), self.rows)
+        return broadcast_if_few(self.shared.keep(frame), self.rows)
 
     def with_keys(self, rows: Relation, keys: Relation, columns: str = "* EXCEPT (__key)") -> Relation:
         """Rows of the folded table with one of these keys."""
