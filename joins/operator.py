@@ -142,7 +142,12 @@ OPERATORS: dict[type[Operation], Mapping[str, str]] = {
     },
     StreamTableJoin: dict.fromkeys(("3.1", "kafka-4", "0.10.2", "0.10.0"), "joins.lookups.stream_table"),
     StreamGlobalJoin: dict.fromkeys(("3.1", "kafka-4", "0.10.2"), "joins.lookups.stream_global"),
-    TableTableJoin: dict.fromkeys(("3.1", "kafka-4", "0.10.2", "0.10.0"), "joins.table_table.join"),
+    TableTableJoin: {
+        "3.1": "joins.table_table.profile_3_1",
+        "kafka-4": "joins.table_table.profile_kafka_4",
+        "0.10.2": "joins.table_table.profile_kafka_4",
+        "0.10.0": "joins.table_table.profile_0_10_0",
+    },
     ForeignKeyJoin: {
         "3.1": "joins.foreign_key.join",
         "kafka-4": "joins.foreign_key.join",

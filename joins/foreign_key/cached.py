@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 from joins.foreign_key.rows import Sides, subscribing
 from joins.operator import EpochInputs
 from joins.order import LEFT, RIGHT
-from joins.tables.cache import net_changes, told_before
+from joins.tables.cache import emitted_before, net_changes
 from joins.tables.versioned import forwarded
 from joins.tables.versions import timeline
 from joins.values import nothing_like, with_record
@@ -123,7 +123,7 @@ def committed(join: ForeignKeyJoin, inputs: EpochInputs, rows: DataFrame) -> Dat
 def net_change(inputs: EpochInputs, rows: DataFrame) -> DataFrame:
     """The last row per key and commit, tombstones only of rows that were there: the cache of profile "3.1"."""
     rows = inputs.keep(rows)
-    return net_changes(rows, told_before(inputs.emitted(None), rows))
+    return net_changes(rows, emitted_before(inputs.emitted(None), rows))
 
 
 def _last_records(inputs: EpochInputs) -> DataFrame:

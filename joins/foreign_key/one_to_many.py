@@ -26,7 +26,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.tables.cache import net_changes, told_before
+from joins.tables.cache import emitted_before, net_changes
 from joins.tables.versioned import forwarded
 from joins.tables.versions import holds_at, pointing, reached, read_state, row_at, timeline, trigger_of
 from joins.values import joined_value, key_type, nothing_like, with_record
@@ -56,7 +56,7 @@ def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
     )
     if join.cache is not None:
         rows = inputs.keep(rows)
-        rows = net_changes(rows, told_before(inputs.emitted(None), rows))
+        rows = net_changes(rows, emitted_before(inputs.emitted(None), rows))
     value = F.when(F.col("live"), joined_value(join.select))
     return EpochFrames(rows.withColumn("value", value).drop("left", "right", "live", "commit"))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from infra import crash
-from infra.delta.io import append, last_note
+from infra.delta.io import append, last_note, protect
 from infra.delta.lines import opened
 from infra.delta.side_tables import write_side
 from infra.delta.staged import commit_staged
@@ -84,6 +84,9 @@ class Commit:
         self._commit(context, written, note, rows=not dropped)
         at = int(time.time() * 1000)
         crash.reached("rebuilt" if plan.replaces else "committed", node.name)
+        if plan.replaces:
+            # To replace what was there, its protection had to be lifted; a run after a kill does this too.
+            protect(context.session, paths.changelog)
         table = opened(paths.changelog)
         assert table is not None
         return Committed(plan, table.version(), note, counts, at)

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from assets.epoch.verify import verify
-from infra.delta.io import read
+from infra.delta.io import is_protected, read
 from infra.settings import Settings
 from pipelines import JoinWindow, Node, Pipeline
 from tests.infra.epochs.killed import die, joined, world
@@ -58,6 +58,7 @@ def test_what_is_below_a_rebuild_follows(tmp_path: Path, settings: Settings) -> 
     result = target.run(second)
     assert result is not None
     assert (result.plan.incarnation, result.plan.since) == (2, result.plan.epoch)
+    assert is_protected(target.runner("batch").paths(first).changelog)
     assert target.run(second) is None
     whole.run(first)
     whole.run(second)

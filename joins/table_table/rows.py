@@ -1,0 +1,108 @@
+"""Rows that changes of two tables cause, as far as the profiles agree.
+
+A key has a row where both sides have one (inner), the left one (left), or either (outer). Which change without a row
+emits a tombstone, and with which timestamp, is the profiles' to say.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from joins.operator import EpochFrames, EpochInputs
+from joins.order import LEFT, RIGHT
+from joins.table_table.changes import SIDES, input_caches
+from joins.tables.cache import emitted_before, net_changes
+from joins.values import joined_value
+from pipelines import TableTableJoin
+
+
+def of_left() -> Column:
+    """Whether a change is one of the left side."""
+    return F.col("side") == LEFT
+
+
+def present(side: str, moment: str) -> Column:
+    """Whether a side has a record under the key: ``was`` before the change, ``now`` after it."""
+    return F.col(f"{side}_{moment}.{side}").isNotNull()
+
+
+def other_present() -> Column:
+    """Whether the other side has a record."""
+    return F.when(of_left(), present("right", "now")).otherwise(present("left", "now"))
+
+
+def own_present() -> Column:
+    """Whether the change's own side had a record before it."""
+    return F.when(of_left(), present("left", "was")).otherwise(present("right", "was"))
+
+
+def had_row(join: TableTableJoin, moment: str = "was") -> Column:
+    """Whether the key has a row at a moment."""
+    left, right = present("left", moment), present("right", moment)
+    return {"inner": left & right, "left": left, "outer": left | right}[join.how]
+
+
+def later_timestamp() -> Column:
+    """The later of the change's timestamp and the other side's, where that has a record (ms)."""
+    other = F.when(of_left(), F.col("right_now.timestamp")).otherwise(F.col("left_now.timestamp"))
+    return F.greatest("timestamp", F.when(other_present(), other))
+
+
+def rows_of(join: TableTableJoin, changes: DataFrame, emits: Column, timestamp: Column) -> DataFrame:
+    """Rows that changes cause: all live ones, and tombstones where ``emits`` is true.
+
+    Returns
+    -------
+    DataFrame
+        ``key``, ``timestamp``, ``partition``, ``trigger`` STRUCT<side, partition, offset>, ``sequence`` STRUCT<commit,
+        phase, order>, ``left`` and ``right`` (the sides' records), ``live`` (false: a tombstone), ``was`` (whether the
+        key had a row before), ``phase`` (0: waits for no commit, 1: left, 2: right), ``commit``.
+    """
+    cached = input_caches(join) if join.semantics != "3.1" else ()
+    phase = F.when(of_left(), 1 if LEFT in cached else 0).otherwise(2 if RIGHT in cached else 0)
+    trigger = F.struct(
+        F.when(of_left(), F.lit("left")).otherwise(F.lit("right")).alias("side"), F.col("partition"), F.col("offset")
+    )
+    judged = changes.withColumns({"live": had_row(join, "now"), "was": had_row(join), "phase": phase})
+    return judged.where(F.col("live") | emits).select(
+        "key",
+        timestamp.alias("timestamp"),
+        "partition",
+        trigger.alias("trigger"),
+        # Of one commit: what does not wait for it, then the left changes, then the right ones.
+        F.struct("commit", "phase", "order").alias("sequence"),
+        F.when(F.col("live"), F.col("left_now.left")).alias("left"),
+        F.when(F.col("live"), F.col("right_now.right")).alias("right"),
+        "live",
+        "was",
+        "phase",
+        "commit",
+    )
+
+
+def flushed(join: TableTableJoin, inputs: EpochInputs, rows: DataFrame) -> DataFrame:
+    """Rows of cached inputs as their commits emit them: triggered by the commit's last record.
+
+    A ``materialized`` result is cached as well: of each key and commit its net change.
+    """
+    if join.materialized:
+        rows = inputs.keep(rows)
+        rows = net_changes(rows, emitted_before(inputs.emitted(None), rows))
+    records = [
+        inputs.records[side].select(
+            "commit", "order", F.struct(F.lit(side).alias("side"), "partition", "offset").alias("r")
+        )
+        for _, side in SIDES
+    ]
+    last = F.max_by("r", "order").alias("last")
+    ends = records[0].unionByName(records[1]).groupBy("r.partition", "commit").agg(last)
+    waited = F.lit(True) if join.materialized else F.col("phase") > 0
+    trigger = F.when(waited, F.col("last")).otherwise(F.col("trigger"))
+    return rows.join(ends, ["partition", "commit"], "left").withColumn("trigger", trigger).drop("last")
+
+
+def result(join: TableTableJoin, rows: DataFrame) -> EpochFrames:
+    """Columns of `EpochFrames`, the value made of both records."""
+    value = F.when(F.col("live"), joined_value(join.select))
+    return EpochFrames(rows.withColumn("value", value).drop("left", "right", "live", "was", "phase", "commit"))
