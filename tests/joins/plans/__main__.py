@@ -17,7 +17,7 @@ def main() -> None:
     """Write them, and say which are other than before."""
     spark = session(Settings.from_env())
     with TemporaryDirectory() as root:
-        planner = Planner(World(Path(root), spark, new_session(spark), TYPES))
+        planner = Planner(World(Path(root), spark, new_session(spark), TYPES, as_sources_do=True))
         for file in FOLDER.glob("*.txt"):
             if file.stem not in NODES:
                 file.unlink()

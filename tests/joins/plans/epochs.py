@@ -76,6 +76,8 @@ def declared() -> tuple[Mapping[str, Node], Mapping[str, Node]]:
         a.left_join(both, "stream_view", key=POINTS, select={"l": "left.v", "r": "right.r"}),
         c.outer_join(d, "table_table", select=BOTH),
         c.outer_join(d, "table_table_cache", select=BOTH, cache="epoch"),
+        c.outer_join(d, "table_table_0_10_0", select=BOTH, semantics="0.10.0"),
+        c.outer_join(d, "table_table_kafka_4", select=BOTH, semantics="kafka-4"),
         e.outer_join(d, "table_table_versioned", select=BOTH),
         c.left_join(d, "foreign_key", **points),
         c.left_join(d, "foreign_key_cache", cache="epoch", **points),
