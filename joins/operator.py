@@ -108,7 +108,7 @@ class EpochFrames:
     late
         Records that were dropped, in the columns of `joins.late`.
     memory
-        What the next epoch needs and no changelog tells; it has a ``partition`` of its own rows' choice.
+        What the next epoch needs and no changelog holds; it has a ``partition`` of its own rows' choice.
     timed
         Frames whose highest timestamp per partition is stream time.
     """
@@ -140,7 +140,12 @@ OPERATORS: dict[type[Operation], Mapping[str, str]] = {
         "0.10.0": "joins.stream_stream.profile_0_10_0",
         "kafka-4": "joins.stream_stream.profile_kafka_4",
     },
-    StreamTableJoin: dict.fromkeys(("3.1", "kafka-4", "0.10.2", "0.10.0"), "joins.lookups.stream_table"),
+    StreamTableJoin: {
+        "3.1": "joins.stream_table.profile_3_1",
+        "kafka-4": "joins.stream_table.profile_3_1",
+        "0.10.2": "joins.stream_table.profile_0_10_2",
+        "0.10.0": "joins.stream_table.profile_0_10_0",
+    },
     StreamGlobalJoin: dict.fromkeys(("3.1", "kafka-4", "0.10.2"), "joins.lookups.stream_global"),
     TableTableJoin: {
         "3.1": "joins.table_table.profile_3_1",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from joins.operator import EpochInputs
@@ -41,8 +41,7 @@ def in_processing_order(records: DataFrame, side: int) -> DataFrame:
     side
         `LEFT` or `RIGHT`.
     """
-    arrival = Window.partitionBy("partition").orderBy("offset")
-    running = arrival.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    running = up_to_here(Window.partitionBy("partition").orderBy("offset"))
     return records.withColumn(
         "order",
         F.struct(
@@ -60,3 +59,18 @@ def stream_time_at_start(inputs: EpochInputs) -> Column:
     by_place = [times.get(p) for p in range(max(times, default=-1) + 1)]
     # Looked up by place: a map of a thousand partitions would be searched for every row.
     return F.get(F.from_json(F.lit(json.dumps(by_place)), "ARRAY<BIGINT>"), F.col("partition"))
+
+
+def last_known(column: str | Column, window: WindowSpec) -> Column:
+    """The last value of a window's rows that is not NULL."""
+    return F.last(column, ignorenulls=True).over(window)
+
+
+def up_to_here(order: WindowSpec) -> WindowSpec:
+    """The rows of an ordered window up to the current one."""
+    return order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+
+def before_here(order: WindowSpec) -> WindowSpec:
+    """The rows of an ordered window before the current one."""
+    return order.rowsBetween(Window.unboundedPreceding, -1)

@@ -2,7 +2,7 @@
 
 An expression of ``select`` sees two structs, ``left`` and ``right``, each with the key and value columns of its record
 and ``_timestamp``; the struct of a missing side is NULL, so that ``left.n - right.n`` is null without a partner and
-``right IS NULL`` tells why.
+``right IS NULL`` shows why.
 """
 
 from __future__ import annotations

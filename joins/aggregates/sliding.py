@@ -26,6 +26,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from joins.order import up_to_here
 from joins.stream_stream.time_buckets import lies_in, touched, width
 
 WINDOW = ("partition", "key", "window_start")
@@ -34,7 +35,7 @@ WINDOW = ("partition", "key", "window_start")
 def in_sliding_windows(records: DataFrame) -> DataFrame:
     """Records once per window that they lie in or make, with ``window_start``, ``window_end`` and ``shown``.
 
-    ``arguments`` is NULL where the record only makes the window; ``shown`` tells whether it gives a row.
+    ``arguments`` is NULL where the record only makes the window; ``shown``: whether it gives a row.
     """
     placed = records.where(F.col("timestamp") >= 0)
     difference, time, start = F.col("window_difference"), F.col("timestamp"), F.col("window_start")
@@ -49,7 +50,7 @@ def in_sliding_windows(records: DataFrame) -> DataFrame:
     )
     touching = within.where(time.between(start - 1, start + difference))
     history = Window.partitionBy(*WINDOW).orderBy(F.col("order").asc_nulls_first(), "offset")
-    upto = history.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    upto = up_to_here(history)
     content = time >= start
     by_left = F.max(ended == start).over(upto)
     by_right = F.max(~content).over(upto) & F.max(content).over(upto)

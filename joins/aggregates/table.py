@@ -27,6 +27,8 @@ from pyspark.sql import functions as F
 
 from joins.aggregates.running import HAS_VALUE, merged, parts, with_arguments
 from joins.operator import EpochFrames, EpochInputs, StateRead
+from joins.order import up_to_here
+from joins.provenance import trigger_of
 from joins.stateless.one_input import with_expressions
 from joins.stateless.select_key import partition_of
 from joins.tables.versioned import forwarded
@@ -58,14 +60,13 @@ def compute(join: TableAggregate, inputs: EpochInputs) -> EpochFrames:
         .groupBy(*CHANGE)
         .agg(value.alias("value"), F.sum("rows").alias("rows"))
     )
-    trigger = F.struct(F.lit("left").alias("side"), F.col("partition"), F.col("offset"))
     return EpochFrames(
         answered.select(
             F.col("group").alias("key"),
             F.when(F.col("rows") > 0, F.col("value")).alias("value"),
             "timestamp",
             partition_of(F.col("group"), join.partitions).alias("partition"),
-            trigger.alias("trigger"),
+            trigger_of("left"),
             F.struct("order", "arrives").alias("sequence"),
         )
     )
@@ -100,7 +101,7 @@ def _numbered(changes: DataFrame) -> DataFrame:
     """Changes with their number in their group, ``at``, and that of the change that ends what arrives, ``until``."""
     first = F.col("order").asc_nulls_first()
     upto = Window.partitionBy("group").orderBy(first, "partition", "offset")
-    upto = upto.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    upto = up_to_here(upto)
     of_key = Window.partitionBy("group", "key").orderBy(first)
     return (
         changes.withColumn("at", F.count("order").over(upto) - 1)

@@ -32,7 +32,8 @@ from joins.aggregates.running import value_over, with_arguments
 from joins.aggregates.sliding import in_sliding_windows
 from joins.late import before_1970, past_close, without_key
 from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.order import stream_time_at_start
+from joins.order import stream_time_at_start, up_to_here
+from joins.provenance import trigger_of
 from joins.values import nothing_like
 from pipelines import SlidingWindows, WindowedAggregate
 from records.changelog import field_names
@@ -54,7 +55,7 @@ def compute(join: WindowedAggregate, inputs: EpochInputs) -> EpochFrames:
     known = F.coalesce(F.col("reached"), stream_time_at_start(inputs))
     within = placed.where(F.col("window_end") + F.col("window_grace") > known)
     history = Window.partitionBy("partition", "key", "window_start").orderBy(F.col("order").asc_nulls_first(), "offset")
-    upto = history.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    upto = up_to_here(history)
     latest = F.max(F.when(F.col("arguments").isNotNull(), F.col("timestamp"))).over(upto)
     rows = (
         within.withColumn("value", value_over(join.aggregations, upto))
@@ -67,7 +68,7 @@ def compute(join: WindowedAggregate, inputs: EpochInputs) -> EpochFrames:
             "value",
             "timestamp",
             "partition",
-            F.struct(F.lit("left").alias("side"), F.col("partition"), F.col("offset")).alias("trigger"),
+            trigger_of("left"),
             F.struct("order", "window_start").alias("sequence"),
         ),
         _dropped(join, inputs, new.where(closed)),
@@ -108,7 +109,7 @@ def _counted(join: WindowedAggregate, inputs: EpochInputs, records: DataFrame) -
 
 def _with_stream_time(inputs: EpochInputs, counted: DataFrame) -> DataFrame:
     """The epoch's records with the stream time that each has ``reached``."""
-    upto = Window.partitionBy("partition").orderBy("order").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    upto = up_to_here(Window.partitionBy("partition").orderBy("order"))
     reached = F.greatest(F.max("timestamp").over(upto), stream_time_at_start(inputs))
     return counted.withColumn("reached", reached)
 

@@ -1,6 +1,6 @@
 """The cache of a foreign-key join's tables, as Kafka Streams commits it (profiles "kafka-4" and "0.10.2").
 
-A change of a cached side waits for the commit: one per key, the last, in the order of the last writes. A commit tells
+A change of a cached side waits for the commit: one per key, the last, in the order of the last writes. A commit emits
 first the right changes, then the left ones, each from what the last commit left to what is there now; the other side
 is looked up as it is now. So a fan-out meets the left rows of the last commit, and of those only the ones whose value
 is still the same. A right key that was absent and is absent again is not emitted. One commit each:
@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 
 from joins.foreign_key.rows import Sides, subscribing
 from joins.operator import EpochInputs
-from joins.order import LEFT, RIGHT
+from joins.order import LEFT, RIGHT, last_known, up_to_here
 from joins.tables.cache import emitted_before, net_changes
 from joins.tables.versioned import forwarded
 from joins.tables.versions import timeline
@@ -49,7 +49,7 @@ def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     if not waits:
         standing = lefts.standing
     elif join.semantics == "0.10.2":
-        # Its subscriptions tell what is stale: they are met by the rows as they are now.
+        # Its subscriptions show what is stale: they are met by the rows as they are now.
         standing = timeline(lefts_before, changes, "left", inputs).standing
     else:
         fresh = _fresh(lefts.versions, changes)
@@ -73,7 +73,7 @@ def _place(phase: int, side: Column, place: str = "order") -> Column:
 
 
 def _waiting(changes: DataFrame, side: int) -> DataFrame:
-    """The last change per key and commit, where the commit tells it."""
+    """The last change per key and commit, where the commit emits it."""
     last = Window.partitionBy("key", "commit").orderBy(F.col("order").desc())
     kept = changes.withColumn("__nth", F.row_number().over(last)).where("__nth = 1").drop("__nth")
     return kept.withColumn("order", _place(1, F.lit(RIGHT - side), "order.place"))
@@ -86,10 +86,8 @@ def _fresh(emitted: DataFrame, changes: DataFrame) -> DataFrame:
         changes.select("key", "order", "left_hash"), allowMissingColumns=True
     )
     per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
-    so_far = per_key.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    lasting = events.withColumns(
-        {"emitted": F.last("emitted", ignorenulls=True).over(so_far), "until": F.lead("order").over(per_key)}
-    )
+    so_far = up_to_here(per_key)
+    lasting = events.withColumns({"emitted": last_known("emitted", so_far), "until": F.lead("order").over(per_key)})
     equal = F.col("left_hash") == F.col("emitted.left_hash")
     return lasting.where(equal).select("key", "order", "until", "emitted.*")
 
@@ -104,7 +102,7 @@ def _emitted_rights(before: DataFrame, changes: DataFrame) -> DataFrame:
 
 
 def committed(join: ForeignKeyJoin, inputs: EpochInputs, rows: DataFrame) -> DataFrame:
-    """The rows as commits tell them."""
+    """The rows as commits emit them."""
     at_commit = F.col("sequence.order.phase") == 1
     if join.materialized:
         # What waited is emitted together, each other row by itself.

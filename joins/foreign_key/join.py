@@ -24,7 +24,7 @@ Timestamps: a left change has the later of its own and that of the right row tha
 where the answer is the tombstone of a row that pointed there), a right change its own. ``left_hash``
 is the hash of the left value that the row was made for (NULL where that was deleted): it distinguishes a row from a
 stale one. Profile "kafka-4" is the same without a cache; with one it is ``joins/foreign_key/cached.py``. In "3.1" a
-cache tells the net change per key and commit.
+cache emits the net change per key and commit.
 
 Source: KIP-213 (tombstones and foreign key changes), wiki page "Kafka Streams Join Semantics" (foreign-key join),
 KIP-962 for null foreign keys. Held by ``tests/joins/tables/test_foreign_key.py``,

@@ -15,7 +15,7 @@ A tombstone is only emitted where there is a row:
     right b0 {a1}@6        ((a0, b0), null)@6, and no row of (a1, b0): a1 is not there
     left  a1 B@2           ((a1, b0), B)@2: a left change has its own timestamp
 
-A row lies in the partition of its left row. A cache tells the net change per key and commit.
+A row lies in the partition of its left row. A cache emits the net change per key and commit.
 
 Source: KIP-213, the original proposal (one-to-many join). Held by ``tests/joins/tables/test_one_to_many.py``.
 """
@@ -25,10 +25,12 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from joins.lookups.as_of import holds_at, row_at
 from joins.operator import EpochFrames, EpochInputs, StateRead
+from joins.provenance import trigger_of
 from joins.tables.cache import emitted_before, net_changes
 from joins.tables.versioned import forwarded
-from joins.tables.versions import holds_at, pointing, reached, read_state, row_at, timeline, trigger_of
+from joins.tables.versions import affected, pointing, read_state, timeline
 from joins.values import joined_value, key_type, nothing_like, with_record
 from pipelines import OneToManyJoin
 from records.changelog import field_names
@@ -48,7 +50,7 @@ def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
     ones = inputs.keep(with_record(one_changes, "left").drop("value"))
     changes = inputs.keep(pointing(many_changes, "right", join.foreign_key, key_type(inputs.left)))
     manies_before = pointing(manies_before, "right", join.foreign_key, key_type(inputs.left))
-    manies = timeline(reached(manies_before, changes, ones, inputs), changes, "right", inputs)
+    manies = timeline(affected(manies_before, changes, ones, inputs), changes, "right", inputs)
     ones_before = with_record(ones_before, "left").drop("value")
     emitting = timeline(ones_before, ones, "left", inputs).versions.where("order IS NOT NULL")
     rows = _answer_many(manies.versions, ones_before, ones, inputs).unionByName(

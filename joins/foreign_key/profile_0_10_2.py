@@ -30,6 +30,7 @@ from pyspark.sql import functions as F
 
 from joins.foreign_key import cached as foreign_key_cached
 from joins.foreign_key.rows import answer, asked, fan_out, sides, with_values
+from joins.lookups.as_of import hold_together
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.tables.versions import read_state
 from joins.values import nothing_like
@@ -85,10 +86,7 @@ def _awake(subscriptions: DataFrame, standing: DataFrame) -> DataFrame:
     """Subscriptions while the left row has the value that they were made for, with that row."""
     both = subscriptions.alias("s").join(
         standing.alias("l"),
-        (F.col("s.key") == F.col("l.key"))
-        & (F.col("s.left_hash") == F.col("l.left_hash"))
-        & (F.col("s.until").isNull() | F.col("l.order").isNull() | (F.col("l.order") < F.col("s.until")))
-        & (F.col("l.until").isNull() | F.col("s.order").isNull() | (F.col("s.order") < F.col("l.until"))),
+        (F.col("s.key") == F.col("l.key")) & (F.col("s.left_hash") == F.col("l.left_hash")) & hold_together("s", "l"),
     )
     return both.select(
         F.col("l.key").alias("key"),

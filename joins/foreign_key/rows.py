@@ -18,23 +18,18 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from joins.lookups.as_of import holds_at, row_at
 from joins.operator import EpochInputs
+from joins.provenance import trigger_of
 from joins.tables.versioned import forwarded
-from joins.tables.versions import (
-    holds_at,
-    pointing,
-    reached,
-    row_at,
-    timeline,
-    trigger_of,
-)
+from joins.tables.versions import affected, pointing, timeline
 from joins.values import joined_value, key_type, nothing_like, with_record
 from pipelines import ForeignKeyJoin
 
 
 @dataclass(frozen=True)
 class Sides:
-    """Both sides in time. Where a change waits for a commit, it stands where that tells it.
+    """Both sides in time. Where a change waits for a commit, it stands where that emits it.
 
     Attributes
     ----------
@@ -65,8 +60,8 @@ def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     updates = inputs.keep(with_record(updates, "right"))
     lefts_before = subscribing(join, lefts_before, inputs)
     if join.semantics != "0.10.2":
-        # There, subscriptions and not the rows tell what a right change meets.
-        lefts_before = reached(lefts_before, changes, updates, inputs)
+        # There, subscriptions and not the rows decide what a right change meets.
+        lefts_before = affected(lefts_before, changes, updates, inputs)
     lefts = timeline(lefts_before, changes, "left", inputs)
     return Sides(lefts.versions, lefts.standing, with_record(rights_before, "right"), updates, updates)
 

@@ -11,7 +11,7 @@ so that one foreign key's subscriptions lie together, and those of "ff" not amon
     B  {ff}    00000002 6666 42
 
 A key is serialized column by column: text as its UTF-8 bytes, binary as it is, a whole number as 8 bytes in big-endian
-two's complement. The combined keys of one foreign key sort as the fan-out tells the left rows, where the primary key
+two's complement. The combined keys of one foreign key sort as the fan-out emits the left rows, where the primary key
 is one column of text or of numbers that are not negative: bytes put -1 after 1.
 
 Source: KIP-213 (prefix scanning using a combined key). Held by ``tests/joins/tables/test_subscriptions.py``.

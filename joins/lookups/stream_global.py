@@ -25,7 +25,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from joins.late import without_key
+from joins.lookups.as_of import holds_at
 from joins.operator import EpochFrames, EpochInputs, StateRead
+from joins.provenance import trigger_of
 from joins.values import joined_value, key_type, nothing_like, with_mapped_key, with_record
 from pipelines import StreamGlobalJoin
 
@@ -44,19 +46,13 @@ def compute(join: StreamGlobalJoin, inputs: EpochInputs) -> EpochFrames:
         facts = facts.where(F.col("mapped").isNotNull())
     facts = facts.alias("l")
     versions = _versions(join, inputs).alias("r")
-    matched = facts.join(
-        versions,
-        (F.col("l.mapped") == F.col("r.key"))
-        & (F.col("r.since").isNull() | (F.col("r.since") < F.col("l.order")))
-        & (F.col("r.until").isNull() | (F.col("l.order") < F.col("r.until"))),
-        "inner" if join.how == "inner" else "left",
-    )
-    trigger = F.struct(F.lit("left").alias("side"), F.col("l.partition"), F.col("l.offset"))
+    found = (F.col("l.mapped") == F.col("r.key")) & holds_at("r", "l")
+    matched = facts.join(versions, found, "inner" if join.how == "inner" else "left")
     rows = matched.select(
         F.col("l.key").alias("key"),
         F.col("l.timestamp").alias("timestamp"),
         F.col("l.partition").alias("partition"),
-        trigger.alias("trigger"),
+        trigger_of("left", "l.partition", "l.offset"),
         F.struct(F.col("l.order")).alias("sequence"),
         "left",
         "right",
@@ -67,15 +63,14 @@ def compute(join: StreamGlobalJoin, inputs: EpochInputs) -> EpochFrames:
 
 
 def _versions(join: StreamGlobalJoin, inputs: EpochInputs) -> DataFrame:
-    """Values of the table with the part of the order in which each holds: after ``since``, before ``until``."""
+    """``key``, ``right`` STRUCT, and where in the order it holds: from ``order`` on, up to ``until``."""
     unbounded = nothing_like(inputs.left, "order")
     if join.bootstrap == "epoch":
         loaded = with_record(inputs.table("right", "after"), "right")
-        return loaded.select("key", "right", unbounded.alias("since"), unbounded.alias("until"))
+        return loaded.select("key", "right", unbounded.alias("order"), unbounded.alias("until"))
     before = inputs.table("right", "before").withColumn("order", unbounded)
     updates = inputs.right.where(F.col("key").isNotNull()).select(*before.columns)
     both = with_record(before.unionByName(updates), "right")
     per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
-    return both.select(
-        "key", "right", F.col("order").alias("since"), F.lead("order").over(per_key).alias("until")
-    ).where(F.col("right").isNotNull())
+    versions = both.select("key", "right", "order", F.lead("order").over(per_key).alias("until"))
+    return versions.where(F.col("right").isNotNull())

@@ -1,4 +1,4 @@
-"""merge: the records of two streams in one, each as it is, in processing order; the trigger tells the side.
+"""merge: the records of two streams in one, each as it is, in processing order; the trigger names the side.
 
     left  a {n: 1} @1      a {n: 1}
     right b {n: 2} @1      b {n: 2}      a tie goes to the left

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from joins.provenance import trigger_of
 from records.changelog import field_names
 
 
@@ -36,9 +37,8 @@ def passes(records: DataFrame, where: str, name: str) -> DataFrame:
 
 def result_rows(records: DataFrame, side: str = "left", **columns: Column) -> DataFrame:
     """One result row per record, in the order of the records; ``columns`` replace key, value or partition."""
-    trigger = F.struct(F.lit(side).alias("side"), F.col("partition"), F.col("offset"))
     return records.select(
         *(columns.get(c, F.col(c)).alias(c) for c in ("key", "value", "timestamp", "partition")),
-        trigger.alias("trigger"),
+        trigger_of(side),
         F.struct("order").alias("sequence"),
     )

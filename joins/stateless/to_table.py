@@ -1,6 +1,6 @@
 """to_table: a stream's records as the changelog of a table; to_stream: the changelog of a table as a stream.
 
-Both hand on every record as it is. A table has no row without a key: such records are kept in the late table, which
+Both forward every record as it is. A table has no row without a key: such records are kept in the late table, which
 says of no window that it was closed (``stream_time`` and ``close`` are null).
 
     a {n: 1}      a {n: 1}

@@ -37,8 +37,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from joins.late import past_close, without_key
+from joins.lookups.as_of import first_to_reach
 from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.order import LEFT, RIGHT, in_words, stream_time_at_start
+from joins.order import LEFT, RIGHT, before_here, in_words, stream_time_at_start
+from joins.provenance import trigger_of
 from joins.stream_stream.self_join import COPIES, both_inputs, is_self_join
 from joins.stream_stream.time_buckets import lies_in, touched, width
 from joins.values import joined_value, nothing_like, with_record
@@ -79,7 +81,7 @@ def dropped(usable: DataFrame, late: DataFrame, join: StreamStreamJoin) -> DataF
     side, value = in_words(F.col("side")), F.coalesce(F.to_json("left"), F.to_json("right"))
     silent = F.col("key").isNull() & ~F.col("side").isin(*OUTER_SIDES[join.how])
     if is_self_join(join):
-        # Its left copy speaks for the record: where the join is no inner one, that is not dropped.
+        # Its left copy stands for the record: where the join is no inner one, that is not dropped.
         silent = silent & (F.col("side") == LEFT)
     closed = past_close(late, side, value, F.col("before"), F.col("close"))
     return closed.unionByName(without_key(usable.where(silent), side, value))
@@ -118,8 +120,8 @@ def _with_stream_time(inputs: EpochInputs, join: StreamStreamJoin) -> DataFrame:
     records = both_inputs(join, inputs)
     left, right = (_sided(inputs, records[name], side, join.window) for name, side in COPIES.items())
     both = left.unionByName(right, allowMissingColumns=True)
-    earlier = Window.partitionBy("partition").orderBy("order").rowsBetween(Window.unboundedPreceding, -1)
-    # The left copy of a self-join's record must not make the right one late: the right copies tell the time for both.
+    earlier = before_here(Window.partitionBy("partition").orderBy("order"))
+    # The left copy of a self-join's record must not make the right one late: the right copies give the time for both.
     moves = F.when(F.col("side") == RIGHT, F.col("timestamp")) if is_self_join(join) else F.col("timestamp")
     before = F.greatest(F.max(moves).over(earlier), stream_time_at_start(inputs))
     return both.withColumn("before", before).withColumn("reached", F.greatest("before", F.col("timestamp")))
@@ -175,7 +177,7 @@ def _pairs(kept: DataFrame) -> DataFrame:
         F.col("l.key").alias("key"),
         F.greatest("l.timestamp", "r.timestamp").alias("timestamp"),
         F.col("l.partition").alias("partition"),
-        _trigger(trigger_side, F.col("l.partition"), of_trigger("offset")),
+        trigger_of(trigger_side, "l.partition", of_trigger("offset")),
         F.col("l.offset").alias("left_offset"),
         F.col("r.offset").alias("right_offset"),
         _sequence(of_trigger("order"), 0, of_partner("timestamp"), F.lit(0), of_partner("offset")),
@@ -190,7 +192,7 @@ def _without_key(usable: DataFrame, outer: tuple[int, ...]) -> DataFrame:
         "key",
         "timestamp",
         "partition",
-        _trigger(in_words(F.col("side")), F.col("partition"), F.col("offset")),
+        trigger_of(in_words(F.col("side"))),
         *_own_offsets(),
         _sequence(F.col("order"), 0, F.col("timestamp"), F.lit(0), F.col("offset")),
         "left",
@@ -219,27 +221,16 @@ def _one_sided(
     moving = timed.where(F.col("side") == RIGHT) if is_self_join(join) else timed
     steps = moving.where(F.col("before").isNull() | (F.col("reached") > F.col("before"))).select(
         "partition",
-        F.col("reached").alias("at"),
+        F.col("reached").alias("time"),
         F.struct("order", in_words(F.col("side")).alias("side"), "offset").alias("step"),
     )
-    closes = alone.select("partition", F.col("close").alias("at"), F.struct("*").alias("waiting"))
-    # From the latest time to the earliest, steps before closes: the step seen last is the first to reach the close.
-    backwards = (
-        Window.partitionBy("partition")
-        .orderBy(F.col("at").desc(), F.col("step").isNull())
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    reached = (
-        steps.unionByName(closes, allowMissingColumns=True)
-        .withColumn("step", F.last("step", ignorenulls=True).over(backwards))
-        .where(F.col("waiting").isNotNull() & F.col("step").isNotNull())
-        .select("step", "waiting.*")
-    )
+    closes = alone.select("partition", F.col("close").alias("time"), F.struct("*").alias("waiting"))
+    reached = first_to_reach(steps, closes).select("step", "waiting.*")
     return reached.select(
         "key",
         "timestamp",
         "partition",
-        _trigger(F.col("step.side"), F.col("partition"), F.col("step.offset")),
+        trigger_of(F.col("step.side"), offset="step.offset"),
         *_own_offsets(),
         _sequence(F.col("step.order"), 1, F.col("timestamp"), RIGHT - F.col("side"), F.col("offset")),
         "left",
@@ -252,10 +243,6 @@ def _own_offsets() -> tuple[Column, Column]:
         F.when(F.col("side") == LEFT, F.col("offset")).alias("left_offset"),
         F.when(F.col("side") == RIGHT, F.col("offset")).alias("right_offset"),
     )
-
-
-def _trigger(side: Column, partition: Column, offset: Column) -> Column:
-    return F.struct(side.alias("side"), partition.alias("partition"), offset.alias("offset")).alias("trigger")
 
 
 def _sequence(order: Column, phase: int, timestamp: Column, rank: Column, offset: Column) -> Column:

@@ -2,7 +2,7 @@
 
 With S stream time after x and "newest" the end of x's window (cut at 0), record x gives in this order:
 
-1. if its timestamp is S: one-sided rows of what the gate lets go (`joins.stream_stream.emission_gate`);
+1. if its timestamp is S: one-sided rows of what the gate emits (`joins.stream_stream.emission_gate`);
 2. its pairs, by (timestamp, arrival) of what it finds in the other side's store (`joins.stream_stream.window_store`);
 3. without a pair and on an outer side: its own one-sided row if newest < S, whatever the grace; else it waits.
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from joins.operator import EpochFrames, EpochInputs
 from joins.order import LEFT, RIGHT, in_words
+from joins.provenance import trigger_of
 from joins.values import joined_value
 from pipelines import StreamStreamJoin
 
@@ -41,7 +42,7 @@ def pair_rows(pairs: DataFrame, timestamp: Column, phase: int = 0) -> DataFrame:
         "key",
         timestamp.alias("timestamp"),
         "partition",
-        _trigger(F.col("by.side"), F.col("by.offset")),
+        trigger_of(in_words(F.col("by.side")), offset="by.offset"),
         "left_offset",
         "right_offset",
         _sequence(F.col("by.at"), phase, F.col("found.timestamp"), F.lit(0), F.col("key"), F.col("found.offset")),
@@ -63,7 +64,7 @@ def one_sided_rows(records: DataFrame, side: Column, offset: Column, at: Column,
         "key",
         "timestamp",
         "partition",
-        _trigger(side, offset),
+        trigger_of(in_words(side), offset=offset),
         F.when(own_side == LEFT, F.col("offset")).alias("left_offset"),
         F.when(own_side == RIGHT, F.col("offset")).alias("right_offset"),
         _sequence(at, phase, F.col("timestamp"), RIGHT - own_side, F.col("key"), F.col("offset")),
@@ -75,10 +76,6 @@ def one_sided_rows(records: DataFrame, side: Column, offset: Column, at: Column,
 def own_rows(records: DataFrame, phase: int = 0) -> DataFrame:
     """Records without partner as result rows that they trigger themselves."""
     return one_sided_rows(records, F.col("side"), F.col("offset"), F.col("at"), phase)
-
-
-def _trigger(side: Column, offset: Column) -> Column:
-    return F.struct(in_words(side).alias("side"), F.col("partition"), offset.alias("offset")).alias("trigger")
 
 
 def _sequence(at: Column, phase: int, timestamp: Column, rank: Column, key: Column, offset: Column) -> Column:

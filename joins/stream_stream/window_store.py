@@ -33,7 +33,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from joins.operator import EpochInputs
-from joins.order import LEFT, RIGHT, stream_time_at_start
+from joins.order import LEFT, RIGHT, before_here, stream_time_at_start, up_to_here
 from joins.stream_stream.profile_3_1 import OUTER_SIDES, dropped
 from joins.stream_stream.self_join import COPIES, both_inputs, is_self_join
 from joins.stream_stream.time_buckets import lies_in, touched, width
@@ -95,8 +95,8 @@ def asked(join: StreamStreamJoin, inputs: EpochInputs, store: Store, memory: Dat
     else:
         both = both.join(F.broadcast(memory.select("partition", "left_time", "right_time")), "partition", "left")
     in_order = Window.partitionBy("partition").orderBy("order")
-    upto = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    upto = up_to_here(in_order)
+    earlier = before_here(in_order)
     takes_part = F.col("key").isNotNull() if store.null_values else F.col("stored")
 
     def time_of(side: int) -> Column:

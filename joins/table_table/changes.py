@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from joins.operator import EpochInputs, Side
-from joins.order import LEFT, RIGHT
+from joins.order import LEFT, RIGHT, before_here, last_known
 from joins.tables.versioned import forwarded
 from joins.values import key_type, with_record
 from pipelines import TableTableJoin
@@ -111,7 +111,7 @@ def _key_as(kind: StructType, other: StructType, shift: int) -> Column:
 def _seen(put: Column) -> Column:
     """What was put last before a change."""
     order = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first(), "side")
-    return F.last(put, ignorenulls=True).over(order.rowsBetween(Window.unboundedPreceding, -1))
+    return last_known(put, before_here(order))
 
 
 def _commits(start: int, end: int) -> WindowSpec:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from joins.operator import EpochFrames, EpochInputs
 from joins.order import LEFT, RIGHT
+from joins.provenance import record_at, trigger_of
 from joins.table_table.changes import SIDES, input_caches
 from joins.tables.cache import emitted_before, net_changes
 from joins.values import joined_value
@@ -61,15 +62,13 @@ def rows_of(join: TableTableJoin, changes: DataFrame, emits: Column, timestamp: 
     """
     cached = input_caches(join) if join.semantics != "3.1" else ()
     phase = F.when(of_left(), 1 if LEFT in cached else 0).otherwise(2 if RIGHT in cached else 0)
-    trigger = F.struct(
-        F.when(of_left(), F.lit("left")).otherwise(F.lit("right")).alias("side"), F.col("partition"), F.col("offset")
-    )
+    side = F.when(of_left(), F.lit("left")).otherwise(F.lit("right"))
     judged = changes.withColumns({"live": had_row(join, "now"), "was": had_row(join), "phase": phase})
     return judged.where(F.col("live") | emits).select(
         "key",
         timestamp.alias("timestamp"),
         "partition",
-        trigger.alias("trigger"),
+        trigger_of(side),
         # Of one commit: what does not wait for it, then the left changes, then the right ones.
         F.struct("commit", "phase", "order").alias("sequence"),
         F.when(F.col("live"), F.col("left_now.left")).alias("left"),
@@ -89,12 +88,7 @@ def flushed(join: TableTableJoin, inputs: EpochInputs, rows: DataFrame) -> DataF
     if join.materialized:
         rows = inputs.keep(rows)
         rows = net_changes(rows, emitted_before(inputs.emitted(None), rows))
-    records = [
-        inputs.records[side].select(
-            "commit", "order", F.struct(F.lit(side).alias("side"), "partition", "offset").alias("r")
-        )
-        for _, side in SIDES
-    ]
+    records = [inputs.records[side].select("commit", "order", record_at(side).alias("r")) for _, side in SIDES]
     last = F.max_by("r", "order").alias("last")
     ends = records[0].unionByName(records[1]).groupBy("r.partition", "commit").agg(last)
     waited = F.lit(True) if join.materialized else F.col("phase") > 0

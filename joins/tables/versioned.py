@@ -4,7 +4,7 @@ With x a put, O the highest timestamp put so far under any key of the partition,
 
 - ``x.timestamp < O - h``: x is dropped.
 - Otherwise x is a version of its key from its timestamp on, a tombstone too. It is the latest where no version of
-  the key starts later; only the latest is handed on to a join of tables.
+  the key starts later; only the latest is forwarded to a join of tables.
 - A look-up at t sees the version with the highest start <= t. The latest is seen for ever, an older one only while
   ``t >= O - h``.
 - Kafka's slip: a delete at the very timestamp of the latest value takes the whole version away, itself included, where
@@ -31,6 +31,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from joins.operator import EpochInputs, Side
+from joins.order import before_here, last_known, up_to_here
 from joins.values import nothing_like, with_record
 from records.changelog import RECORD
 
@@ -50,7 +51,7 @@ def forwarded(
 ) -> tuple[DataFrame, DataFrame]:
     """A table as it was before the epoch (live rows), and the epoch's changes of it that a join gets to see.
 
-    Both have columns `RECORD`, ``order``, ``commit``. Without a history all changes with a key are handed on.
+    Both have columns `RECORD`, ``order``, ``commit``. Without a history all changes with a key are forwarded.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def forwarded(
     both = _kept(_numbered(inputs, earlier.unionByName(records.select(*earlier.columns)), side, history))
     versions = with_slips(both if keys is None else both.join(keys, "key", "left_semi"), inputs)
     per_key = Window.partitionBy("partition", "key").orderBy(*_arrival())
-    earlier_ones = per_key.rowsBetween(Window.unboundedPreceding, -1)
+    earlier_ones = before_here(per_key)
     latest = F.max(F.when(F.col("undone").isNull(), F.col("timestamp"))).over(earlier_ones)
     passed = versions.withColumn("latest", latest).where("latest IS NULL OR timestamp >= latest")
     accepted = inputs.keep(passed.select(*earlier.columns))
@@ -166,7 +167,7 @@ def _numbered(inputs: EpochInputs, records: DataFrame, side: Side, history: int)
 
 def _kept(records: DataFrame) -> DataFrame:
     """Puts that are not dropped, and look-ups (``put`` is false), with ``observed``, O as it is then."""
-    so_far = Window.partitionBy("partition").orderBy(*_arrival()).rowsBetween(Window.unboundedPreceding, 0)
+    so_far = up_to_here(Window.partitionBy("partition").orderBy(*_arrival()))
     put = F.col("put") if "put" in records.columns else F.lit(True)
     # A put that is dropped would not raise O, and as a maximum it cannot.
     observed = records.withColumn("observed", F.max(F.when(put, F.col("timestamp"))).over(so_far))
@@ -178,13 +179,13 @@ def _with_latest(both: DataFrame) -> DataFrame:
 
     A run of puts that a slip is going to undo is the latest from its first put to the slip.
     """
-    so_far = Window.partitionBy("partition", "key").orderBy(*_arrival()).rowsBetween(Window.unboundedPreceding, 0)
+    so_far = up_to_here(Window.partitionBy("partition", "key").orderBy(*_arrival()))
     version = F.struct("timestamp", "right")
     lasting = F.col("put") & F.col("undone").isNull()
-    run = F.last(F.when(F.col("put") & ~lasting, F.struct("timestamp", "right", "undone")), ignorenulls=True)
+    run = last_known(F.when(F.col("put") & ~lasting, F.struct("timestamp", "right", "undone")), so_far)
     return (
         both.withColumn("lasting", F.max_by(version, F.when(lasting, _start())).over(so_far))
-        .withColumn("run", run.over(so_far))
+        .withColumn("run", run)
         .where("NOT put")
         .withColumn(
             "latest",

@@ -1,4 +1,4 @@
-"""What the joins of two tables without co-partitioning share: a side's rows in time, and look-ups in that time.
+"""What the joins of two tables without co-partitioning share: a side's rows in time.
 
 ``order`` places a change; NULL is before the epoch. A row holds from its ``order`` on, up to ``until`` (NULL: still).
 
@@ -6,7 +6,7 @@
     change   k {g}   at order 3    order 3, until 7, replaced a row that was there and pointed to f
     change   k NULL  at order 7    order 7, until NULL, replaced one that pointed to g
 
-A look-up at order 5 of key k finds {g}.
+A look-up at order 5 of key k finds {g} (``joins/lookups/as_of.py``).
 
 Source: wiki page "Kafka Streams Join Semantics" (joins of tables). Held by
 ``tests/joins/tables/test_recorded_foreign_key.py`` and ``tests/joins/tables/test_one_to_many.py``.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -27,7 +27,7 @@ from pipelines import ForeignKeyJoin, OneToManyJoin, TableTableJoin
 
 
 def read_state(join: TableTableJoin | ForeignKeyJoin | OneToManyJoin) -> StateRead:
-    """Both tables as the epoch found them; of a versioned one its whole history, as it hands on only some of it."""
+    """Both tables as the epoch found them; of a versioned one its whole history, as it forwards only some of it."""
     return {
         "left": "before" if join.left.history is None else "earlier",
         "right": "before" if join.right.history is None else "earlier",
@@ -62,8 +62,8 @@ class Timeline:
         return self.untouched.unionByName(self.versions.select(*self.untouched.columns))
 
 
-def reached(before: DataFrame, changes: DataFrame, emitting: DataFrame, inputs: EpochInputs) -> DataFrame:
-    """Rows of before the epoch that it reaches, found in one pass: their own key changes, or the one they point to.
+def affected(before: DataFrame, changes: DataFrame, emitting: DataFrame, inputs: EpochInputs) -> DataFrame:
+    """Rows of before the epoch that it affects, found in one pass: their own key changes, or the one they point to.
 
     Parameters
     ----------
@@ -90,39 +90,3 @@ def timeline(before: DataFrame, changes: DataFrame, name: str, inputs: EpochInpu
     versions = inputs.keep(touched.withColumns(old))
     untouched = before.join(changed, "key", "left_anti").withColumn("until", nothing_like(changes, "order"))
     return Timeline(versions, untouched)
-
-
-def row_at(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, inputs: EpochInputs) -> DataFrame:
-    """Rows that ask, with the row of key ``asked`` at their ``order``: ``found`` STRUCT<name, timestamp, partition>.
-
-    ``exists`` tells whether there is one; ``found`` may be a tombstone, or NULL.
-    """
-    asked = inputs.broadcast(asking.select(F.col("asked").alias("key")).where("key IS NOT NULL").distinct())
-    rows = before.join(asked, "key", "left_semi").unionByName(updates.select(*before.columns))
-    found = F.struct(name, "timestamp", "partition").alias("found")
-    marked = asking.withColumn("asks", F.lit(True))
-    both = marked.unionByName(rows.select(F.col("key").alias("asked"), "order", found), allowMissingColumns=True)
-    earlier = (
-        Window.partitionBy("asked")
-        .orderBy(F.col("order").asc_nulls_first())
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    exists = F.col(f"found.{name}").isNotNull() & F.col("asked").isNotNull()
-    return (
-        both.withColumn("found", F.last("found", ignorenulls=True).over(earlier))
-        .where(F.col("asks"))
-        .drop("asks")
-        .withColumn("exists", F.coalesce(exists, F.lit(False)))
-    )
-
-
-def holds_at(row: str, change: str) -> Column:
-    """Whether the aliased row holds at the aliased change's place."""
-    since, until, at = F.col(f"{row}.order"), F.col(f"{row}.until"), F.col(f"{change}.order")
-    return (since.isNull() | (since < at)) & (until.isNull() | (at < until))
-
-
-def trigger_of(side: str, partition: str = "partition", offset: str = "offset") -> Column:
-    """The record that caused a row."""
-    parts = (F.lit(side).alias("side"), F.col(partition).alias("partition"), F.col(offset).alias("offset"))
-    return F.struct(*parts).alias("trigger")

@@ -41,25 +41,25 @@ def test_an_epoch_is_planned_as_it_was(planner: Planner, name: str) -> None:
 
 
 def test_every_operator_has_a_plan_on_record() -> None:
-    told = {OPERATORS[type(node.operation)][node.operation.semantics] for node in NODES.values() if node.operation}
-    assert told == {module for profiles in OPERATORS.values() for module in profiles.values()}
+    planned = {OPERATORS[type(node.operation)][node.operation.semantics] for node in NODES.values() if node.operation}
+    assert planned == {module for profiles in OPERATORS.values() for module in profiles.values()}
     assert {file.stem for file in FOLDER.glob("*.txt")} == set(NODES)
 
 
-def test_a_new_shuffle_is_told(planner: Planner) -> None:
+def test_a_new_shuffle_is_planned(planner: Planner) -> None:
     found = planner.skeleton("filter_stream", lambda rows: rows.repartition("key"))
     new = difference(found, golden("filter_stream"))
     assert new is not None and re.search(r"\b(\d) shuffles, were (?!\1)\d", new)
 
 
-def test_a_lost_broadcast_is_told(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_broadcast_is_planned(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if an epoch's keys were not sent to the tables any more."""
     monkeypatch.setattr("infra.epochs.inputs.FEW", 0)
     new = difference(planner.skeleton("foreign_key"), golden("foreign_key"))
     assert new is not None and re.search(r"0 broadcasts, were \d", new)
 
 
-def test_another_order_of_as_many_nodes_is_told() -> None:
+def test_another_order_of_as_many_nodes_is_planned() -> None:
     text = golden("foreign_key")
     assert difference(text, text) is None
     new = difference(text.replace("Sort partition, sequence", "Sort partition, offset", 1), text)

@@ -13,7 +13,7 @@ from infra.sources.reading import partition_of
 from joins.stateless import select_key
 from pipelines import Files, Node, Pipeline, Stream, Table, expr
 from tests.joins.epochs.batch import FILES, TYPES, Batch, by_partition
-from tests.joins.tables.test_foreign_key import told_apart
+from tests.joins.tables.test_foreign_key import set_apart
 from tests.reference.histories import random_histories, records_of
 from tests.reference.records import Record
 from tests.world import World
@@ -92,7 +92,7 @@ def one_sided(seed: int) -> list[list[Record]]:
     random = [[r for r in history if r.side == "left"] for history in random_histories(seed, CASES - 1, size=30)]
     lines = [[(r.side, r.key, r.value, r.timestamp) for r in history] for history in random]
     # A table's key lives in one partition.
-    return [told_apart(case, records_of(each)) for case, each in enumerate([NASTY, *lines])]
+    return [set_apart(case, records_of(each)) for case, each in enumerate([NASTY, *lines])]
 
 
 def source(pipeline: Pipeline, name: str, kind: str = "stream", partitions: int = CASES) -> Any:

@@ -1,17 +1,17 @@
 """Any cut into epochs, same rows: what arrives, in which pieces, and what must be equal afterwards.
 
 Many histories lie side by side, as partitions or under keys of their own, so that a few epochs cut all of them. The
-rows of a node are told in up to four ways:
+rows of a node are derived in up to four ways:
 
-| told | by |
+| derived | by |
 |---|---|
 | in pieces | each queue cut at places of its own; inputs and runs in any order |
 | at once | everything there before one single run |
 | replayed | what each plan in the epoch log names, epoch by epoch, given to a fresh world |
 | by reference | the same records, by (epoch, order within the epoch), through plain Python |
 
-A `steady` node (one input, or a join that waits for ever) tells in pieces what it tells at once, all but ``epoch``.
-Every other one tells what its replay tells, ``epoch`` too.
+A `steady` node (one input, or a join that waits for ever) emits in pieces what it emits at once, all but ``epoch``.
+Every other one emits what its replay emits, ``epoch`` too.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def check_fold(world: World, node: Node, what: str) -> None:
 
 
 def check_replays(world: World, nodes: Sequence[Node], make: Callable[..., World], what: str) -> None:
-    """Each node tells again what it told, given the slices of its plans as all that ever came; in worlds by plans."""
+    """Each node emits again what it emitted, given the slices of its plans as all that came; in worlds by plans."""
     alike: dict[Any, list[Node]] = {}
     for node in nodes:
         alike.setdefault(repr([_slices(node, plan) for plan in plans(world, node)]), []).append(node)
@@ -227,11 +227,11 @@ def check_replays(world: World, nodes: Sequence[Node], make: Callable[..., World
             for node in group:
                 fresh.run(node)
         for node in group:
-            told = f"{what}, {node.name} replayed"
+            case = f"{what}, {node.name} replayed"
             assert [_slices(node, p) for p in plans(fresh, node)] == [_slices(node, p) for p in plans(world, node)], (
-                told
+                case
             )
-            check_same(world, fresh, node, told)
+            check_same(world, fresh, node, case)
 
 
 def check_reference(world: World, made: Made, what: str) -> None:
@@ -316,7 +316,7 @@ def _plain(columns: Mapping[str, Any] | None) -> Any:
 
 
 def _place(record: Mapping[str, Any], itself: bool) -> tuple[Any, ...]:
-    """Where a trigger lies; which copy of a record triggers in a join with itself is not told by the reference."""
+    """Where a trigger lies; which copy of a record triggers in a join with itself is not known to the reference."""
     return record["partition"], record["offset"], itself or record["side"]
 
 

@@ -1,6 +1,6 @@
 """Any cut, same result: all families, random histories, random cuts into epochs, inputs arriving in any order.
 
-What is told in several ways and must be equal is in ``tests/joins/epochs/any_cut.py``. `make test` takes one seed of
+What is derived in several ways and must be equal is in ``tests/joins/epochs/any_cut.py``. `make test` takes one seed of
 two families; `make prove` all of them, of each what has every row that its others have, and one more seed of all types;
 ``RIVERMEET_TEST_SEEDS`` says how many more.
 
@@ -168,10 +168,10 @@ def one_to_many(a: Any, b: Any) -> Groups:
 def reshaped(a: Any, b: Any) -> Groups:
     """Operations on one input, of a stream and of a table, and the merge of two."""
     ones, mapped = "v LIKE '%1'", {"w": "concat(k, v)"}
-    told = b.to_stream("b_told")
-    nodes = [a.to_table("a_table"), b.filter(ones, "b_ones"), told]
+    streamed = b.to_stream("b_streamed")
+    nodes = [a.to_table("a_table"), b.filter(ones, "b_ones"), streamed]
     others = [a.filter(ones, "a_ones"), a.map_values(mapped, "a_mapped"), b.map_values(mapped, "b_mapped")]
-    return [[*map(Made, nodes), *rarely(map(Made, others))], [Made(a.merge(told, "merged"), AsItCame)]]
+    return [[*map(Made, nodes), *rarely(map(Made, others))], [Made(a.merge(streamed, "merged"), AsItCame)]]
 
 
 def rekeyed(a: Any, b: Any) -> Groups:
@@ -285,8 +285,8 @@ def check(world: Make, family: Family, seed: int, runs: int, all_types: bool) ->
             check_reference(pieces, made, f"{what}, by reference")
         if made.node.is_table:
             check_fold(pieces, made.node, f"{what}, folded")
-    told = [made.node for made in every if not steady(made.node) and (all_types or made.reference is None)]
-    check_replays(pieces, told, world, f"seed {seed}")
+    replayed = [made.node for made in every if not steady(made.node) and (all_types or made.reference is None)]
+    check_replays(pieces, replayed, world, f"seed {seed}")
     cuts = [len(plans(pieces, made.node)) for made in every]
     assert min(cuts[: len(groups[0])]) > 1, f"seed {seed} cuts nothing"
     return sum(cuts)

@@ -14,7 +14,7 @@ from infra.epochs.waiting import NOTHING, Queues
 from pipelines import Files, JoinWindow, Node, Pipeline
 from tests.golden.load import cases
 from tests.joins.epochs.batch import FILES, TYPES, by_partition
-from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR, told_apart
+from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR, set_apart
 from tests.reference.histories import foreign_key_of, random_histories, split
 from tests.reference.records import Record, Row, interleave, interleave_all
 from tests.reference.stream_stream.profile_3_1 import StreamStreamJoin
@@ -141,7 +141,7 @@ def test_no_cut_changes_a_join_that_waits_for_ever(world: Make, family: str, see
     a, b = sources("stream", right, CASES)
     node = a.left_join(b, "ab", select=LR, max_task_idle_ms=None, **options)
     histories = [
-        [replace(r, partition=case) for r in told_apart(case, history)]
+        [replace(r, partition=case) for r in set_apart(case, history)]
         for case, history in enumerate(random_histories(31, CASES))
     ]
     here = world(f"{family}-{seed}", a=TYPES, b=TYPES)

@@ -10,7 +10,7 @@ import pytest
 from pipelines import Files, Pipeline
 from tests.golden.load import Case, cases
 from tests.joins.epochs.batch import EACH, TYPES, Batch, by_partition, run, stream_and_global
-from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR, told_apart
+from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR, set_apart
 from tests.reference.histories import NASTY_GLOBAL, foreign_key_of, random_histories, records_of
 from tests.reference.records import Record
 from tests.reference.tables.stream_global import StreamGlobalJoin
@@ -35,7 +35,7 @@ def check(make: Make, how: str, bootstrap: Any, inputs: Sequence[Sequence[Record
     verb = {"inner": left.join, "left": left.left_join}[how]
     options: dict[str, Any] = {"key": BEFORE_THE_BAR, "bootstrap": bootstrap}
     node = verb(right, "ab", select={"l": "left.v", "r": "right.v"}, **options)
-    batch = Batch([told_apart(case, history) for case, history in enumerate(inputs)], epochs)
+    batch = Batch([set_apart(case, history) for case, history in enumerate(inputs)], epochs)
     rows = by_partition(run(make(f"{how}-{bootstrap}-{epochs}", a=TYPES, b=TYPES), node, batch))
     for case in range(len(inputs)):
         found = [

@@ -70,6 +70,8 @@ def declared() -> tuple[Mapping[str, Node], Mapping[str, Node]]:
         a.outer_join(b, "stream_stream_0_10_0", semantics="0.10.0", **window),
         a.outer_join(b, "stream_stream_kafka_4", semantics="kafka-4", **window),
         a.left_join(c, "stream_table", select=BOTH),
+        a.left_join(c, "stream_table_0_10_2", select=BOTH, semantics="0.10.2"),
+        a.left_join(c, "stream_table_0_10_0", select=BOTH, semantics="0.10.0"),
         a.left_join(e, "stream_table_grace", grace=8, select=BOTH),
         a.left_join(g, "stream_global", key=POINTS, select=BOTH),
         a.left_join(g, "stream_global_timed", key=POINTS, select=BOTH, bootstrap="timestamp"),

@@ -56,7 +56,7 @@ class _Plan:
             yield self._kept(node)
             return
         if node.name not in _SILENT:
-            yield self._told(node)
+            yield self._changed(node)
         several = len(node.children) > 1
         for child in node.children:
             for at, line in enumerate(self.lines(child)):
@@ -71,7 +71,7 @@ class _Plan:
             numbers.append(below.id)
         return f"Kept {numbers.index(below.id)}"
 
-    def _told(self, node: _Node) -> str:
+    def _changed(self, node: _Node) -> str:
         said, name = self.details.get(node.id, {}), node.name
         if name == "Exchange":
             # hashpartitioning(key#12, 4), ENSURE_REQUIREMENTS, [plan_id=34]
@@ -107,14 +107,14 @@ def counts(lines: list[str]) -> dict[str, int]:
 
 
 def difference(found: str, golden: str) -> str | None:
-    """One line that tells what is new in a skeleton; None where nothing is."""
+    """One line about what is new in a skeleton; None where nothing is."""
     if found == golden:
         return None
     now, then = found.splitlines(), golden.splitlines()
     before = counts(then)
-    told = [f"{n} {what}, were {before[what]}" for what, n in counts(now).items() if n != before[what]]
-    if told:
-        return "; ".join(told)
+    changed = [f"{n} {what}, were {before[what]}" for what, n in counts(now).items() if n != before[what]]
+    if changed:
+        return "; ".join(changed)
     at, one, other = next((at, a, b) for at, (a, b) in enumerate(zip_longest(now, then), 1) if a != b)
     return f"as many of all, but line {at} is {_line(one)}, was {_line(other)}"
 

@@ -185,5 +185,5 @@ def test_a_self_join_takes_its_records_in_order_of_arrival(world: Make, kind: st
         join = joins(how, *window)
         records = [Record("left", r.key, r.value, r.timestamp, position=i) for i, r in enumerate(history)]
         expected = [(r.key, r.value, r.timestamp, r.trigger, r.left, r.right) for r in answered(join, records)]
-        told = [(*f[:3], f[3][1], *f[4:]) for f in map(found, rows.get(case, []))]
-        assert told == expected, case
+        emitted = [(*f[:3], f[3][1], *f[4:]) for f in map(found, rows.get(case, []))]
+        assert emitted == expected, case

@@ -27,7 +27,7 @@ BEFORE_THE_BAR = "CASE WHEN instr(v, '|') > 1 THEN substring_index(v, '|', 1) EN
 """The oracle's extractor in SQL; null where there is no bar or nothing before it."""
 
 
-def told_apart(case: int, inputs: Sequence[Record]) -> list[Record]:
+def set_apart(case: int, inputs: Sequence[Record]) -> list[Record]:
     """A history whose keys and foreign keys no other history has: a foreign key looks into all partitions."""
 
     def marked(r: Record) -> Record:
@@ -54,7 +54,7 @@ def check(make: Make, spark: SparkSession, how: str, inputs: Sequence[Sequence[R
     left, right = two_tables()
     verb = {"inner": left.join, "left": left.left_join}[how]
     node = verb(right, "ab", foreign_key=BEFORE_THE_BAR, select={"l": "left.v", "r": "right.v"})
-    batch = Batch([told_apart(case, history) for case, history in enumerate(inputs)], epochs)
+    batch = Batch([set_apart(case, history) for case, history in enumerate(inputs)], epochs)
     world = make(f"{how}-{epochs}", a=TYPES, b=TYPES)
     rows = by_partition(run(world, node, batch))
     texts = {r.value for history in batch.histories for r in history if r.value is not None}

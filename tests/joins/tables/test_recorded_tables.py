@@ -185,8 +185,10 @@ def test_a_window_meets_the_right_window_so_much_later(spark: SparkSession, wind
         table=lambda side, moment: lefts.where("false"),
         emitted=lambda slack: None,
     )
-    told = compute(node.join_spec, inputs).rows.select("key", "value", "sequence").collect()
-    folded = {row.key.window_start: (row.key.window_end, *row.value) for row in sorted(told, key=lambda r: r.sequence)}
+    emitted = compute(node.join_spec, inputs).rows.select("key", "value", "sequence").collect()
+    folded = {
+        row.key.window_start: (row.key.window_end, *row.value) for row in sorted(emitted, key=lambda r: r.sequence)
+    }
     shift = window_map or 0
     left, right = {0, 10, 20}, {at - shift for at in (10, 20)}
     expected = {

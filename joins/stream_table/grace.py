@@ -24,8 +24,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from joins.lookups.as_of import first_to_reach
 from joins.operator import EpochInputs
-from joins.order import stream_time_at_start
+from joins.order import before_here, stream_time_at_start
+from joins.stream_table.lookups import at_once
 
 
 def released(accepted: DataFrame, waiting: DataFrame, inputs: EpochInputs, grace: int) -> DataFrame:
@@ -38,12 +40,12 @@ def released(accepted: DataFrame, waiting: DataFrame, inputs: EpochInputs, grace
     waiting
         Those of earlier epochs that may still wait; their ``order`` is NULL.
     """
-    earlier = Window.partitionBy("partition").orderBy("order").rowsBetween(Window.unboundedPreceding, -1)
+    earlier = before_here(Window.partitionBy("partition").orderBy("order"))
     before = F.greatest(F.max("timestamp").over(earlier), stream_time_at_start(inputs))
     timed = inputs.keep(inputs.numbers(accepted, table_grace=grace).withColumn("before", before))
     # Who is exactly g behind waits no longer than who is late: O has been reached already.
     passed = F.coalesce(F.col("before") >= F.col("timestamp") + F.col("table_grace"), F.lit(False))
-    at_once = timed.where(passed).withColumns({"at": F.col("order"), "moved_by": F.col("offset")})
+    late = at_once(timed.where(passed))
     still = inputs.numbers(waiting, table_grace=grace)
     # Where declarations are run together, the slack is the longest of them.
     still = still.where(F.col("timestamp") + F.col("table_grace") > stream_time_at_start(inputs))
@@ -54,16 +56,7 @@ def released(accepted: DataFrame, waiting: DataFrame, inputs: EpochInputs, grace
     leaves = wait.select(
         "partition", (F.col("timestamp") + F.col("table_grace")).alias("time"), F.struct("*").alias("waiting")
     )
-    # From the latest time to the earliest, steps first: the step seen last is the first to reach the time.
-    backwards = (
-        Window.partitionBy("partition")
-        .orderBy(F.col("time").desc(), F.col("step").isNull(), F.col("waiting.offset"))
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    left = first_to_reach(steps, leaves, "waiting.offset").select(
+        "waiting.*", F.col("step.order").alias("at"), F.col("step.offset").alias("moved_by")
     )
-    left = (
-        steps.unionByName(leaves, allowMissingColumns=True)
-        .withColumn("step", F.last("step", ignorenulls=True).over(backwards))
-        .where(F.col("waiting").isNotNull() & F.col("step").isNotNull())
-        .select("waiting.*", F.col("step.order").alias("at"), F.col("step.offset").alias("moved_by"))
-    )
-    return at_once.select(*left.columns).unionByName(left).drop("table_grace")
+    return late.select(*left.columns).unionByName(left).drop("table_grace")

@@ -1,0 +1,1 @@
+"""stream ⋈ table: look-ups of the table, one file for each profile."""

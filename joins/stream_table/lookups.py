@@ -1,0 +1,80 @@
+"""What the profiles of stream ⋈ table share: the keys that stream records look up, and the rows of what is found.
+
+record  o1 {account: c1}@5      mapped c1       right (c1, Ann), or NULL
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from joins.late import without_key
+from joins.lookups.as_of import row_at
+from joins.operator import EpochFrames, EpochInputs
+from joins.provenance import trigger_of
+from joins.tables.versioned import before_the_epoch
+from joins.values import joined_value, key_type, with_mapped_key, with_record
+from pipelines import StreamTableJoin
+from records.changelog import field_names
+
+
+def with_key_to_look_up(join: StreamTableJoin, records: DataFrame, inputs: EpochInputs) -> DataFrame:
+    """Stream records with what a look-up needs.
+
+    Returns
+    -------
+    DataFrame
+        The records, with ``left`` (STRUCT; NULL where the value is null) and ``mapped`` (the key to look up, or NULL).
+        ``order`` is NULL for a record of an earlier epoch.
+    """
+    if "order" not in records.columns:
+        records = before_the_epoch(records, inputs)
+    sided = with_record(records, "left").withColumn("__asked", _whole(records))
+    return with_mapped_key(sided, "__asked", join.key, key_type(inputs.right), "mapped").drop("__asked", "commit")
+
+
+def _whole(records: DataFrame) -> Column:
+    """The record as expressions see it, also where its value is null: its key may be looked up."""
+    return F.struct(
+        *(F.col(part).getField(c).alias(c) for part in ("key", "value") for c in field_names(records, part)),
+        F.col("timestamp").alias("_timestamp"),
+    )
+
+
+def at_once(records: DataFrame) -> DataFrame:
+    """Records that look up from their own place: ``at`` is their ``order``, ``moved_by`` (the trigger) their offset."""
+    return records.withColumns({"at": F.col("order"), "moved_by": F.col("offset")})
+
+
+def looked_up(lookups: DataFrame, inputs: EpochInputs) -> DataFrame:
+    """Look-ups with ``right``: the table's record as of their place in the order; NULL where it has none."""
+    before = with_record(before_the_epoch(inputs.table("right", "before"), inputs), "right")
+    updates = with_record(inputs.right.where(F.col("key").isNotNull()), "right")
+    asking = lookups.withColumn("asked", F.col("mapped"))
+    found = row_at(asking, before, updates, "right", inputs)
+    return found.withColumn("right", F.col("found.right")).drop("asked", "found", "exists")
+
+
+def rows_of(
+    join: StreamTableJoin, found: DataFrame, *timed: DataFrame, without: DataFrame | None = None
+) -> EpochFrames:
+    """Columns of `EpochFrames`: a row for each look-up that is left.
+
+    Parameters
+    ----------
+    timed
+        Frames whose highest timestamp is stream time.
+    without
+        Records that give nothing, as they have no key to look up.
+    """
+    rows = found.select(
+        "key",
+        joined_value(join.select).alias("value"),
+        "timestamp",
+        "partition",
+        trigger_of("left", offset="moved_by"),
+        # Records that leave together do so by timestamp and key; only then comes the order of arrival.
+        F.struct("at", "timestamp", "mapped", "order", "offset").alias("sequence"),
+    )
+    late = None if without is None else without_key(without, F.lit("left"), F.to_json("value"))
+    return EpochFrames(rows, late, timed=timed)
