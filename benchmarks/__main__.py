@@ -108,7 +108,7 @@ def main(
             if (line["final_rows"], line["checksum"]) != wanted:
                 sys.exit(f"{workload}: {line['final_rows']} rows, checksum {line['checksum']}; must be {wanted}")
             if missed := [one for epoch in line["epochs"] for one in epoch["missed"]]:
-                sys.exit(f"{workload}: checks were not evaluated, their time tells nothing: {', '.join(missed)}")
+                sys.exit(f"{workload}: checks were not evaluated, their time means nothing: {', '.join(missed)}")
             others = list(peers(workload, data)) if beside else []
         same = {"at": int(time.time()), "size": vars(size), "cache": cache}
         line = {"peer": "Rivermeet", **line, **same}

@@ -1,7 +1,7 @@
 """What an epoch stands on: one empty append, and one bare MERGE of as many rows as the last epoch changed.
 
 Both run on the warm engine right after the epochs, on a copy of the result's folded table, with Delta's own SQL and
-nothing of ours around it. The second of two is told: the first has warmed up.
+nothing of ours around it. The second of two counts: the first has warmed up.
 """
 
 from __future__ import annotations

@@ -35,10 +35,10 @@ def write_page(path: Path, lines: Sequence[Line]) -> None:
 
 def _name(line: Line) -> str:
     epochs, hot = len(line["epochs"]), line.get("size", {}).get("hot")
-    told = [line["workload"], f"{line['rows_in']:,} records", "1 epoch" if epochs == 1 else f"{epochs} epochs"]
-    told += [f"{hot:.0%} of one key"] if hot is not None else []
-    told += ["net changes"] if line.get("cache") else []
-    return ", ".join(told)
+    parts = [line["workload"], f"{line['rows_in']:,} records", "1 epoch" if epochs == 1 else f"{epochs} epochs"]
+    parts += [f"{hot:.0%} of one key"] if hot is not None else []
+    parts += ["net changes"] if line.get("cache") else []
+    return ", ".join(parts)
 
 
 def _by_phase(title: str, runs: Sequence[Line]) -> alt.Chart:

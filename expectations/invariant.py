@@ -14,7 +14,7 @@ A query names relations in braces; whoever evaluates it says what they are. Befo
 | ``{left_before}``, ``{right_before}`` | the same before the epoch |
 | ``{before}`` | the folded result before the epoch |
 | ``{bounds}`` | partition, first_offset where this epoch's offsets must start; absent: 0 |
-| ``{arrived}``, ``{reached}`` | what the order of the records tells: ``expectations/rules/derived.py`` |
+| ``{arrived}``, ``{reached}`` | what follows from the order of the records: ``expectations/rules/derived.py`` |
 | ``{times}`` | partition, stream_time before the epoch; absent: none yet |
 | ``{unread}`` | side, partition, records that an input had when the epoch was planned, and that wait |
 

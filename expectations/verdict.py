@@ -18,7 +18,7 @@ class Verdict:
     Attributes
     ----------
     success
-        Whether it was evaluated and holds; ``state`` tells "violated" from "not evaluated".
+        Whether it was evaluated and holds; ``state`` distinguishes "violated" from "not evaluated".
     description
         One line: the sentence, and what was found.
     details

@@ -24,5 +24,5 @@ _PARAMETER = re.compile(
 
 
 def redacted(text: str) -> str:
-    """Text with ``***`` for what URLs in it tell of users, passwords, keys and tokens."""
+    """Text with ``***`` for what URLs in it hold of users, passwords, keys and tokens."""
     return _PARAMETER.sub(r"\1***", _USER.sub("://***@", text))

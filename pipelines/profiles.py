@@ -31,7 +31,7 @@ class Rule:
     says
         Profile to its answer.
     of
-        Whether a declared join can tell the difference.
+        Whether a declared join can show the difference.
     """
 
     asks: str

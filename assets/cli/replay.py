@@ -55,8 +55,8 @@ def replay(cases: Path, output: Path | None, epochs: int | None, semantics: str,
 @click.command()
 @click.argument("pipeline")
 @click.argument("node")
-@click.option("--semantics", type=PROFILE, help="Profile to tell; default: the declared one.")
-@click.option("--compare", type=PROFILE, help="Tell only where this profile differs from it.")
+@click.option("--semantics", type=PROFILE, help="Profile to follow; default: the declared one.")
+@click.option("--compare", type=PROFILE, help="Show only where this profile differs from it.")
 @one_line_errors
 def explain(pipeline: str, node: str, semantics: str | None, compare: str | None) -> None:
     """Say what the join NODE of PIPELINE does, and where another profile would do something else."""

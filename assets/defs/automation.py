@@ -23,7 +23,7 @@ from pipelines import Node, Pipeline
 
 EVERY_15_MINUTES = "*/15 * * * *"
 WHOLE = "rivermeet/whole"
-"""Tag of a run of a whole pipeline: such a run names no assets, and so does not tell Dagster what it brought along."""
+"""Tag of a run of a whole pipeline: such a run names no assets, and so does not show Dagster what it brought along."""
 
 
 def on_new_epoch(node: Node) -> dg.AutomationCondition[Any]:

@@ -96,8 +96,8 @@ class Platform:
     def epochs(self, pipeline: Pipeline) -> str:
         """Location of a pipeline's epoch log: in the home, or with tables that several homes may share.
 
-        It tells which files were consumed and which plan is open. Two homes with a log each over the same tables would
-        read every file twice (``tests/infra/epochs/test_two_at_once.py``).
+        It records which files were consumed and which plan is open. Two homes with a log each over the same tables
+        would read every file twice (``tests/infra/epochs/test_two_at_once.py``).
         """
         if self.settings.tables == str(self.settings.home / "tables"):
             return str(self.settings.home / "epochs" / pipeline.name)

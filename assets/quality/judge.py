@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 from uuid import uuid4
 
+from assets.quality.relations.affected import Affected, AuditCache, cached
 from assets.quality.relations.epoch import epoch_relations
 from assets.quality.relations.inputs import InputRelations, effective
-from assets.quality.relations.reached import AuditCache, Reached, cached
 from assets.refused.quarantine import enforce
 from assets.refused.states import decision_on
 from expectations.evaluate import InvariantResult, Judged, evaluate
@@ -87,9 +87,9 @@ class Judge:
             relations = epoch_relations(spark, paths, plan, written.rows, counts.rows, inputs)
             frame, cache = relations["rows"](), None
             if shared.few:
-                reached = Reached(spark, node, inputs, shared, frame, max(counts.rows, plan.records))
-                cache = cached(plan, reached, paths.table)
-                relations |= reached.relations if early(node) else {}
+                affected = Affected(spark, node, inputs, shared, frame, max(counts.rows, plan.records))
+                cache = cached(plan, affected, paths.table)
+                relations |= affected.relations if early(node) else {}
             judged = Judged(relations, {"rows": counts.rows}, keep=shared.keep)
             results = evaluate(spark, node, [rule for rule in rules if rule.blocking], judged)
             if not all(result.passed for result in results):

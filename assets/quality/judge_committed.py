@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 
 from assets.quality.judge import input_relations, of_stage, relation_frames
 from assets.quality.quality_table import States, last_states, remember
+from assets.quality.relations.affected import Affected, AuditCache
 from assets.quality.relations.committed import changelog, committed, judged, rows_of_table, stored
 from assets.quality.relations.epoch import epoch_relations
 from assets.quality.relations.inputs import effective
-from assets.quality.relations.reached import AuditCache, Reached
 from assets.refused.held_verdicts import as_held
 from assets.refused.states import AuditRefusedError
 from expectations.evaluate import InvariantResult, Judged, evaluate_parts
@@ -117,21 +117,21 @@ def _judged(
     there = committed(effective(node, plan), context.paths(node), plan, alone)
     known = {result.invariant.id for result in audit}
     rules = [rule for rule in of_stage(there.node, "epoch") if rule.id not in known]
-    whole, reached = there.scope == "whole", cache.of(plan, spark) if cache is not None else None
+    whole, affected = there.scope == "whole", cache.of(plan, spark) if cache is not None else None
     with relation_frames(node, plan, "checks", whole) as shared:
         rows = shared.keep(epoch_rows(spark, there.paths.changelog, plan.epoch, there.version))
-        inputs = reached.inputs if reached else input_relations(context, there.node, spark, plan, shared)
+        inputs = affected.inputs if affected else input_relations(context, there.node, spark, plan, shared)
         of_epoch = epoch_relations(spark, there.paths, plan, rows, there.rows, inputs)
         if whole:
             inputs = input_relations(context, there.node, spark, plan, shared, whole=True)
         judged_rows, most = changelog(spark, there, rows), max(there.rows, plan.records)
-        if reached is None or whole or not early(there.node):
-            reached = Reached(spark, there.node, inputs, shared, judged_rows, most, lambda: stored(spark, there))
+        if affected is None or whole or not early(there.node):
+            affected = Affected(spark, there.node, inputs, shared, judged_rows, most, lambda: stored(spark, there))
         if not whole and early(there.node):
-            of_epoch |= reached.relations
+            of_epoch |= affected.relations
         parts = [
             (rules, Judged(of_epoch, {"rows": there.rows}, keep=shared.keep)),
-            (of_stage(there.node, "table"), judged(spark, there, judged_rows, reached, cache)),
+            (of_stage(there.node, "table"), judged(spark, there, judged_rows, affected, cache)),
         ]
         results = evaluate_parts(spark, there.node, parts)
     judgement = _kept(context, node, plan.epoch, audit + results, run, start)

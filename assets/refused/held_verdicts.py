@@ -1,4 +1,4 @@
-"""What a node's checks say while an epoch of it is held: what its audit found stays, until someone settles it.
+"""What a node's checks say while an epoch of it is held: what its audit found stays, until someone decides about it.
 
 Checks that are run alone judge what is committed, and that is the epoch before. Were they green, then Dagster would
 show a node as sound that commits nothing any more, while the report shows the epoch that it refused:

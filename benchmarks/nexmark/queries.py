@@ -15,7 +15,7 @@ up to 3 s after their time, and the grace is longer.
 
 q20: the published query joins two unbounded streams and waits for what comes later. Here a bid meets what the table of
 auctions has when it arrives, as a stream-table join does; one that names an auction to come, or one held back, meets
-none. What has arrived is told by the arrival number alone, so that is the records' timestamp (as in a Kafka topic with
+none. What has arrived is known by the arrival number alone, so that is the records' timestamp (as in a Kafka topic with
 ``message.timestamp.type=LogAppendTime``); event times are values.
 """
 
@@ -88,10 +88,10 @@ def q8() -> Workload:
 def q20() -> Workload:
     """Expand bid with auction."""
     made = Pipeline("bench_q20")
-    told = ("item_name", "description", "initial_bid", "reserve", "expires", "seller", "category")
+    details = ("item_name", "description", "initial_bid", "reserve", "expires", "seller", "category")
     columns = {
         "bids": ("auction", "bidder", "price", "channel", "url", "ts", "seq"),
-        "auctions": ("id", *told, "ts", "seq"),
+        "auctions": ("id", *details, "ts", "seq"),
     }
     bids = made.stream(
         "bids",
@@ -105,13 +105,13 @@ def q20() -> Workload:
         "auctions",
         _files("auctions", columns["auctions"]),
         key={"auction": "id"},
-        value=[*told, "ts"],
+        value=[*details, "ts"],
         timestamp="seq",
         where=f"category = {CATEGORY}",
         partitions=PARTITIONS,
     )
     select = {column: f"left.{column}" for column in ("bidder", "price", "channel", "url")}
-    select |= {"bid_time": "left.ts", "auction_time": "right.ts"} | {column: f"right.{column}" for column in told}
+    select |= {"bid_time": "left.ts", "auction_time": "right.ts"} | {column: f"right.{column}" for column in details}
     result = bids.join(auctions, "expanded_bids", select=select)
     return Workload(columns, result, f"SELECT {CHECKSUMS['q20']} FROM {{rows}}")
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.peers.duckdb_recompute {fk|ss|st|q3|q8|q20} DATA SCRATCH
 
-The result is one Parquet file, on the disk when an epoch ends. What a record meets is told by its arrival (``seq``).
+The result is one Parquet file, on the disk when an epoch ends. What a record meets follows from its arrival (``seq``).
 A record of ``ss`` is late 15 s behind the highest time that arrived before it.
 """
 

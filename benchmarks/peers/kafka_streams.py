@@ -219,7 +219,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("scratch", type=Path)
     parser.add_argument("--idle", type=int, default=0, metavar="MS", help="max.task.idle.ms, below 5000")
-    # A run that is told to end leaves no broker behind.
+    # A run that is asked to end leaves no broker behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         print(json.dumps(measured(**vars(parser.parse_args()))))

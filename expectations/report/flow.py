@@ -1,6 +1,6 @@
 """What went through a node, how long it took and how far behind it was, epoch by epoch, from the epoch log's lines.
 
-A number that was not recorded is None and is shown as such, never as 0: a table join's rows do not tell whether they
+A number that was not recorded is None and is shown as such, never as 0: a table join's rows do not show whether they
 have a partner, and lines of an older version of the code lack some fields. Of a line
 
     {"epoch": 2, "rows_in": {"left": 5, "right": 3}, "rows": 7, "tombstones": 1, "one_sided": 2, "late": 1, …}

@@ -39,7 +39,7 @@ def waits(node: Node) -> str | None:
     """Why a row's trigger does not say which record it is of."""
     made = node.operation
     if made is not None and made.delays_rows:
-        return "records wait for the grace, and the row's trigger is the record that let them go"
+        return "records wait for the grace, and the row's trigger is the record that ended the wait"
     return None
 
 

@@ -1,10 +1,11 @@
 """Relations that are made of others, once for all queries that name them.
 
-``{arrived}`` has the records in reach with what only their order tells. Of a join of two streams, both sides (0 left,
-1 right): ``turn`` in the processing order, ``close`` of the window, stream time ``before`` the record, and whether it
-was ``taken``: it has key and value, and came in time. A record of an earlier epoch has no turn; it was in time if it is
-still open. Of a windowed aggregate, records with key and value: ``left``, and of new ones the stream time ``reached``
-with them. ``{reached}`` has stream time per partition before the epoch (``started``) and after it (``reached``).
+``{arrived}`` has the records that the epoch affects, with what follows from their order alone. Of a join of two
+streams, both sides (0 left, 1 right): ``turn`` in the processing order, ``close`` of the window, stream time ``before``
+the record, and whether it was ``taken``: it has key and value, and came in time. A record of an earlier epoch has no
+turn; it was in time if it is still open. Of a windowed aggregate, records with key and value: ``left``, and of new ones
+the stream time ``reached`` with them. ``{reached}`` has stream time per partition before the epoch (``started``) and
+after it (``reached``).
 
     window 2/3, grace 1, stream time 11       left @20: turn (20, 0, …), before 11, close 24, taken
                                               left @7, after it: before 20, close 11, not taken

@@ -8,7 +8,7 @@
     aggregate          k                       the group that k is in
 
 Relations are those of ``expectations.invariant``, and ``{stored}``: the whole folded table. A large input is read once
-for its rows that an epoch reaches, and these stand for it from then on. Keys of the epoch's own
+for its rows that an epoch affects, and these stand for it from then on. Keys of the epoch's own
 rows come to these. Held by ``tests/expectations/test_scopes.py``.
 """
 
@@ -30,9 +30,9 @@ class Touched:
     Attributes
     ----------
     keys
-        Query of the keys; None where only the epoch's own rows tell.
-    reached
-        Input to the query of its rows that the epoch reaches, asked first: touched keys are found in these. A query
+        Query of the keys; None where only the epoch's own rows show them.
+    affected
+        Input to the query of its rows that the epoch affects, asked first: touched keys are found in these. A query
         sees the ones before it.
     needed
         Side to the query of the input rows that touched keys are made of; a query sees the rows of those before it.
@@ -41,19 +41,19 @@ class Touched:
     """
 
     keys: str | None = None
-    reached: Mapping[str, str] = field(default_factory=dict)
+    affected: Mapping[str, str] = field(default_factory=dict)
     needed: Mapping[str, str] = field(default_factory=dict)
     early: bool = False
 
 
 def early(node: Node) -> bool:
-    """Whether what an epoch reaches can be found before it is committed."""
+    """Whether what an epoch affects can be found before it is committed."""
     return _of(node).early
 
 
-def reached(node: Node) -> Mapping[str, str]:
-    """Input to the query of its rows that the epoch reaches."""
-    return _of(node).reached
+def affected(node: Node) -> Mapping[str, str]:
+    """Input to the query of its rows that the epoch affects."""
+    return _of(node).affected
 
 
 def touched(node: Node) -> str | None:
@@ -100,7 +100,7 @@ WHERE last.value IS NOT NULL"""
     right = f"SELECT * FROM {{right}} WHERE key IN (SELECT mapped FROM {pointing_left(made, '{left}')})"
     return Touched(
         keys="SELECT key FROM {new_left} WHERE key IS NOT NULL UNION SELECT key FROM {left}",
-        reached={"left_before": before, "left": after},
+        affected={"left_before": before, "left": after},
         needed={"right": right},
         early=True,
     )

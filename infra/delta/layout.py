@@ -33,7 +33,7 @@ class NodeTables:
 
     @property
     def memory(self) -> str:
-        """What an operator must remember from epoch to epoch and no changelog tells."""
+        """What an operator must remember from epoch to epoch and no changelog holds."""
         return self._at("memory")
 
     @property

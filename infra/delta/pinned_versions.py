@@ -2,10 +2,10 @@
 
 Delta keeps the list of files of a table's newest version alone. It makes that of another one anew from the log for
 each frame that reads it, in four jobs and a third of a second, and an epoch reads what its inputs were before it in
-its operator, its audit and its checks. A temporary view holds on to the version that was opened first.
+its operator, its audit and its checks. A temporary view keeps the version that was opened first.
 
     commit 3 is the newest      3 is read as Delta holds it
-    commit 4 comes              3 is opened anew, once: Delta lets go of what it held of it
+    commit 4 comes              3 is opened anew, once: Delta drops what it kept of it
 
 Held by ``tests/infra/delta/test_pinned_versions.py``.
 """
@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from infra.delta.lines import commit_file
 
 MOST = 64
-"""Versions that a session holds on to; an epoch of two views of views reads eight, and one that is let go is lost to
+"""Versions that a session keeps open; an epoch of two views of views reads eight, and one that is dropped is lost to
 frames that were made of it."""
 _views: WeakKeyDictionary[SparkSession, OrderedDict[str, DataFrame]] = WeakKeyDictionary()
 

@@ -34,7 +34,7 @@ class Retention:
         Small files, and files that no version needs, that a table may have.
     late, dead_letter, measured
         Epochs whose late rows, dead letters and measurements are kept; None: all. A row knows its epoch, and nothing
-        else of it tells when it came.
+        else of it shows when it came.
     """
 
     versions: int = 200
@@ -89,7 +89,7 @@ class TableCare:
         return any(configuration.get(name) != value for name, value in properties.items())
 
     def has_before(self, epoch: int) -> bool:
-        """Whether a row may be of an earlier epoch, as far as statistics tell."""
+        """Whether a row may be of an earlier epoch, as far as statistics show."""
         return any(first is not None and first < epoch for first in _column(self._table, "min.epoch"))
 
     def hours(self, oldest: int) -> int | None:

@@ -58,7 +58,7 @@ def classic(settings: Settings, master: str, jars: list[Path]) -> dict[str, str]
 
 
 def cluster(secret: str, cores: int, memory: str) -> dict[str, str]:
-    """Return what a cluster of this machine tells its masters, workers and drivers.
+    """Return what a cluster of this machine gives its masters, workers and drivers.
 
     Parameters
     ----------

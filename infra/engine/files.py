@@ -19,7 +19,7 @@ from infra.engine.processes import Apart
 
 @dataclass(frozen=True)
 class EngineState:
-    """One running engine. Creation times tell a process from a later one with its number."""
+    """One running engine. Creation times distinguish a process from a later one with its number."""
 
     pid: int
     pid_created: float
@@ -147,7 +147,7 @@ class EngineFiles:
 
     @contextmanager
     def unused(self) -> Iterator[bool]:
-        """Tell whether no client holds the lease; if so none can take it inside the block."""
+        """Whether no client holds the lease; if so none can take it inside the block."""
         descriptor = os.open(self._lease, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             try:

@@ -47,7 +47,7 @@ def find_java(env: Mapping[str, str] | None = None) -> Path:
     asked = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
     version = re.search(r'version "(?:1\.)?(\d+)', asked.stderr + asked.stdout)
     if version is None:
-        raise JavaError(f"{found} -version does not tell a version: {_FIX}")
+        raise JavaError(f"{found} -version prints no version: {_FIX}")
     if int(version[1]) < OLDEST:
         raise JavaError(f"{found} is Java {version[1]}, Spark needs {OLDEST} or newer: {_FIX}")
     return Path(found)

@@ -43,7 +43,7 @@ class EngineError(RuntimeError):
 
 
 def fingerprint(conf: Mapping[str, str]) -> str:
-    """Return what tells engines with different settings or versions apart."""
+    """Return what distinguishes engines with different settings or versions."""
     parts = [sorted(conf.items()), version("pyspark"), sys.prefix]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 

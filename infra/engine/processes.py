@@ -14,7 +14,7 @@ import psutil
 
 @dataclass(frozen=True)
 class Apart:
-    """A process on its own. The time of its creation tells it from a later one with its number."""
+    """A process on its own. The time of its creation distinguishes it from a later one with its number."""
 
     pid: int
     created: float
@@ -56,7 +56,7 @@ def spawn(command: Sequence[str], env: Mapping[str, str], folder: Path, log: Pat
 
 
 def end(processes: Iterable[Apart]) -> bool:
-    """End those that still run, and tell whether any did."""
+    """End those that still run; whether any did."""
     running = [process for process in (one.found() for one in processes) if process is not None]
     for process in running:
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -58,7 +58,7 @@ def _leave(signum: int, frame: FrameType | None) -> None:
 
 
 def _serve(settings: Settings) -> tuple[EngineState, Popen[bytes], Callable[[], int]]:
-    """Start Spark; what is recorded of it, its process, and what tells how many jobs it has run."""
+    """Start Spark; what is recorded of it, its process, and what counts the jobs that it has run."""
     from pyspark import SparkConf, SparkContext
 
     conf = spark_conf.server(settings, jars(settings))
@@ -81,7 +81,7 @@ def _serve(settings: Settings) -> tuple[EngineState, Popen[bytes], Callable[[], 
 def _watch(jvm: Popen[bytes], jobs: Callable[[], int], files: EngineFiles, idle_seconds: float) -> None:
     known = 0
     while jvm.poll() is None:
-        with suppress(Exception):  # it is just ending, which Py4J tells in several ways
+        with suppress(Exception):  # it is just ending, which Py4J reports in several ways
             if (counted := jobs()) != known:
                 files.count_jobs(known := counted)
         with files.unused() as unused:

@@ -26,7 +26,7 @@ from infra.delta.widening import normal
 from pipelines import Expr, Filter, Merge, Node, SelectKey, ToStream, ToTable
 
 UNKNOWN = "?"
-"""Type of a column that only Spark could tell."""
+"""Type of a column that only Spark could infer."""
 _LIKE_INPUT = (Filter, Merge, SelectKey, ToStream, ToTable)
 """Operations whose rows have the value columns of their input."""
 _OWN = ("pipeline", "name", "key", "value", "partitions", "origin", "description")
@@ -60,7 +60,7 @@ def _shape(node: Node) -> dict[str, str]:
 
 
 def _types(node: Node) -> dict[str, str]:
-    """Value columns with their types, as far as declarations tell."""
+    """Value columns with their types, as far as declarations give them."""
     if node.source is not None:
         return {column: normal(e.type) for column, e in node.source.value.items()}
     made = node.operation
@@ -117,7 +117,7 @@ def column_name(name: str) -> str:
 
 
 def comparable(one: str | None, other: str | None) -> bool:
-    """Whether two texts tell a difference: bytecode of two Python versions does not."""
+    """Whether two texts show a difference: bytecode of two Python versions does not."""
     functions = [text.rpartition(" of ")[2] for text in (one, other) if text and text.startswith("function ")]
     return len(set(functions)) < 2
 

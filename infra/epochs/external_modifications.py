@@ -100,7 +100,7 @@ def refuse_unreadable(path: str, version: int, table: str, heal: str) -> None:
 
 
 def missing_files(table: DeltaTable) -> Iterator[str]:
-    """Data files of a table that are not there; of a table behind a URL none is looked for, reading it tells."""
+    """Data files of a table that are not there; of a table behind a URL none is looked for: reading it shows them."""
     for uri in table.file_uris():
         if "://" not in uri or urlsplit(uri).scheme == "file":
             # A local path is encoded like a URL too.

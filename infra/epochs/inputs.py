@@ -26,7 +26,7 @@ FEW = 100_000
 def broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:
     """About so many rows of an epoch, marked to be broadcast if they are few.
 
-    Nothing tells Spark how few they are before they are counted, and it would sort a million rows to meet ten thousand.
+    Spark does not know how few they are before they are counted, and it would sort a million rows to meet ten thousand.
     """
     return F.broadcast(rows) if count <= FEW else rows
 
@@ -125,7 +125,7 @@ class PinnedInputs:
         return read(self.spark, path, memory.version()).where(f"epoch = {self.plan.previous_epoch}").drop("epoch")
 
     def open_sql(self, slack: int) -> str:
-        """SQL that tells whether ``timestamp + slack > stream time`` of a record's partition (ms)."""
+        """SQL for whether ``timestamp + slack > stream time`` of a record's partition (ms)."""
         times = self.plan.stream_time
         if len(times) > WRITTEN_OUT:
             return f"timestamp > {looked_up(times)} - {slack}L"

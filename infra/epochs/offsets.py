@@ -20,7 +20,7 @@ def between(after: Mapping[int, int], upto: Offsets) -> Column:
 
 
 def between_sql(after: Mapping[int, int], upto: Offsets) -> str:
-    """SQL that tells whether a record's offset is in ``(after, upto]``.
+    """SQL for whether a record's offset is in ``(after, upto]``.
 
     Few partitions are written out, so that files are skipped by their statistics; of many, the bounds are looked up.
     """
@@ -47,7 +47,7 @@ def any_of(conditions: Sequence[str]) -> Column:
 
 
 def any_of_sql(conditions: Sequence[str]) -> str:
-    """SQL that tells whether one of the conditions holds.
+    """SQL for whether one of the conditions holds.
 
     One text and not a chain of columns: Spark Connect cannot send a chain as long as a topic's partitions
     (``tests/joins/lookups/test_stream_global.py`` has 60).

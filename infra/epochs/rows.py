@@ -35,7 +35,7 @@ def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
 class Totals:
     """Counts of an epoch, and per partition its last offset, highest timestamp (ms) and stream time (ms).
 
-    ``one_sided`` counts rows without a partner; None where the rows do not tell their records' offsets.
+    ``one_sided`` counts rows without a partner; None where the rows do not hold their records' offsets.
     """
 
     rows: int
@@ -114,7 +114,7 @@ def _counted(staged: Staged, paired: bool) -> Iterator[Count]:
     for path in staged.files:
         with pq.ParquetFile(path) as file:
             leaves = [file.schema.column(at).path for at in range(file.metadata.num_columns)]
-            # Any one part of the value tells where the whole is NULL.
+            # Any one part of the value shows where the whole is NULL.
             value = next(leaf for leaf in leaves if leaf.startswith("value."))
             columns = ["partition", "offset", "timestamp", value, *(("left_offset", "right_offset") if paired else ())]
             for batch in file.iter_batches(columns=columns, batch_size=_BATCH):

@@ -35,7 +35,7 @@ class StepFrames:
 class EpochResult:
     """What one epoch did; counts of rows, seconds per phase.
 
-    ``one_sided`` is None where the rows do not tell. ``committed_at`` is the wall clock at the commit and
+    ``one_sided`` is None where the rows do not show it. ``committed_at`` is the wall clock at the commit and
     ``newest_event`` the highest event time that the epoch took in, or gave where no operator keeps stream time (ms).
     """
 

@@ -70,7 +70,7 @@ def open_letters(path: str, plans: Sequence[EpochPlan]) -> OpenLetters:
     dataset = table.to_pyarrow_dataset()
     if "position" not in dataset.schema.names:
         return OpenLetters()
-    # Letters of releases before 0.2 have no position, and nothing that tells how to read them again.
+    # Letters of releases before 0.2 have no position, and nothing by which to read them again.
     of_open = pc.field("epoch").isin(sorted(committed - retried)) & pc.field("position").is_valid()
     lines = dataset.to_table(["epoch", "file", "position"], filter=of_open).to_pylist()
     letters = [

@@ -7,7 +7,7 @@
 
 A name that comes again with other bytes is refused elsewhere (``infra/sources/discovery.py``). The plan keeps a digest
 of every file of this machine, whatever its size: that is one more pass over the bytes, at hundreds of megabytes a
-second, and tells of files that are gone by now. Files behind other URLs have none, and are read. Held by
+second, and covers files that are gone by now. Files behind other URLs have none, and are read. Held by
 ``tests/infra/sources/test_bad_input.py``.
 """
 

@@ -48,7 +48,7 @@ def json_parsed(lines: DataFrame, files: Files) -> DataFrame:
 
 
 def _problem(path: str) -> str | None:
-    """Why none of a file's lines could be read, where its name or its first bytes tell."""
+    """Why none of a file's lines could be read, where its name or its first bytes show it."""
     if path.lower().endswith(".zip"):
         return "zip is read for format csv; compress JSON lines with gzip"
     if not path.startswith("/"):

@@ -67,7 +67,7 @@ def split_lines(spark: SparkSession, ranks: Ranks, header: str | None = None) ->
     """Let Spark cut plain or gzip files into lines, without blank ones and byte order marks.
 
     The CSV reader with a delimiter that does not occur and no quotes gives whole lines, and drops
-    the header at the start of each file, where ``spark.read.text`` cannot tell it from an equal
+    the header at the start of each file, where ``spark.read.text`` cannot distinguish it from an equal
     line further down (test: a row that equals the header). The column is named like the header
     because Spark logs a warning for every file where they differ.
     """

@@ -95,13 +95,13 @@ def _docs(home: Home, chromium: Page) -> dict[Place, str]:
     index = home.platform.settings.reports / "gx/docs/index.html"
     chromium.open(index)
     newest: dict[str, tuple[str, float, str, str]] = {}
-    for suite, name, time, told, link in chromium.run(_INDEX):
-        newest[suite] = max(newest.get(suite, ("", 0.0, "", "")), (name, time, told, link))
+    for suite, name, time, outcome, link in chromium.run(_INDEX):
+        newest[suite] = max(newest.get(suite, ("", 0.0, "", "")), (name, time, outcome, link))
     found: dict[Place, str] = {}
-    for suite, (_, _, told, link) in newest.items():
+    for suite, (_, _, outcome, link) in newest.items():
         node = suite.removeprefix(f"{home.pipeline.name}-")
         page = _validation(home.pipeline, node, index.parent / link, chromium)
-        assert (told == "Success") == (set(page.values()) == {"passed"}), (suite, told)
+        assert (outcome == "Success") == (set(page.values()) == {"passed"}), (suite, outcome)
         found |= page
     return found
 

@@ -135,14 +135,14 @@ def test_one_that_does_not_run_is_absent_and_one_that_is_wrong_says_so(
     assert "no_such_peer" in absent["absent"]
     epochs = [{"compute": 2.0, "checks": 1.0}, {"compute": 1.0, "checks": 3.0}]
     wrong = MINE | {"peer": "Other", "seconds_initial": 4.0, "seconds_per_epoch": 0.5, "final_rows": 12}
-    told = shown(MINE | {"epochs": epochs}, [absent, wrong]).splitlines()
-    assert ["absent" in line for line in told].count(True) == 1
-    (line,) = (line for line in told if line.strip().startswith("Other"))
+    lines = shown(MINE | {"epochs": epochs}, [absent, wrong]).splitlines()
+    assert ["absent" in line for line in lines].count(True) == 1
+    (line,) = (line for line in lines if line.strip().startswith("Other"))
     assert line.split() == ["Other", "4.00", "2.00", "0.50", "0.50", "1", "WRONG,", "+2", "rows"]
 
 
-def test_where_all_is_one_epoch_no_other_is_told() -> None:
+def test_where_all_is_one_epoch_no_other_is_lines() -> None:
     other = MINE | {"peer": "Other", "seconds_initial": 4.0, "seconds_per_epoch": None}
-    told = shown(MINE | {"epochs": [{"compute": 2.0, "checks": 1.0}]}, [other]).splitlines()
-    (line,) = (line for line in told if line.strip().startswith("Other"))
+    lines = shown(MINE | {"epochs": [{"compute": 2.0, "checks": 1.0}]}, [other]).splitlines()
+    (line,) = (line for line in lines if line.strip().startswith("Other"))
     assert line.split() == ["Other", "4.00", "2.00", "1", "exact"]

@@ -52,7 +52,7 @@ def _arrives(side: str, given: Row) -> Change:
     return _all(_add(side, given | {"is_new": True}), _add(f"new_{side}", given))
 
 
-def _told(index: int, table: int, a: Any, b: Any) -> Change:
+def _emitted(index: int, table: int, a: Any, b: Any) -> Change:
     """Another value of a row, everywhere."""
     value = {"a": a, "b": b}
     return _all(
@@ -105,7 +105,7 @@ PLANTED: tuple[Planted, ...] = (
     plant(_PAIRS, "seen_inner", "last pair lost", _without("rows", 1), 26, 51),
     plant(_PAIRS, "seen_outer", "in an outer join", _arrives("right", record(1, 13, 3)), 42, 53, also=_LONELY),
     plant(_PAIRS, "seen_itself", "itself", _all(*(_arrives(side, record(1, 20, 3)) for side in ("left", "right")))),
-    plant(_LONELY, "seen", "closed and not told", _without("rows", 2), 38, 42, 53),
+    plant(_LONELY, "seen", "closed and not emitted", _without("rows", 2), 38, 42, 53),
     plant(_LONELY, "seen", "without a key", _arrives("left", record(None, 21, 4))),
     plant(_LONELY, "seen_outer", "right", _arrives("right", record(3, 13, 3)), 38, 42),
     plant("alone_after_close", "seen", "still open", _add("rows", pair(2, 20, 8, 2, None)), 38),
@@ -155,19 +155,19 @@ PLANTED: tuple[Planted, ...] = (
     plant(_SIZE, "orders", "a row too many", _set("sizes", 0, after=2)),
     plant(_SIZE, "owned", "another key's row is gone", _set("sizes", 0, after=9)),
     plant(_SIZE, "both_inner", "nothing ended", _without("was", 0)),
-    plant(_BATCH, "both", "stale", _told(3, 0, "x", "older"), 85, 91),
-    plant(_BATCH, "both_inner", "change not told", _set("right", 1, value={"n": "z"}), 42, 85),
-    plant(_BATCH, "both_outer", "side not told", _told(0, 0, None, None), 42, 85),
+    plant(_BATCH, "both", "stale", _emitted(3, 0, "x", "older"), 85, 91),
+    plant(_BATCH, "both_inner", "change not emitted", _set("right", 1, value={"n": "z"}), 42, 85),
+    plant(_BATCH, "both_outer", "side not emitted", _emitted(0, 0, None, None), 42, 85),
     plant(
         _BATCH,
         "both_outer",
-        "key not told",
+        "key not emitted",
         _add("left", record(7, 5, 6)),
         85,
     ),
-    plant(_BATCH, "weekly", "other week", _told(0, 0, 1, 7), 85),
-    plant(_BATCH, "owned", "row of the old foreign key", _told(3, 0, "a", "both"), 112, 125),
-    plant(_BATCH, "owned", "fan-out forgot one", _told(4, 1, "a", "old"), 112),
+    plant(_BATCH, "weekly", "other week", _emitted(0, 0, 1, 7), 85),
+    plant(_BATCH, "owned", "row of the old foreign key", _emitted(3, 0, "a", "both"), 112, 125),
+    plant(_BATCH, "owned", "fan-out forgot one", _emitted(4, 1, "a", "old"), 112),
     plant(_BATCH, "owned_inner", "no partner", _without("right", 0), 112, 113),
     plant(_BATCH, "pets", "row under the old pair", _add("table", {"who": "a", "id": 1, "a": "ay", "b": "b"}), 156),
     plant(_BATCH, "pets", "not under the new one", _without("table", 0), 112, 156),
@@ -199,7 +199,7 @@ PLANTED: tuple[Planted, ...] = (
     plant(_HELD, "counted", "late one counted", _set("rows", 0, value={"c": 3, "t": 3.0}), 184),
     plant(_HELD, "slid", "one too few", _set("rows", 1, value={"c": 1}), 184),
     plant(_WINDOW, "counted", "end", lambda e: e["rows"][0]["key"].update(window_end=9), 184),
-    plant(_WINDOW, "counted", "not told", _arrives("left", record(1, 21, 4)), 184),
+    plant(_WINDOW, "counted", "not emitted", _arrives("left", record(1, 21, 4)), 184),
     plant(_WINDOW, "counted", "closed window", _set("rows", 0, trigger=_cause("left", 3)), 184, also=_ORDER),
     plant("aggregate_of_group", "grouped", "count", _aggregated(1, c=3), 85),
     plant("aggregate_of_group", "grouped", "average", _aggregated(1, m=1.501), 85),

@@ -202,15 +202,15 @@ def test_vendored_files_are_as_they_came_and_have_their_licences() -> None:
     there = {str(path.relative_to(vendor)) for path in vendor.rglob("*") if path.is_file()} - {"SHA256SUMS"}
     assert set(sums) == there
     assert {name for name in there if hashlib.sha256((vendor / name).read_bytes()).hexdigest() != sums[name]} == set()
-    told = (FILES / "README.md").read_text()
+    readme = (FILES / "README.md").read_text()
     packages = sorted(path.name for path in vendor.iterdir() if path.is_dir())
     for package in packages:
         (licence,) = [path.name for path in (vendor / package).iterdir() if path.name.startswith("LICENSE")]
-        assert f"vendor/{package}/{licence}" in told
+        assert f"vendor/{package}/{licence}" in readme
         name, _, version = package.rpartition("-")
-        assert re.search(rf"{name} \| {re.escape(version)} \|", told)
+        assert re.search(rf"{name} \| {re.escape(version)} \|", readme)
     named = {name for name in there if not name.split("/")[-1].startswith("LICENSE")}
-    assert {name for name in named if f"`{name.split('/', 1)[1]}`" not in told} == set()
+    assert {name for name in named if f"`{name.split('/', 1)[1]}`" not in readme} == set()
 
 
 def test_judging_and_building_ask_no_network(tmp_path: Path) -> None:

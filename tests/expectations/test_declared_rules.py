@@ -80,8 +80,8 @@ def test_a_run_warns_and_a_blocking_rule_refuses(shop: Shop, spark: SparkSession
     columns = ("id", "n", "price", "at")
     shop.deliver("orders", "1", columns, (1, "x", 5, 1), (2, "y", 500, 2))
     assert shop.run(), shop.said
-    told = "VIOLATED priced/orders_changelog: No order is dear. 1 violations in 2 rows."
-    assert [line.strip() for line in shop.said if "VIOLATED" in line] == [told]
+    message = "VIOLATED priced/orders_changelog: No order is dear. 1 violations in 2 rows."
+    assert [line.strip() for line in shop.said if "VIOLATED" in line] == [message]
     quality = opened(shop.platform.quality.table)
     assert quality is not None
     (line,) = (r for r in quality.to_pyarrow_dataset().to_table().to_pylist() if r["invariant"] == "cheap")

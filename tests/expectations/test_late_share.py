@@ -228,8 +228,8 @@ def test_a_run_says_so_and_goes_on(
     shop = replace(Shop.below(tmp_path, settings), pipeline=lossy)
     shop.deliver("orders", "1", (NUMBER, PRICE, "at"), ("o", 1, 25), ("o", 2, 3))
     assert shop.run(), shop.said
-    told = "VIOLATED lossy/counted_changelog: " + RULE.sentence + " 1 violations in 2 rows (50.0%)."
-    assert [line.strip() for line in shop.said if "VIOLATED" in line] == [told]
+    message = "VIOLATED lossy/counted_changelog: " + RULE.sentence + " 1 violations in 2 rows (50.0%)."
+    assert [line.strip() for line in shop.said if "VIOLATED" in line] == [message]
     quality = opened(shop.platform.quality.table)
     assert quality is not None
     lines = [line for line in quality.to_pyarrow_dataset().to_table().to_pylist() if line["invariant"] == RULE.id]

@@ -82,7 +82,7 @@ def test_every_number_is_the_tables(shown: Page) -> None:
     tables = shown.tables("checks")
     assert tables.keys() == ROWS.keys()
     for node, rows in tables.items():
-        told = {
+        drawn = {
             (row["invariant"], int(row["epoch"])): (
                 *(row["state"], number(row["violations"]), number(row["checked"])),
                 *(number(row["seconds"]), row["severity"], row["stage"]),
@@ -96,7 +96,7 @@ def test_every_number_is_the_tables(shown: Page) -> None:
             )
             for row in ROWS[node]
         }
-        assert told == recorded
+        assert drawn == recorded
         assert len(rows) == len(recorded)
 
 
@@ -113,10 +113,10 @@ def bars(shown: Page, figures: str) -> list[tuple[str, str, dict[str, str]]]:
 
 def test_every_bar_is_the_tables(shown: Page) -> None:
     drawn = {
-        (node, invariant, int(told["epoch"]), what): int(told[what])
-        for node, invariant, told in bars(shown, ".multiples figure")
+        (node, invariant, int(bar["epoch"]), what): int(bar[what])
+        for node, invariant, bar in bars(shown, ".multiples figure")
         for what in ("violations", "checked")
-        if what in told
+        if what in bar
     }
     recorded = {
         (node, row["invariant"], row["epoch"], what): row[what]
@@ -130,8 +130,8 @@ def test_every_bar_is_the_tables(shown: Page) -> None:
 
 def test_every_bar_of_the_flow_is_the_logs(shown: Page) -> None:
     drawn = {
-        (node, int(told["epoch"]), told["kind"]): float(told.get("records") or told["seconds"])
-        for node, caption, told in bars(shown, ".charts figure")
+        (node, int(bar["epoch"]), bar["kind"]): float(bar.get("records") or bar["seconds"])
+        for node, caption, bar in bars(shown, ".charts figure")
         if caption in ("Flow", "Latency")
     }
     recorded: dict[tuple[str, int, str], float] = {}
@@ -261,8 +261,8 @@ def test_a_link_to_a_cell_opens_it(chromium: Page, file: Path) -> None:
 def test_the_sql_is_copied_or_selected(shown: Page) -> None:
     shown.run("document.getElementById('shop.seen.late_share.1').click()")
     shown.run("document.querySelector('.copy').click()")
-    told = "return new Promise((r) => setTimeout(() => r(document.querySelector('.copy').textContent), 200))"
-    said, selected = shown.run(told), shown.run("return getSelection().toString()")
+    copied = "return new Promise((r) => setTimeout(() => r(document.querySelector('.copy').textContent), 200))"
+    said, selected = shown.run(copied), shown.run("return getSelection().toString()")
     sql = next(row["sql"] for row in ROWS["shop.seen"] if row["invariant"] == "late_share" and row["epoch"] == 1)
     assert said == "Copied" or (said.startswith("Selected") and selected.strip() == sql)
 

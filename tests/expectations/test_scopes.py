@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from assets.epoch.materialise import materialise
 from assets.quality.judge import Judge
 from assets.quality.judge_committed import Judgement, judge_again, judge_epoch
-from assets.quality.relations.reached import AuditCache, Reached
+from assets.quality.relations.affected import Affected, AuditCache
 from assets.quality.relations.sql import version_before
 from expectations.invariant import relations_of
 from expectations.results import Relation
@@ -187,15 +187,15 @@ def test_a_relation_that_cannot_be_narrowed_fails_for_all_who_name_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None of them is judged on the whole table instead: what the epoch does not touch would be violations."""
-    real, asked = Reached.with_keys, []
+    real, asked = Affected.with_keys, []
 
-    def failing(self: Reached, rows: Relation, keys: Relation, columns: str = "* EXCEPT (__key)") -> Relation:
+    def failing(self: Affected, rows: Relation, keys: Relation, columns: str = "* EXCEPT (__key)") -> Relation:
         if not asked:
             asked.append(rows)
             raise RuntimeError("no room for it")
         return real(self, rows, keys, columns)
 
-    monkeypatch.setattr(Reached, "with_keys", failing)
+    monkeypatch.setattr(Affected, "with_keys", failing)
     node, results = world.node("left"), of_table(world.epoch("left"))
     named = {name for name, r in results.items() if {"table", "now"} & set(relations_of(r.invariant.violations(node)))}
     assert {name for name, result in results.items() if result.state == "not evaluated"} == named

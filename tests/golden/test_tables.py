@@ -105,9 +105,9 @@ def test_who_triggers_and_what_is_stored_in_0_10_0() -> None:
         for side, other in (("left", "right"), ("right", "left")):
             stored = rule["stored"][other] == "non-null"
             found = answers(StreamStreamEarlyJoin(how, 10, 10), (other, "o", 1), (side, "x", 2), (side, None, 3))
-            told = any(None not in row for row in found[1])
+            emitted = any(None not in row for row in found[1])
             triggers = side in rule["triggers"] and stored
-            assert told == triggers, (how, side)
+            assert emitted == triggers, (how, side)
             # A null value triggers as any other does.
             assert bool(found[2]) == (side in rule["triggers"] and (stored or how != "inner")), (how, side)
 

@@ -194,7 +194,7 @@ REFUSED: list[tuple[str, Declare, str]] = [
     ("no_view_key", lambda n: n.g.join(n.g2, "x"), "key=None must give one SQL expression for each key column of 'g2'"),
     ("no_fk_many", lambda n: n.t.one_to_many_join(n.many, "x"), "foreign_key=None must give.*key column of 't': 'k'"),
     ("both_keys", lambda n: n.t.one_to_many_join(n.t2, "x", foreign_key="j"), "both have 'k'; rename the key columns"),
-    # An option of another join is told, with those that there are.
+    # An option of another join is named, with those that there are.
     (
         "window_of_table",
         lambda n: n.s.join(n.t, "x", window=WINDOW),
@@ -313,7 +313,7 @@ def test_windows_that_cannot_be(made: Callable[[], Any], says: str) -> None:
         made()
 
 
-# Profiles: each family takes those that it lists, and tells them where it does not.
+# Profiles: each family takes those that it lists, and names them where it does not.
 
 FAMILIES: dict[type[Join], Callable[[Nodes, Any], Any]] = {
     StreamStreamJoin: lambda n, p: n.s.left_join(n.s2, "x", window=WINDOW, semantics=p),

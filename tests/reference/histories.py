@@ -171,7 +171,7 @@ NASTY_FOREIGN_KEY: list[Line] = [
     ("left", "p2", "f|1", 12),
     ("left", "B", "ff|1", 12),  # not a subscriber of f
     ("right", "f", "y", 20),  # fan-out p1, p10, p2
-    ("right", "f", "y", 21),  # an equal value is told again
+    ("right", "f", "y", 21),  # an equal value is emitted again
     ("left", "p1", "f|1", 15),  # an equal left value too
     ("left", "p1", "g|1", 14),  # out of order, and g is unknown
     ("left", "p1", "h|1", 16),  # so is h: a second tombstone in an inner join
@@ -180,7 +180,7 @@ NASTY_FOREIGN_KEY: list[Line] = [
     ("left", "p1", "|2", 18),
     ("left", "p1", "g|2", 18),  # from null to valid
     ("right", "g", None, 30),
-    ("right", "g", None, 31),  # deleted again: told again
+    ("right", "g", None, 31),  # deleted again: emitted again
     ("left", "p1", "g|2", 19),
     ("left", "p1", None, 40),
     ("left", "p1", None, 41),  # a second delete says nothing

@@ -59,9 +59,9 @@ def test_the_documents_interleavings_end_as_printed(name: str, how: str) -> None
     if (name, how) == ("race.delete", "inner"):
         events = [*events[:2], (4, "answer", "FK")]  # in a left join nobody's key answers, here the old one
     rows, dropped = played(protocol, [*initial, (0, "drain"), *events])
-    told = [(step, row.key, row.value) for step, row in rows if step > 0]
+    emitted = [(step, row.key, row.value) for step, row in rows if step > 0]
     expected = [(e["at_step"], e["key"], pair(e["value"])) for e in table["expected"]]
-    assert told == expected
+    assert emitted == expected
     assert dropped == table["discarded_at"]
     folded = fold([row for _, row in rows])
     if name == "fkchange.stale_response":

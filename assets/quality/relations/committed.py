@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from assets.quality.relations.affected import Affected, AuditCache
 from assets.quality.relations.inputs import Relations
-from assets.quality.relations.reached import AuditCache, Reached
 from assets.quality.relations.sql import at_version, bounds, lines, version_before, version_sql
 from expectations.invariant import Scope
 from expectations.results import Judged, Relation
@@ -89,27 +89,27 @@ def stored(spark: SparkSession, of: Committed) -> Relation:
 
 
 def judged(
-    spark: SparkSession, of: Committed, changelog: Relation, reached: Reached, cache: AuditCache | None
+    spark: SparkSession, of: Committed, changelog: Relation, affected: Affected, cache: AuditCache | None
 ) -> Judged:
     """The relations of stage ``table``, and how many rows each judges.
 
     Parameters
     ----------
-    reached
-        What the epoch reaches of the inputs; in scope ``whole`` all of them count.
+    affected
+        What the epoch affects of the inputs; in scope ``whole`` all of them count.
     cache
         What the epoch's audit has read.
     """
-    made = _Made(spark, of, changelog, reached, cache)
+    made = _Made(spark, of, changelog, affected, cache)
     relations: Relations = {
         "changelog": lambda: changelog,
         "late": lambda: _late(spark, of.paths.late, of.plan),
         "bounds": made.bounds,
     }
     if of.scope == "epoch":
-        relations |= reached.relations
-    elif reached.inputs is not None:
-        relations |= reached.inputs.all()
+        relations |= affected.relations
+    elif affected.inputs is not None:
+        relations |= affected.inputs.all()
     checked: dict[str, int | None] = {
         "changelog": of.rows if of.scope == "epoch" else sum(end + 1 for end in of.note.ends.values()),
         "late": sum(part.records for part in of.plan.inputs.values()),
@@ -118,7 +118,7 @@ def judged(
         relations |= {"table": made.table, "sizes": made.sizes}
         relations |= {"was": made.was, "now": made.now}
         checked["table"] = of.rows if of.scope == "epoch" else rows_of_table(spark, of)
-    return Judged(relations, checked, of.scope, reached.shared.keep)
+    return Judged(relations, checked, of.scope, affected.shared.keep)
 
 
 def rows_of_table(spark: SparkSession, of: Committed) -> int | None:
@@ -139,7 +139,7 @@ class _Made:
     spark: SparkSession
     of: Committed
     changelog: Relation
-    reached: Reached
+    affected: Affected
     cache: AuditCache | None
     _table: Relation | None = None
     _failed: Exception | None = None
@@ -166,23 +166,23 @@ class _Made:
         rows = stored(self.spark, self.of)
         if self.of.scope == "whole":
             return rows
-        narrow = self.reached.with_keys(rows, self.reached.touched())
-        return replace(narrow, frame=self.reached.few(narrow.frame))
+        narrow = self.affected.with_keys(rows, self.affected.touched())
+        return replace(narrow, frame=self.affected.few(narrow.frame))
 
     def now(self) -> Relation:
         """The table's rows with a key of the changelog's."""
         if self.of.scope == "whole" or touched(self.of.node) is None:
             return self.table()
-        return self.reached.with_keys(self.table(), self.changelog)
+        return self.affected.with_keys(self.table(), self.changelog)
 
     def was(self) -> Relation:
         """Keys of the changelog's that the table had before; key columns alone."""
         of = self.of
         assert of.table is not None
         if of.scope == "whole" or of.before is None:
-            return self.reached.was(at_version(self.spark, of.paths.table, of.table, "false"))
+            return self.affected.was(at_version(self.spark, of.paths.table, of.table, "false"))
         known = self.cache.was.get(of.before) if self.cache is not None else None
-        return known or self.reached.was(at_version(self.spark, of.paths.table, of.before))
+        return known or self.affected.was(at_version(self.spark, of.paths.table, of.before))
 
     def sizes(self) -> Relation:
         of = self.of

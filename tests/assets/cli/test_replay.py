@@ -89,7 +89,7 @@ def test_bad_cases_leave_the_others_alone(spark: SparkSession) -> None:
 
 
 def test_a_cases_own_semantics_win(spark: SparkSession) -> None:
-    """Alone in its window, a record is told at once by 0.10.2, and not at all while its window is open by 3.1."""
+    """Alone in its window, a record is emitted at once by 0.10.2, and not at all while its window is open by 3.1."""
     found = replay(spark, [case(), case(semantics="3.1")], "0.10.2", at_once)
     assert [len(result["output"]) for result in found] == [1, 0]
 
@@ -104,7 +104,7 @@ def test_the_guide_shows_what_replay_prints(spark: SparkSession) -> None:
     assert replay(spark, json.loads(given), "3.1", in_epochs(3)) == wanted
 
 
-def test_rows_that_differ_are_told() -> None:
+def test_rows_that_differ_are_explained() -> None:
     one = {"name": "c", "output": [{"key": "k", "value": "a-null", "ts": 1, "in": 0}] * 2}
     other = {"name": "c", "output": [{"key": "k", "value": "a-null", "ts": 1, "in": 0}]}
     assert differing(one, one) == []
@@ -113,10 +113,10 @@ def test_rows_that_differ_are_told() -> None:
 
 
 def test_explain_says_where_profiles_differ() -> None:
-    told = CliRunner().invoke(main, ["explain", "flights", "trips", "--compare", "kafka-4"])
-    assert told.exit_code == 0, told.output
-    assert "When does a record without a partner give its one-sided row?" in told.output
-    assert "Which timestamp" not in told.output
+    explained = CliRunner().invoke(main, ["explain", "flights", "trips", "--compare", "kafka-4"])
+    assert explained.exit_code == 0, explained.output
+    assert "When does a record without a partner give its one-sided row?" in explained.output
+    assert "Which timestamp" not in explained.output
     same = CliRunner().invoke(main, ["explain", "flights", "fleet", "--compare", "kafka-4"])
     assert "give the same rows" in same.output
     refused = CliRunner().invoke(main, ["explain", "flights", "fleet", "--compare", "0.10.0"])

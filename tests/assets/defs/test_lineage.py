@@ -26,7 +26,7 @@ towns = SHOP.global_table("towns", _FILES, **_OPTIONS)
 _BOTH = {"a": "left.n", "b": "concat(right.`odd name`, 'left.n', left.n)"}
 
 seen = clicks.outer_join(views, "seen", window=JoinWindow(0, "1d"), select=_BOTH)
-told = clicks.left_join(owners, "told", select=_BOTH)
+shown = clicks.left_join(owners, "shown", select=_BOTH)
 named = clicks.left_join(people, "named", key="n", select=_BOTH)
 both = orders.left_join(owners, "both", select=_BOTH)
 owned = orders.left_join(owners, "owned", foreign_key="n", select={"who": "right.n", "mine": "left.id"})
@@ -56,7 +56,7 @@ MADE_OF: dict[Node, dict[str, set[str]]] = {
         "value.a": {"clicks.value.n"},
         "value.b": {"views.value.odd name", "clicks.value.n"},
     },
-    told: {
+    shown: {
         "key.id": {"clicks.key.id"},
         "value.a": {"clicks.value.n"},
         "value.b": {"owners.odd name", "clicks.value.n"},
@@ -115,7 +115,7 @@ def test_sources_are_made_of_files() -> None:
 
 def test_lineage_names_assets_that_exist() -> None:
     graph = dg.Definitions.merge(defs()).get_repository_def().asset_graph
-    told = {
+    mentioned = {
         dep.asset_key
         for p in load_all()
         for n in p.stored
@@ -123,4 +123,4 @@ def test_lineage_names_assets_that_exist() -> None:
         for deps in lineage.deps_by_column.values()
         for dep in deps
     }
-    assert told and told <= graph.get_all_asset_keys()
+    assert mentioned and mentioned <= graph.get_all_asset_keys()

@@ -56,10 +56,10 @@ def test_the_asset_shows_each_table(platform: Platform) -> None:
     key = maintenance_key(invoice())
     result = dg.materialize([maintenance_asset(invoice())], resources={"rivermeet": PlatformResource()})
     (event,) = result.asset_materializations_for_node("__".join(key.path))
-    told: dict[str, Any] = {name: entry.value for name, entry in event.metadata.items()}
-    assert (told["files_before"], told["files_after"]) == (80, 84)
-    assert told["bytes_after"] > 0
-    (line,) = told["tables"].records
+    metadata: dict[str, Any] = {name: entry.value for name, entry in event.metadata.items()}
+    assert (metadata["files_before"], metadata["files_after"]) == (80, 84)
+    assert metadata["bytes_after"] > 0
+    (line,) = metadata["tables"].records
     assert (line.data["table"], line.data["did"], line.data["live_files"]) == ("epoch log", "optimized", 1)
 
 

@@ -113,10 +113,10 @@ def test_every_asset_and_check_is_in_the_history(delivered: Shop) -> None:
     invoices = PIPELINE.node("invoices")
     event = delivered.home.instance.get_latest_materialization_event(changelog_key(invoices))
     assert event is not None and event.asset_materialization is not None
-    told: dict[str, Any] = {name: entry.value for name, entry in event.asset_materialization.metadata.items()}
+    metadata: dict[str, Any] = {name: entry.value for name, entry in event.asset_materialization.metadata.items()}
     counted = ("epoch", "rows_in_left", "rows_in_right", "rows_out", "tombstones", "dagster/row_count")
     # priced_purchases: P-1007 alone, for P-1008 asks for a withdrawn product; customers: the one who moved.
-    assert {name: told[name] for name in counted} == {
+    assert {name: metadata[name] for name in counted} == {
         "epoch": 3,
         "rows_in_left": 1,
         "rows_in_right": 1,
@@ -124,13 +124,13 @@ def test_every_asset_and_check_is_in_the_history(delivered: Shop) -> None:
         "tombstones": 0,
         "dagster/row_count": 5,
     }
-    assert told["dagster/uri"].endswith("tables/invoice/invoices/changelog")
-    lineage = told["dagster/column_lineage"].deps_by_column
+    assert metadata["dagster/uri"].endswith("tables/invoice/invoices/changelog")
+    lineage = metadata["dagster/column_lineage"].deps_by_column
     (price,) = lineage["value.price"]
     assert (price.asset_key, price.column_name) == (changelog_key(PIPELINE.node("priced_purchases")), "value.price")
     (address,) = lineage["value.address"]
     assert (address.asset_key, address.column_name) == (table_key(PIPELINE.node("customers")), "address")
-    described = {column.name: column.description for column in told["dagster/column_schema"].columns}
+    described = {column.name: column.description for column in metadata["dagster/column_schema"].columns}
     assert described["value.price"] == "`left.price`"
     products = delivered.home.instance.get_latest_materialization_event(table_key(PIPELINE.node("products")))
     assert products is not None and products.asset_materialization is not None
@@ -201,8 +201,8 @@ def test_a_file_without_records_fails_by_name_until_it_is_taken_away(delivered: 
         assert f'{bad}, line 1: "this is no JSON" (' in failed[0] and "\n" not in failed[0]
         platform = delivered.home.platform
         rejected = platform.runner(PIPELINE).paths(PIPELINE.node("purchases")).rejected
-        told = f"purchases: epoch 4 was refused: 1 bad row, with file, line and reason, in {rejected}"
-        assert status_table(platform, PIPELINE).endswith(told)
+        metadata = f"purchases: epoch 4 was refused: 1 bad row, with file, line and reason, in {rejected}"
+        assert status_table(platform, PIPELINE).endswith(metadata)
         assert delivered.epochs() == before
     finally:
         bad.unlink()

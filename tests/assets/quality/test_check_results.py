@@ -82,12 +82,12 @@ def checks(home: Home) -> dict[str, dg.AssetCheckEvaluation]:
     }
 
 
-def _told(check: dg.AssetCheckEvaluation) -> dict[str, Any]:
+def _shown(check: dg.AssetCheckEvaluation) -> dict[str, Any]:
     return {name: entry.value for name, entry in check.metadata.items()}
 
 
-def _query(told: dict[str, Any]) -> str:
-    sql = re.fullmatch(r"```sql\n(.*)\n```", told["sql"], re.DOTALL)
+def _query(shown: dict[str, Any]) -> str:
+    sql = re.fullmatch(r"```sql\n(.*)\n```", shown["sql"], re.DOTALL)
     assert sql is not None
     return sql[1]
 
@@ -128,11 +128,11 @@ def test_a_violation_has_its_rows_its_query_and_its_numbers(planted: Home) -> No
     expected = {"planted_critical": ["b"], "planted_warning": ["b", "c"], "planted_info": ["c"]}
     for name, ids in expected.items():
         check = checks(planted)[name]
-        told = _told(check)
+        shown = _shown(check)
         assert sorted(json.loads(row["key"])["id"] for row in _sample(check)) == ids
-        assert (told["violations"], told["checked"], told["epoch"], told["state"]) == (len(ids), 3, 1, "violated")
+        assert (shown["violations"], shown["checked"], shown["epoch"], shown["state"]) == (len(ids), 3, 1, "violated")
         assert check.description == f"The sentence of {name}. {len(ids)} violations in 3 rows."
-        assert sorted(row.key.id for row in spark.sql(_query(told)).collect()) == ids
+        assert sorted(row.key.id for row in spark.sql(_query(shown)).collect()) == ids
 
 
 def test_numbers_are_numbers_so_that_they_are_plotted(planted: Home) -> None:
@@ -143,10 +143,10 @@ def test_numbers_are_numbers_so_that_they_are_plotted(planted: Home) -> None:
 
 def test_what_could_not_be_evaluated_says_why(planted: Home) -> None:
     check = checks(planted)["planted_lost"]
-    told = _told(check)
-    assert told["state"] == "not evaluated" and "no_such_column" in told["error"]
+    shown = _shown(check)
+    assert shown["state"] == "not evaluated" and "no_such_column" in shown["error"]
     assert check.description is not None and "Could not be evaluated" in check.description
-    assert "violations" not in told and _sample(check) == []
+    assert "violations" not in shown and _sample(check) == []
 
 
 def test_results_are_of_the_run_that_materialised_it(planted: Home) -> None:
@@ -176,9 +176,9 @@ def test_blocking_is_as_declared(planted: Home) -> None:
 @needs_chromium
 def test_the_check_leads_to_the_page_with_all_of_it(planted: Home) -> None:
     settings = planted.platform.settings
-    told = _told(checks(planted)["planted_critical"])
-    path = Path(told["data_docs_path"])
-    assert told["data_docs"] == report_url(settings, path)
+    shown = _shown(checks(planted)["planted_critical"])
+    path = Path(shown["data_docs_path"])
+    assert shown["data_docs"] == report_url(settings, path)
     with browser() as chromium:
         asked, said = chromium.open(page(path))
         text = chromium.text()
@@ -232,12 +232,12 @@ def test_a_refused_epoch_is_red_where_it_was_green(planted: Home) -> None:
     assert not planted.run()
     check = checks(planted)["planted_blocking"]
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.ERROR)
-    told = _told(check)
-    assert (told["epoch"], told["violations"], told["checked"]) == (2, 1, 2)
+    shown = _shown(check)
+    assert (shown["epoch"], shown["violations"], shown["checked"]) == (2, 1, 2)
     assert [json.loads(row["key"])["id"] for row in _sample(check)] == ["d"]
     # Its rows are in no changelog.
-    assert [row.key.id for row in planted.platform.session().sql(_query(told)).collect()] == ["d"]
-    assert "The sentence of planted_blocking." in Path(told["data_docs_path"]).read_text()
+    assert [row.key.id for row in planted.platform.session().sql(_query(shown)).collect()] == ["d"]
+    assert "The sentence of planted_blocking." in Path(shown["data_docs_path"]).read_text()
     # Checks that are run alone judge what is committed, and what was found stands all the same.
     planted.checks_alone(dg.AssetSelection.checks_for_assets(KEY))
     again = checks(planted)["planted_blocking"]

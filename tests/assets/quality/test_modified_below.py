@@ -36,6 +36,8 @@ def test_an_external_append_far_below_is_refused_with_nothing_new(shop: Shop) ->
     spark.read.format("delta").load(path).write.format("delta").mode("append").save(path)
     shop.said.clear()
     assert not shop.run()
-    told = [line for line in shop.said if "FAILED" in line]
-    assert len(told) == 1 and "'far.dearest'" in told[0] and "rivermeet rebuild far --select dearest" in told[0], told
+    failed = [line for line in shop.said if "FAILED" in line]
+    assert (
+        len(failed) == 1 and "'far.dearest'" in failed[0] and "rivermeet rebuild far --select dearest" in failed[0]
+    ), failed
     survived("external modification: an append", "refused, also with nothing new to read")

@@ -108,8 +108,8 @@ def test_an_epoch_is_refused_where_a_blocking_one_is_broken(runs: Runs) -> None:
 @pytest.mark.parametrize("place", PLACES)
 def test_checks_alone_find_it_again_and_what_an_epoch_does_not_touch(runs: Runs, place: str) -> None:
     # A run's evaluations are of its own nodes; the others stand as they stood.
-    told = {where: how for where, how in EVERYWHERE.items() if where[0] in AGAIN or place != "Dagster"}
-    assert runs.alone.everywhere[place] == told
+    expected = {where: how for where, how in EVERYWHERE.items() if where[0] in AGAIN or place != "Dagster"}
+    assert runs.alone.everywhere[place] == expected
 
 
 def test_the_query_that_is_shown_finds_the_rows_again(runs: Runs) -> None:

@@ -154,12 +154,12 @@ def test_the_asset_says_where_the_page_is_and_what_it_counts(platform: Platform)
     made = report_asset([invoice()])
     result = dg.materialize([made], resources={"rivermeet": PlatformResource()})
     (event,) = result.asset_materializations_for_node("__".join(REPORT_KEY.path))
-    told: dict[str, Any] = {name: entry.value for name, entry in event.metadata.items()}
+    metadata: dict[str, Any] = {name: entry.value for name, entry in event.metadata.items()}
     path = report_path(platform)
-    assert (told["path"], told["url"], told["bytes"]) == (str(path), path.as_uri(), path.stat().st_size)
+    assert (metadata["path"], metadata["url"], metadata["bytes"]) == (str(path), path.as_uri(), path.stat().st_size)
     counts = {name: len(invariants_of(invoice().node(name))) for name in (JOIN, SOURCE, UNJUDGED)}
-    assert (told["invariants"], told["holding"]) == (sum(counts.values()), counts[JOIN] + counts[SOURCE] - 1)
-    assert (told["violated"], told["not_evaluated"]) == (1, counts[UNJUDGED])
+    assert (metadata["invariants"], metadata["holding"]) == (sum(counts.values()), counts[JOIN] + counts[SOURCE] - 1)
+    assert (metadata["violated"], metadata["not_evaluated"]) == (1, counts[UNJUDGED])
 
 
 def test_the_asset_stands_after_all_that_it_reports_on() -> None:
@@ -180,12 +180,12 @@ def test_the_page_shows_what_the_tables_hold(platform: Platform) -> None:
     stored = DeltaTable(platform.quality.table).to_pyarrow_table().to_pylist()
     # Epoch 11 of the join was judged again, and that counts.
     counts = [row for row in stored if not (row["node"] == JOIN and row["epoch"] == 11 and row["run"] == "r1")]
-    told = {
+    metadata = {
         (node, row["invariant"], int(row["epoch"]), row["state"], row["violations"], row["checked"], row["seconds"])
         for node, rows in shown.items()
         for row in rows
     }
-    assert told == {
+    assert metadata == {
         (
             *(f"invoice.{row['node']}", row["invariant"], row["epoch"], row["state"]),
             *(f"{row['violations']:,}", f"{row['checked']:,}", f"{row['seconds']:.3f}"),

@@ -210,7 +210,7 @@ def others(made: Shop, mapped: Mapping[str, str]) -> dict[str, Any]:
         "merge": clicks.merge(big, "both"),
         "filter, table": orders.filter("n > 1", "many"),
         "map-values": orders.map_values(mapped, "mapped"),
-        "to-stream": orders.to_stream("told"),
+        "to-stream": orders.to_stream("streamed"),
         "select-key": clicks.select_key({"by": expr("who", "STRING")}, "moved"),
         "aggregate": orders.group_by({"by": expr("who", "STRING")}).aggregate({"n": maximum("n")}, "most"),
         "windowed": clicks.group_by_key().windowed_by(TimeWindows(100)).aggregate({"n": maximum("n")}, "peaks"),
@@ -256,7 +256,7 @@ def epoch(world: World, now: Shop, delivery: Delivery, nodes: Iterable[Node]) ->
         assert world.run(node) is not None, node.name
 
 
-def told(world: World, node: Node, table: str = "changelog") -> list[dict[str, Any]]:
+def rows_of(world: World, node: Node, table: str = "changelog") -> list[dict[str, Any]]:
     # A hash of a left row is that of the type that it had.
     return [{c: v for c, v in row.items() if c != "left_hash"} for row in world.rows(node, table)]
 
@@ -275,17 +275,17 @@ def test_joins_over_tables_that_have_grown(make: Callable[[], World], spark: Spa
         epoch(world, first, FIRST if first is OLD else as_new(FIRST), first.joins.values())
         epoch(world, NEW, SECOND, NEW.joins.values())
     for name, node in NEW.joins.items():
-        assert told(grown, node) == told(always, node), name
-        assert {row["epoch"] for row in told(grown, node)} == {1, 2}, name
+        assert rows_of(grown, node) == rows_of(always, node), name
+        assert {row["epoch"] for row in rows_of(grown, node)} == {1, 2}, name
         if node.is_table:
-            assert told(grown, node, "table") == told(always, node, "table"), name
+            assert rows_of(grown, node, "table") == rows_of(always, node, "table"), name
             kinds = dict(read(spark, grown.runner("shop").paths(node).table).dtypes)
             assert {c: kinds[c] for c in ("n", "size", "via", "note")} == {
                 **{"n": "bigint", "size": "double"},
                 **{"via": "string", "note": "string"},
             }, name
     survived(GROWN, "flows through, no rebuild", len(NEW.joins))
-    found = {row["id"]: row for row in told(grown, NEW.joins["foreign-key"], "table")}
+    found = {row["id"]: row for row in rows_of(grown, NEW.joins["foreign-key"], "table")}
     assert (found["a"]["n"], found["a"]["via"], found["a"]["note"]) == (2**40, "web", "tall")
     assert (found["c"]["n"], found["c"]["via"], found["c"]["note"]) == (3, None, "tall")
     for node in (NEW.orders, NEW.people, *NEW.joins.values()):
@@ -308,9 +308,9 @@ def test_other_families_over_inputs_that_have_grown(make: Callable[[], World]) -
         epoch(world, first, FIRST if first is old else as_new(FIRST), nodes.values())
         epoch(world, new, SECOND, after.values())
     for name, node in after.items():
-        assert told(grown, node) == told(always, node), name
+        assert rows_of(grown, node) == rows_of(always, node), name
         if node.is_table:
-            assert told(grown, node, "table") == told(always, node, "table"), name
+            assert rows_of(grown, node, "table") == rows_of(always, node, "table"), name
     survived(GROWN, "flows through, no rebuild", len(after))
 
 

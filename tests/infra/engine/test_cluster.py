@@ -79,9 +79,9 @@ def test_a_join_by_its_executors_gives_the_references_rows(cluster: Cluster, tmp
                 addresses.setdefault(process.pid, set()).update(listening(process))
             time.sleep(1)
         said.seek(0)
-        told = said.read()
-    assert run.returncode == 0, told
-    assert "1 passed" in told
+        output = said.read()
+    assert run.returncode == 0, output
+    assert "1 passed" in output
     executors = {log.parents[2].name for log in cluster.folder.glob("worker-*/app-*/*/stderr")}
     assert executors == {"worker-1", "worker-2"}
     servers = [found for found in addresses.values() if found]
@@ -109,7 +109,7 @@ def test_it_stops_with_all_that_it_started(cluster: Cluster) -> None:
     assert not any(map(runs, running))
 
 
-def test_an_engine_without_a_master_is_told_in_one_line() -> None:
+def test_an_engine_without_a_master_is_reported_in_one_line() -> None:
     with pytest.raises(EngineError, match=r"no Spark master runs there; `make cluster` starts one$"):
         conf_of(f"spark://127.0.0.1:{free_port()}")
     assert conf_of("spark://elsewhere:7077") is None

@@ -210,7 +210,7 @@ def test_the_commands(own: Settings, warm: EngineState) -> None:
     assert run("stop") == "no engine runs\n"
 
 
-def test_a_taken_port_is_told_in_one_line(own: Settings, tmp_path: Path) -> None:
+def test_a_taken_port_is_reported_in_one_line(own: Settings, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -28,23 +28,23 @@ def test_new_javas_serve(tmp_path: Path, says: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "told"),
+    ("says", "message"),
     [
         ('openjdk version "11.0.2" 2019-01-15', "is Java 11"),
         ('java version "1.8.0_202"', "is Java 8"),
-        ("what?", "does not tell a version"),
+        ("what?", "prints no version"),
     ],
 )
-def test_a_wrong_java_is_told_in_one_line(tmp_path: Path, says: str, told: str) -> None:
+def test_a_wrong_java_is_named_in_one_line(tmp_path: Path, says: str, message: str) -> None:
     with pytest.raises(JavaError) as error:
         find_java(a_java(tmp_path, says))
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert "JAVA_HOME" in str(error.value)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("variable", ["JAVA_HOME", "PATH"])
-def test_no_java_is_told_in_one_line(tmp_path: Path, variable: str) -> None:
+def test_no_java_is_reported_in_one_line(tmp_path: Path, variable: str) -> None:
     with pytest.raises(JavaError, match=r"no Java in .*install OpenJDK 17"):
         find_java({variable: str(tmp_path)})
 
@@ -80,7 +80,9 @@ def test_fetched_jars_are_not_fetched_again(settings: Settings) -> None:
 
 
 @pytest.mark.slow
-def test_no_network_is_told_in_one_line(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_network_is_reported_in_one_line(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # A proxy where nobody listens cuts the JVM off, without touching the machine.
     proxy = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", proxy)

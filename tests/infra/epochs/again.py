@@ -17,7 +17,7 @@ from pipelines import load
 
 
 def main(stop: Path, pipeline: str, selected: list[str]) -> bool:
-    """Run until told to stop; whether all runs were green."""
+    """Run until asked to stop; whether all runs were green."""
     platform = Platform(Settings.from_env(), say=lambda line: print(line, flush=True))
     declared, green, last = load(pipeline), True, False
     while green and not last:

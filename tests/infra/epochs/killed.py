@@ -1,4 +1,4 @@
-"""A process that does one thing to one node and may be told to die on the way (``RIVERMEET_CRASH_AT``).
+"""A process that does one thing to one node and may be made to die on the way (``RIVERMEET_CRASH_AT``).
 
 ``join`` is one epoch of a foreign-key join, ``chained`` one of a join with its result, ``ingest`` one of a file source
 with dead letters, ``rebuild`` the join from its first record, ``maintenance`` that of its pipeline.

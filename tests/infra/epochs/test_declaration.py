@@ -1,4 +1,4 @@
-"""What a change of a declaration is: flowing or refused, and told as a difference."""
+"""What a change of a declaration is: flowing or refused, and shown as a difference."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def test_changes(case: Case) -> None:
     assert found.compatible == (not case.refused)
 
 
-def test_a_function_is_told_by_what_it_does() -> None:
+def test_a_function_is_recognised_by_what_it_does() -> None:
     def made(function: Callable[[Any, Any], Any]) -> str:
         return declared(named({"n": function}))["select.n"]
 
@@ -307,11 +307,11 @@ def test_functions_of_two_versions_of_python_are_not_compared() -> None:
     assert comparable("function 1 of Python 3.12", "left.n")
 
 
-def test_every_declared_pipeline_is_told_apart() -> None:
+def test_every_declared_pipeline_has_a_text_of_its_own() -> None:
     for pipeline in load_all():
-        told = [declared(node) for node in pipeline.stored]
-        assert len({tuple(text.items()) for text in told}) == len(told)
-        assert all(changes(text, text) == Change() for text in told)
+        texts = [declared(node) for node in pipeline.stored]
+        assert len({tuple(text.items()) for text in texts}) == len(texts)
+        assert all(changes(text, text) == Change() for text in texts)
 
 
 def test_a_column_may_be_called_anything() -> None:

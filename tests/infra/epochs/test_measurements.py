@@ -35,15 +35,15 @@ def test_an_epoch_is_measured(tmp_path: Path, spark: SparkSession) -> None:
 
     log = world.runner(joined.pipeline.name).log
     first, second = log.measurements("ab")
-    told: dict[str, Any] = {
+    expected: dict[str, Any] = {
         **{"epoch": 1, "incarnation": 1, "rows": 2, "tombstones": 0, "one_sided": 1, "late": 0, "newest_event": 100},
         **{"rows_in": {"left": 3, "right": 1}, "consumed": {"left": [1, 3], "right": [1, 1]}, "delivered_at": None},
     }
-    assert {name: first[name] for name in told} == told
+    assert {name: first[name] for name in expected} == expected
     assert start <= first["committed_at"] <= second["committed_at"] <= time.time() * 1000
     assert (second["rows"], second["one_sided"], second["newest_event"]) == (1, 0, 101)
     assert (second["rows_in"], second["consumed"]) == ({"left": 0, "right": 1}, {"left": [1, 3], "right": [1, 2]})
-    # Rows of other operators do not tell whether they had a partner.
+    # Rows of other operators do not show whether they had a partner.
     (other,) = log.measurements("named")
     assert (other["rows"], other["one_sided"]) == (3, None)
 

@@ -132,12 +132,12 @@ def soaked(tmp_path: Path, settings: Settings, seconds: float, seed: int) -> Non
     survived(FAULT, "rows lost", lost.total())
     survived(FAULT, "rows doubled", doubled.total())
     survived(FAULT, "runs that failed", len(seen.errors))
-    told = f"seed {seed}: {seen.kills} kills, {epochs} epochs, {feed.delivered} deliveries"
-    print(told)
-    assert not seen.errors, f"{told}; {len(seen.errors)} runs failed:\n" + "\n".join(seen.errors)
-    assert not +lost, f"{told}; lost {+lost}"
-    assert not +doubled, f"{told}; doubled {+doubled}"
-    assert seen.kills >= seconds / 30, told
+    summary = f"seed {seed}: {seen.kills} kills, {epochs} epochs, {feed.delivered} deliveries"
+    print(summary)
+    assert not seen.errors, f"{summary}; {len(seen.errors)} runs failed:\n" + "\n".join(seen.errors)
+    assert not +lost, f"{summary}; lost {+lost}"
+    assert not +doubled, f"{summary}; doubled {+doubled}"
+    assert seen.kills >= seconds / 30, summary
 
     by_reference = paid(disturbed, nodes)
     made = [
@@ -145,10 +145,10 @@ def soaked(tmp_path: Path, settings: Settings, seconds: float, seed: int) -> Non
         for row in sorted(disturbed.rows(nodes["paid"]), key=lambda row: (row["partition"], row["offset"]))
         if row["key"]["id"] in KEYS
     ]
-    assert made == by_reference, told
+    assert made == by_reference, summary
     table = {row["id"]: (row["l"], row["r"]) for row in disturbed.rows(nodes["members"], "table") if row["id"] in KEYS}
-    assert table == feed.members(), told
-    assert len(made) > 10 and len(table) > 5, told
+    assert table == feed.members(), summary
+    assert len(made) > 10 and len(table) > 5, summary
 
 
 @pytest.mark.prove

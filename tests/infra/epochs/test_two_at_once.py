@@ -177,7 +177,7 @@ def test_two_homes_with_an_engine_each(shop: Shop, tmp_path: Path) -> None:
             # The product that purchases name must be read before them.
             while len(shop.rows("products")) < shop.delivered:
                 early = [ended(process) for process in both if process.poll() is not None]
-                assert not early, "a process ended before it was told to"
+                assert not early, "a process ended before it was asked to"
                 time.sleep(0.5)
             shop.deliver()
         stop.touch()

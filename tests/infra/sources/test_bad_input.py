@@ -300,11 +300,11 @@ def test_an_epoch_with_too_many_bad_rows_names_the_first_and_keeps_all(spark: Sp
     source.deliver(a=f"id,n,at\na,1,10\n{bad}", b="id,n,at\nb,2\n")
     with pytest.raises(TooManyBadRowsError) as refused:
         source.run()
-    told = str(refused.value)
+    message = str(refused.value)
     a, rejected = tmp_path / "data/a.csv", source.step.rejected
-    assert told.startswith("source 'p.s': 8 of 9 rows in 2 files are no records, more than max_bad_share=0.01;")
-    assert f"The first: {a}, line 3: \"x0,no,0\" (column 'n': 'no' is not INT); {a}, line 4: \"x1,no,1\" (" in told
-    assert '"x4,no,4"' in told and '"x5,no,5"' not in told and told.endswith(f"All are kept in {rejected}")
+    assert message.startswith("source 'p.s': 8 of 9 rows in 2 files are no records, more than max_bad_share=0.01;")
+    assert f"The first: {a}, line 3: \"x0,no,0\" (column 'n': 'no' is not INT); {a}, line 4: \"x1,no,1\" (" in message
+    assert '"x4,no,4"' in message and '"x5,no,5"' not in message and message.endswith(f"All are kept in {rejected}")
 
     def kept() -> list[tuple[Any, ...]]:
         rows = read_table(spark, rejected).orderBy("file", "position").collect()

@@ -92,7 +92,7 @@ def test_odd_names_are_found_by_glob_and_by_name(tmp_path: Path) -> None:
         assert names(name, tmp_path) == [name]
 
 
-def test_a_colon_is_told_of_names_but_not_of_folders(tmp_path: Path) -> None:
+def test_a_colon_is_refused_in_names_but_not_in_folders(tmp_path: Path) -> None:
     (tmp_path / "in:side").mkdir()
     for name in ("a:b.csv", "b.csv", "in:side/c.csv"):
         (tmp_path / name).write_text("id\n1\n")

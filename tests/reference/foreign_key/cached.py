@@ -27,7 +27,7 @@ from tests.reference.tables.options import ResultTable
 class CachedForeignKeyJoin:
     """`join` is the one without a cache. `cached` names the sides with one: a versioned side has none.
 
-    With `materialized` the result is cached as well. A commit hands on first what waits there, then
+    With `materialized` the result is cached as well. A commit forwards first what waits there, then
     each answer of its own by itself, so that all it adds is to keep tombstones of absent rows back.
     """
 
@@ -42,7 +42,7 @@ class CachedForeignKeyJoin:
         self.left: dict[Any, Record] = {}
         if isinstance(join, ForeignKeyJoin30):
             join.present = self.left
-        self.right_told: set[Any] = set()
+        self.right_emitted: set[Any] = set()
         self.dirty: dict[str, dict[Any, Record]] = {side: {} for side in cached}
         self.result = ResultTable() if materialized else None
         self.last = -1
@@ -75,9 +75,9 @@ class CachedForeignKeyJoin:
             self.dirty[side] = {}
         if side == "left":
             return changes  # from null to null is for the join to ignore
-        changes = [x for x in changes if x.value is not None or x.key in self.right_told]
+        changes = [x for x in changes if x.value is not None or x.key in self.right_emitted]
         for x in changes:
-            (self.right_told.discard if x.value is None else self.right_told.add)(x.key)
+            (self.right_emitted.discard if x.value is None else self.right_emitted.add)(x.key)
         return changes
 
     def _change(self, x: Record) -> list[Row]:
@@ -94,8 +94,8 @@ class CachedForeignKeyJoin:
     def _handed_on(self, rows: list[Row]) -> list[Row]:
         if self.result is None:
             return rows
-        told: list[Row] = []
+        emitted: list[Row] = []
         for row in rows:
             self.result.put([row])
-            told += self.result.commit()
-        return told
+            emitted += self.result.commit()
+        return emitted

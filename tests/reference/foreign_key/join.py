@@ -48,7 +48,7 @@ class ForeignKeyJoin:
         if new_fk is None:
             # Without a foreign key nothing can be asked; only the old subscription can answer.
             return [] if old_fk is None else [tombstone(x, x, after(x, self.right.get(old_fk)))]
-        # Same key: the row did not join before either, or its end has been told by the right side.
+        # Same key: the row did not join before either, or its end has been emitted by the right side.
         # Another key: nobody remembers whether the old one joined, so it is always ended.
         return [] if old_fk is None or old_fk == new_fk else [tombstone(x, x, x.timestamp)]
 

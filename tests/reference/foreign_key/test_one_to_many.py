@@ -23,8 +23,8 @@ def reference_of(_key: Any, value: str) -> str | None:
 def test_the_documents_steps(table: dict[str, Any]) -> None:
     records = [Record(r["side"], r["key"], r["value"], r["step"], position=r["step"]) for r in table["inputs"]]
     rows = run(OneToManyJoin(reference_of), records)
-    told = [(row.trigger, "".join(row.key), row.value) for row in rows]
-    assert told == [
+    emitted = [(row.trigger, "".join(row.key), row.value) for row in rows]
+    assert emitted == [
         (e["at_step"], e["key"], e["value"] and (e["value"]["left"], e["value"]["right"])) for e in table["expected"]
     ]
 

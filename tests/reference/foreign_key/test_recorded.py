@@ -85,20 +85,20 @@ def test_kafka_loses_the_tombstone_of_an_inner_join_with_a_cache_and_profile_3_1
 def test_a_commit_of_profile_3_1_is_the_net_change(how: str, h: list[Record], every: int) -> None:
     join = NetOfCommits(ForeignKeyJoin(how, foreign_key_of))
     plain = ForeignKeyJoin(how, foreign_key_of)
-    told: list[Row] = []
+    emitted: list[Row] = []
     caused: list[Row] = []
     for start in range(0, len(h), every):
         before = fold(caused)
         since = run(plain, h[start : start + every])
         caused += since
         rows = run_commits(join, h[start : start + every], every)
-        told += rows
+        emitted += rows
         last = {row.key: row for row in since}
         assert {row.key: row for row in rows} == {k: r for k, r in last.items() if r.value is not None or k in before}
         assert [row.key for row in rows] == [
             r.key for i, r in enumerate(since) if last[r.key] is r and r.key in {x.key for x in rows}
         ]
-        assert fold(told) == fold(caused)
+        assert fold(emitted) == fold(caused)
 
 
 @given(h=histories("foreign_key"), every=st.integers(1, 8), materialized=st.booleans())

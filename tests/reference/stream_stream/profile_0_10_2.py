@@ -3,7 +3,7 @@
 Left join, window 10/10:
 
     left  k A@0    (A, null)@0 at once
-    right k a@8    (A, a)@8 as well: a null that was told is never taken back
+    right k a@8    (A, a)@8 as well: a null that was emitted is never taken back
     right k b@9    (A, b)@9; and nothing for b alone, it is not an outer side
 
 There is no lateness. What ends a pair is only that the earlier record is gone from its side's store,

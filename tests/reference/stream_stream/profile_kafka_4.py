@@ -42,7 +42,7 @@ class StreamStreamKafka4Join:
         self.partitions: dict[int, Task] = {}
 
     def process(self, x: Record) -> list[Row]:
-        """First what x's time lets go, then x's pairs: the reverse of the documents' order."""
+        """First what x's time releases, then x's pairs: the reverse of the documents' order."""
         task = self.partitions.setdefault(x.partition, Task(JoinStores(*self.window, bounded=True)))
         task.stream_time = max(task.stream_time, x.timestamp)
         outer = x.side in self.outer_sides

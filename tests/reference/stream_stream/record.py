@@ -104,7 +104,7 @@ def edges(rng: random.Random, semantics: str, window: dict[str, int], n: int, in
 
 
 def draws(rng: random.Random, in_order: bool, one_input: bool) -> list[Draw]:
-    """Like `histories.random_histories`, but denser, and most values tell which record they are of."""
+    """Like `histories.random_histories`, but denser, and most values show which record they are of."""
     f = FAMILIES["stream_stream"]
     lines: list[Draw] = []
     for i in range(rng.randint(20, 29)):

@@ -15,7 +15,7 @@ from tests.reference.tables.versioned import Change, PlainTable
 
 
 class CachedTable:
-    """A plain table that tells its changes only when flushed."""
+    """A plain table that emits its changes only when flushed."""
 
     def __init__(self) -> None:
         self.flushed, self.now = PlainTable(), PlainTable()
@@ -40,7 +40,7 @@ class CachedTable:
 
 
 class ResultCache:
-    """The cache of a join's result: `present` are the keys that have a row as far as told."""
+    """The cache of a join's result: `present` are the keys that have a row as far as emitted."""
 
     def __init__(self) -> None:
         self.present: set[Any] = set()
@@ -52,7 +52,7 @@ class ResultCache:
 
     def flush(self) -> list[Row]:
         waiting, self.dirty = list(self.dirty.values()), {}
-        told = [row for row in waiting if row.value is not None or row.key in self.present]
-        for row in told:
+        emitted = [row for row in waiting if row.value is not None or row.key in self.present]
+        for row in emitted:
             (self.present.discard if row.value is None else self.present.add)(row.key)
-        return told
+        return emitted

@@ -43,7 +43,7 @@ class _Versions:
 
 @dataclass
 class VersionedTable:
-    """Tells which changes a versioned table hands on.
+    """Which changes a versioned table forwards.
 
     The highest timestamp seen is that of all keys. A tombstone is a version, so an older change is
     not the latest. Kafka forgets one tombstone: k=a@10 deleted @10 leaves no version behind, and
@@ -75,7 +75,7 @@ class VersionedTable:
 class VersionedSides:
     """A join of which one side or both are versioned.
 
-    A skipped change is handed on without its key, which every table ignores: the join still counts it.
+    A skipped change is forwarded without its key, which every table ignores: the join still counts it.
     """
 
     def __init__(self, join: Join, left_ms: int | None = None, right_ms: int | None = None) -> None:
@@ -93,10 +93,10 @@ class VersionedSides:
 
 
 class ResultTable:
-    """A cached table of rows. What a commit hands on replaces what the last one did."""
+    """A cached table of rows. What a commit forwards replaces what the last one did."""
 
     def __init__(self) -> None:
-        self.told: set[Any] = set()
+        self.emitted: set[Any] = set()
         self.rows: dict[Any, Row] = {}
 
     def put(self, rows: Iterable[Row]) -> None:
@@ -105,17 +105,17 @@ class ResultTable:
             self.rows[row.key] = row
 
     def commit(self) -> list[Row]:
-        rows = [row for row in self.rows.values() if row.value is not None or row.key in self.told]
+        rows = [row for row in self.rows.values() if row.value is not None or row.key in self.emitted]
         self.rows = {}
         for row in rows:
-            (self.told.discard if row.value is None else self.told.add)(row.key)
+            (self.emitted.discard if row.value is None else self.emitted.add)(row.key)
         return rows
 
 
 class NetOfCommits:
-    """Profile "3.1" with a cache: every record joins at once, a commit tells the net change.
+    """Profile "3.1" with a cache: every record joins at once, a commit emits the net change.
 
-    `trigger` stays that of the record that caused the row which is told.
+    `trigger` stays that of the record that caused the row which is emitted.
     """
 
     def __init__(self, join: Join) -> None:

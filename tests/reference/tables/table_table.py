@@ -9,7 +9,7 @@ Left join, profile "3.1":
     left  k null@5  nothing: there was no row
 
 Were right k still there, "kafka-4" would send another tombstone at the end. A versioned side answers
-only to the latest version of a key. With `cache` nothing is said before `commit`: "3.1" then tells
+only to the latest version of a key. With `cache` nothing is emitted before `commit`: "3.1" then emits
 the net change of each key, Kafka flushes one cache after the other.
 
 Source: golden `s000.tt.*`, `s002.tt.*`, KIP-77, KIP-914, docs/laws.md, docs/kafka-streams.md 3 and 5.
@@ -81,7 +81,7 @@ class TableTableJoin:
                     rows += self._forward(self._changed(x, old))
         if self.result is not None:
             rows += self.result.flush()
-        # Kafka Streams tells no record that caused a flushed row: the commit did.
+        # Kafka Streams names no record that caused a flushed row: the commit did.
         return rows if self.semantics == "3.1" else [replace(row, trigger=self.last) for row in rows]
 
     def _forward(self, rows: list[Row]) -> list[Row]:
@@ -109,7 +109,7 @@ class TableTableJoin:
         return (left, right) if present[self.how] else None
 
     def _tombstone(self, x: Record, old: Record | None, other: Record | None) -> bool:
-        """Whether the absence of a row has to be told."""
+        """Whether the absence of a row has to be emitted."""
         if self.semantics == "0.10.0":
             return True
         if self.semantics == "3.1":

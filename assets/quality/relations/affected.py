@@ -22,7 +22,7 @@ from assets.quality.relations.sql import at_version, version_before
 from expectations.invariant import packed, quoted, relations_of
 from expectations.invariants import invariants_of
 from expectations.results import Relation, asked
-from expectations.rules.touched import needed, reached, touched
+from expectations.rules.touched import affected, needed, touched
 from infra.delta.lines import opened
 from infra.epochs.inputs import broadcast_if_few
 from infra.epochs.plan import EpochPlan
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Reached:
-    """What an epoch reaches of its inputs.
+class Affected:
+    """What an epoch affects of its inputs.
 
     Attributes
     ----------
@@ -62,10 +62,10 @@ class Reached:
         if self._touched is None:
             given = touched(self.node)
             if given is None:
-                # Its own rows tell all that it could change: asking for their keys costs less than a list of them.
+                # Its own rows show all that it could change: asking for their keys costs less than a list of them.
                 return self.changelog
             query = f"SELECT key FROM {{changelog}} WHERE key IS NOT NULL UNION {given}"
-            named = {"changelog": self.changelog, **self._named(query, self._reached)}
+            named = {"changelog": self.changelog, **self._named(query, self._affected)}
             if self.stored is not None and "stored" in relations_of(query):
                 named["stored"] = self.stored()
             frame = asked(self.spark, query, named)
@@ -74,14 +74,14 @@ class Reached:
         return self._touched
 
     @cached_property
-    def _reached(self) -> Relations:
-        """Relations of the inputs, but of some only the rows that the epoch reaches."""
-        return self._narrowed(dict(self.inputs.all()) if self.inputs is not None else {}, reached(self.node))
+    def _affected(self) -> Relations:
+        """Relations of the inputs, but of some only the rows that the epoch affects."""
+        return self._narrowed(dict(self.inputs.all()) if self.inputs is not None else {}, affected(self.node))
 
     @cached_property
     def relations(self) -> Relations:
         """Relations of the inputs; a table's are the rows that touched keys are made of."""
-        return self._narrowed(dict(self._reached), needed(self.node))
+        return self._narrowed(dict(self._affected), needed(self.node))
 
     def _narrowed(self, found: Relations, queries: Mapping[str, str]) -> Relations:
         for name, query in queries.items():
@@ -105,7 +105,7 @@ class Reached:
     @cached_property
     def _uses(self) -> Counter[str]:
         """How many queries of the node name each relation; the folded table's rows are found by touched keys."""
-        own = [*reached(self.node).values(), *needed(self.node).values(), touched(self.node) or ""]
+        own = [*affected(self.node).values(), *needed(self.node).values(), touched(self.node) or ""]
         found = Counter(["touched", *(name for query in own for name in relations_of(query))])
         for rule in invariants_of(self.node):
             # A rule of a user's that is no query fails where it is judged.
@@ -114,7 +114,7 @@ class Reached:
         return found
 
     def few(self, frame: DataFrame) -> DataFrame:
-        """What the epoch has or reaches, computed once: few rows beside a table's."""
+        """What the epoch has or affects, computed once: few rows beside a table's."""
         return broadcast_if_few(self.shared.keep(frame), self.rows)
 
     def with_keys(self, rows: Relation, keys: Relation, columns: str = "* EXCEPT (__key)") -> Relation:
@@ -141,28 +141,28 @@ class AuditCache:
     """
 
     plan: EpochPlan
-    reached: Reached
+    affected: Affected
     was: dict[int, Relation] = field(default_factory=dict)
 
-    def of(self, plan: EpochPlan, spark: SparkSession) -> Reached | None:
+    def of(self, plan: EpochPlan, spark: SparkSession) -> Affected | None:
         """What was read for this very plan, if it was in this session."""
-        return self.reached if self.reached.spark is spark and self.plan == plan else None
+        return self.affected if self.affected.spark is spark and self.plan == plan else None
 
     def release(self) -> None:
         """Release the cached frames."""
-        self.reached.shared.release()
+        self.affected.shared.release()
 
 
-def cached(plan: EpochPlan, reached: Reached, table: str) -> AuditCache:
+def cached(plan: EpochPlan, affected: Affected, table: str) -> AuditCache:
     """The cache of an audit; with the keys that the table has of the epoch's rows, while it is as it was before.
 
     To read a version that is no longer the newest, Delta makes its list of files anew from the log.
     """
     before, newest = version_before(table, plan), opened(table)
     if before is None or newest is None or newest.version() != before:
-        return AuditCache(plan, reached)
-    old = reached.was(at_version(reached.spark, table, before))
-    return AuditCache(plan, reached, {before: Relation(reached.few(old.frame), old.sql)})
+        return AuditCache(plan, affected)
+    old = affected.was(at_version(affected.spark, table, before))
+    return AuditCache(plan, affected, {before: Relation(affected.few(old.frame), old.sql)})
 
 
 def _texts(named: Mapping[str, Relation]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parent.parent
+PROJECT = Path(__file__).parents[2]
 EVERYTHING = "everything"
 PACKAGES = ("pipelines", "records", "joins", "expectations", "infra", "assets")
 

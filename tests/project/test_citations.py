@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parent.parent
+PROJECT = Path(__file__).parents[2]
 FOLDERS = ("assets", "benchmarks", "docs", "expectations", "infra", "joins", "pipelines", "records", "tests")
 FILES = [
     file.relative_to(PROJECT)
