@@ -18,14 +18,15 @@ A query names relations in braces; whoever evaluates it says what they are. Befo
 | ``{times}`` | partition, stream_time before the epoch; absent: none yet |
 | ``{unread}`` | side, partition, records that an input had when the epoch was planned, and that wait |
 
-On what is committed (stage ``table``), in one of two scopes. ``epoch``: what an epoch touches, read right after it was
-committed. ``whole``: everything, when checks are run alone, and after a rebuild.
+On what is committed (stages ``commit`` and ``table``), in one of two scopes. ``epoch``: what the epochs since the last
+fold touch. ``whole``: everything, when checks are run alone, at a table's first fold, and after a rebuild. Rules about
+``{table}``, ``{sizes}``, ``{was}`` or ``{now}`` are judged when the table is folded, all others with the epoch's rows.
 
 | relation | epoch | whole |
 |---|---|---|
-| ``{changelog}`` | the epoch's rows, as committed | all rows |
-| ``{table}`` | rows of the folded table with a key that the epoch could change | all rows |
-| ``{bounds}`` | where the epoch's offsets must start | nothing: at 0 |
+| ``{changelog}`` | the rows of these epochs | all rows |
+| ``{table}`` | rows of the folded table with a key that these epochs could change | all rows |
+| ``{bounds}`` | where their offsets must start | nothing: at 0 |
 | ``{sizes}`` | rows of the folded table ``before`` and ``after``, by the statistics of its log | the same, before: 0 |
 | ``{was}`` | of the table's version before, the key columns of rows with a key of ``{changelog}`` | nothing |
 | ``{now}`` | of the table, rows with a key of ``{changelog}`` | all rows |
@@ -47,9 +48,13 @@ ANY = frozenset({"*"})
 """Every family, sources too."""
 DOCUMENTED = ("3.1",)
 """The profile that keeps what the documents say; older and released ones are there to break some of it."""
-Stage = Literal["epoch", "table", "verify"]
+Stage = Literal["epoch", "commit", "table", "verify"]
 Scope = Literal["epoch", "whole"]
 
+Moment = Literal["audit", "commit", "fold"]
+
+FOLDED = frozenset({"table", "now", "was", "sizes"})
+"""Relations that a folded table is needed for."""
 JUDGED = ("rows", "changelog", "table", "late")
 """Relations whose rows an invariant is about; the others are what they are compared with."""
 
@@ -86,8 +91,8 @@ class Invariant:
     blocking
         Whether a violation keeps an epoch from being committed.
     stage
-        ``epoch``: judged on the rows that an epoch computed, and if blocking before they are committed; ``table``: on
-        what is stored; ``verify``: by computing it once more.
+        ``epoch``: judged on the rows that an epoch computed; ``commit``: on the files that its commit names; ``table``:
+        on what is stored; ``verify``: by computing it once more.
     violations
         The query for a node: bad rows only. A brace that is no relation is doubled.
     tolerated
@@ -140,6 +145,21 @@ def relations_of(query: str) -> tuple[str, ...]:
 def judged_relation(query: str) -> str | None:
     """Relation whose rows the query judges."""
     return next((name for name in relations_of(query) if name in JUDGED), None)
+
+
+def moment_of(invariant: Invariant, node: Node) -> Moment:
+    """When a run judges an invariant: with the epoch's rows, their commit, or the fold of the table.
+
+    The rows of an epoch are judged once, before its commit, also by rules about ``{changelog}``: the files that are
+    judged are the files that the commit names.
+    """
+    if invariant.stage == "commit":
+        return "commit"
+    try:
+        named = FOLDED & {*relations_of(invariant.violations(node))}
+    except Exception:  # a rule of a user's that is no query: judging it says so
+        named = frozenset()
+    return "fold" if invariant.stage == "table" and (invariant.needs_table or named) else "audit"
 
 
 def quoted(column: str) -> str:

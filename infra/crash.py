@@ -10,6 +10,7 @@ POINTS = (
     "computed",
     "sides-written",
     "committed",
+    "recorded",
     "merged",
     "folded",
     "refused",

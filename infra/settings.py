@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from infra.redaction import redacted
 
@@ -54,6 +55,8 @@ class Settings:
         ``RIVERMEET_ENGINE_PORT``: 0 takes any free port.
     reports_port : int
         ``RIVERMEET_REPORTS_PORT``: where `rivermeet ui` serves the reports, and links in Dagster lead.
+    fold : str
+        ``RIVERMEET_FOLD``: ``due`` folds tables that other nodes read when that is due, ``run`` in each run.
     """
 
     home: Path
@@ -65,6 +68,7 @@ class Settings:
     engine_memory: str = "4g"
     engine_port: int = 0
     reports_port: int = 3001
+    fold: Literal["run", "due"] = "due"
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -92,6 +96,7 @@ class Settings:
             engine_memory=_memory(given.get("RIVERMEET_ENGINE_MEMORY", "4g")),
             engine_port=_port("RIVERMEET_ENGINE_PORT", given, 0),
             reports_port=_port("RIVERMEET_REPORTS_PORT", given, 3001, lowest=1),
+            fold=_fold(given.get("RIVERMEET_FOLD", "due")),
         )
 
     def environ(self) -> dict[str, str]:
@@ -106,6 +111,7 @@ class Settings:
             "RIVERMEET_ENGINE_MEMORY": self.engine_memory,
             "RIVERMEET_ENGINE_PORT": str(self.engine_port),
             "RIVERMEET_REPORTS_PORT": str(self.reports_port),
+            "RIVERMEET_FOLD": self.fold,
         }
 
     @property
@@ -146,6 +152,12 @@ def _usable(variable: str, location: str) -> str:
             "name a folder without it"
         )
     return location
+
+
+def _fold(value: str) -> Literal["run", "due"]:
+    if value == "run" or value == "due":
+        return value
+    raise SettingsError(f"RIVERMEET_FOLD={value}; give run or due")
 
 
 def _engine(value: str) -> str:

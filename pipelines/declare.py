@@ -88,7 +88,7 @@ def join_table(left: Table, how: How, other: Node, name: str | None, **options: 
     """A table joined with a table: on the key, on a foreign key, or window with window."""
     from pipelines.nodes import Table, WindowedTable
 
-    name = name or f"{left.name}_{other.name}"
+    name, fold = name or f"{left.name}_{other.name}", options.pop("fold", None)
     if not isinstance(other, Table):
         why = (
             "a stream keeps no rows for a table's update to look up" if other.kind == "stream" else "it never triggers"
@@ -125,15 +125,15 @@ def join_table(left: Table, how: How, other: Node, name: str | None, **options: 
     else:
         spec = _made(_table_table, left, how, other, name, options)
     if isinstance(left, WindowedTable):
-        return _add(WindowedTable, left, name, spec, spec.select, windows=left.windows)
-    return _add(Table, left, name, spec, spec.select)
+        return _add(WindowedTable, left, name, spec, spec.select, windows=left.windows, fold=fold)
+    return _add(Table, left, name, spec, spec.select, fold=fold)
 
 
 def one_to_many(one: Table, many: Table, name: str | None, **options: Any) -> Table:
     """A table joined with the many rows that point to it, keyed by both keys."""
     from pipelines.nodes import Table
 
-    name = name or f"{one.name}_{many.name}"
+    name, fold = name or f"{one.name}_{many.name}", options.pop("fold", None)
     if not isinstance(many, Table):
         raise one.refuse(
             name, f"a table is joined with the many rows of a table, and '{many.name}' is a {_kind(many)}; use table()"
@@ -146,7 +146,7 @@ def one_to_many(one: Table, many: Table, name: str | None, **options: Any) -> Ta
             "rename the key columns of one of them",
         )
     spec = _made(_one_to_many, one, "inner", many, name, options)
-    return _add(Table, one, name, spec, spec.select, key={**one.key, **many.key})
+    return _add(Table, one, name, spec, spec.select, key={**one.key, **many.key}, fold=fold)
 
 
 def join_global(left: GlobalTable, how: How, other: Node, name: str | None, **options: Any) -> GlobalView:
@@ -211,11 +211,13 @@ def merged(left: Stream, right: Stream, name: str) -> Stream:
     return _add(Stream, left, name, Merge(left=left, right=right), left.value)
 
 
-def to_table(stream: Stream, name: str, history: str | int | None) -> Table:
+def to_table(stream: Stream, name: str, history: str | int | None, fold: str | None = None) -> Table:
     """A stream read as a table's changelog."""
     from pipelines.nodes import Table
 
-    return _add(Table, stream, name, ToTable(input=stream), stream.value, history=history_ms(stream, name, history))
+    return _add(
+        Table, stream, name, ToTable(input=stream), stream.value, history=history_ms(stream, name, history), fold=fold
+    )
 
 
 def to_stream(table: Table, name: str) -> Stream:
@@ -245,6 +247,7 @@ def table_aggregate(
     aggregations: Mapping[str, Aggregation],
     name: str,
     partitions: int | None,
+    fold: str | None = None,
 ) -> Table:
     """A table aggregated by another key."""
     from pipelines.nodes import Table
@@ -253,11 +256,15 @@ def table_aggregate(
     _columns(table, name, aggregations)
     count = _partitions(table, name, partitions)
     spec = TableAggregate(input=table, key=key, aggregations=aggregations, partitions=count)
-    return _add(Table, table, name, spec, aggregations, key=kinds, partitions=count)
+    return _add(Table, table, name, spec, aggregations, key=kinds, partitions=count, fold=fold)
 
 
 def windowed_aggregate(
-    stream: Stream, windows: TimeWindows | SlidingWindows, aggregations: Mapping[str, Aggregation], name: str
+    stream: Stream,
+    windows: TimeWindows | SlidingWindows,
+    aggregations: Mapping[str, Aggregation],
+    name: str,
+    fold: str | None = None,
 ) -> WindowedTable:
     """A stream aggregated by key and window."""
     from pipelines.nodes import WindowedTable
@@ -268,7 +275,7 @@ def windowed_aggregate(
         raise stream.refuse(name, f"{listed(clash)} is what the windows are called; rename the column")
     spec = WindowedAggregate(input=stream, windows=windows, aggregations=aggregations)
     key = {**stream.key, **WINDOW_KEY}
-    return _add(WindowedTable, stream, name, spec, aggregations, key=key, windows=windows)
+    return _add(WindowedTable, stream, name, spec, aggregations, key=key, windows=windows, fold=fold)
 
 
 def history_ms(node: Node, name: str, history: str | int | None) -> int | None:

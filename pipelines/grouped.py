@@ -19,12 +19,18 @@ class GroupedTable:
     table: Table
     key: Mapping[str, Expr]
 
-    def aggregate(self, aggregations: Mapping[str, Aggregation], name: str, partitions: int | None = None) -> Table:
+    def aggregate(
+        self,
+        aggregations: Mapping[str, Aggregation],
+        name: str,
+        partitions: int | None = None,
+        fold: str | None = None,
+    ) -> Table:
         """Aggregate each group: output column to `count`, `total`, `minimum`, `maximum` or `average`.
 
-        A group that has no rows any more ends with a tombstone.
+        A group that has no rows any more ends with a tombstone. ``fold`` as in `Node`.
         """
-        return declare.table_aggregate(self.table, self.key, aggregations, name, partitions)
+        return declare.table_aggregate(self.table, self.key, aggregations, name, partitions, fold)
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,6 @@ class WindowedStream:
     stream: Stream
     windows: TimeWindows | SlidingWindows
 
-    def aggregate(self, aggregations: Mapping[str, Aggregation], name: str) -> WindowedTable:
-        """Aggregate each key and window; columns as for `GroupedTable.aggregate`."""
-        return declare.windowed_aggregate(self.stream, self.windows, aggregations, name)
+    def aggregate(self, aggregations: Mapping[str, Aggregation], name: str, fold: str | None = None) -> WindowedTable:
+        """Aggregate each key and window; columns, and ``fold``, as for `GroupedTable.aggregate`."""
+        return declare.windowed_aggregate(self.stream, self.windows, aggregations, name, fold)

@@ -39,6 +39,9 @@ class Node:
         Number of partitions.
     origin
         The files or the operation that the records come from.
+    fold
+        When a table is folded: ``"run"``, in each run that has news of it, or ``"due"``, when what it lacks has grown
+        to a tenth of it. None: ``"run"`` where no other node reads it, else ``"due"``.
     """
 
     pipeline: Pipeline = field(repr=False)
@@ -48,6 +51,7 @@ class Node:
     partitions: int
     origin: Source | Operation = field(repr=False)
     description: str = ""
+    fold: str | None = None
 
     kind = "node"
 
@@ -132,9 +136,9 @@ class Stream(Node):
         """The records of both streams, which have the same columns and partitions."""
         return declare.merged(self, other, name)
 
-    def to_table(self, name: str, history: str | int | None = None) -> Table:
-        """The stream read as the changelog of a table; ``history`` as in `Pipeline.table`."""
-        return declare.to_table(self, name, history)
+    def to_table(self, name: str, history: str | int | None = None, fold: str | None = None) -> Table:
+        """The stream read as the changelog of a table; ``history`` as in `Pipeline.table`, ``fold`` as in `Node`."""
+        return declare.to_table(self, name, history, fold)
 
     def group_by_key(self) -> GroupedStream:
         """Records by their key, to be windowed and aggregated."""
@@ -172,8 +176,9 @@ class Table(Node):
             Name of the result; default ``LEFT_OTHER``.
         **options
             ``foreign_key``: SQL over the left record's key and value columns, or one per key column of ``other``;
-            absent: the join is on the key. ``cache="epoch"``: only the net change per key and epoch. ``select``,
-            ``semantics`` and ``max_task_idle_ms`` as for streams.
+            absent: the join is on the key. ``cache="epoch"``: only the net change per key and epoch. ``fold``: when
+            the table is folded, ``"run"`` or ``"due"`` (`Node`). ``select``, ``semantics`` and ``max_task_idle_ms`` as
+            for streams.
         """
         return declare.join_table(self, "left", other, name, **options)
 

@@ -48,6 +48,9 @@ class SourceOptions(TypedDict, total=False):
         ``"dead_letter"`` (default): a file with the very bytes of one loaded before is not read; ``"read"``: it is.
     description
         Markdown shown with the asset.
+    fold
+        When the table is folded: ``"run"``, in each run that has news of it, or ``"due"``, when what it lacks has grown
+        to a tenth of it. Default: ``"run"`` where no other node reads it, else ``"due"``.
     """
 
     key: Required[Columns]
@@ -62,8 +65,10 @@ class SourceOptions(TypedDict, total=False):
     max_ahead: str | int | None
     duplicate_files: DuplicateFiles
     description: str
+    fold: str | None
 
 
+FOLDS = ("run", "due", None)
 _OPTIONS = tuple(SourceOptions.__annotations__)
 
 
@@ -169,6 +174,9 @@ class Pipeline:
             raise DeclarationError(self.name, node.name, "a name is letters, digits and _, a letter first")
         if node.name in self._nodes:
             raise DeclarationError(self.name, node.name, f"declared twice; taken names are {listed(self._nodes)}")
+        if node.fold not in FOLDS or (node.fold is not None and not node.is_table):
+            why = f"fold is {node.fold!r}; give 'run', 'due' or None" if node.is_table else "a stream is not folded"
+            raise DeclarationError(self.name, node.name, why)
         self._nodes[node.name] = node
         return node
 
@@ -227,6 +235,7 @@ class Pipeline:
             partitions=partitions,
             origin=source,
             description=options.get("description", ""),
+            fold=options.get("fold"),
         )
         return self.add(node) if add else node
 

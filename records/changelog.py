@@ -40,10 +40,20 @@ def last_per_key(changelog: DataFrame) -> DataFrame:
     return changelog.where(F.col("key").isNotNull()).groupBy("key").agg(last.alias("last")).select("key", "last.*")
 
 
-def as_of(table: DataFrame | None, tail: DataFrame) -> DataFrame:
-    """Live rows of a table: its fold so far (columns `RECORD`, or None), and the changelog's tail since then."""
+def as_of(table: DataFrame | None, tail: DataFrame, few: bool = False) -> DataFrame:
+    """Live rows of a table: its fold so far (columns `RECORD`, or None), and the changelog's tail since then.
+
+    Parameters
+    ----------
+    few
+        Whether the tail has so few records that their keys can be broadcast: then the table is scanned, not sorted.
+    """
     rows = tail.select(*RECORD)
     if table is not None:
+        if few:
+            changed = F.broadcast(rows.where(F.col("key").isNotNull()).select("key").distinct())
+            untouched = table.select(*RECORD).join(changed, "key", "left_anti")
+            return untouched.unionByName(as_of(None, rows))
         rows = table.select(*RECORD).unionByName(rows)
     return last_per_key(rows).where(F.col("value").isNotNull())
 

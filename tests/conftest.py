@@ -69,7 +69,8 @@ def settings_of(home: Path) -> Settings:
     """The user's settings, but for where tables, data and the engine are."""
     unset = {"RIVERMEET_TABLES", "RIVERMEET_DATA", "RIVERMEET_ENGINE_PORT"}
     env = {k: v for k, v in os.environ.items() if k not in unset}
-    return Settings.from_env(env | {"RIVERMEET_HOME": str(home)})
+    # Tests look into tables of all kinds, after each run; when a fold is due is for tests/infra/epochs/test_folds.py.
+    return Settings.from_env(env | {"RIVERMEET_HOME": str(home), "RIVERMEET_FOLD": "run"})
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from assets.epoch.operator_step import OperatorStep
-from assets.epoch.run import run_epoch
+from assets.epoch.run import run_node
 from infra.delta.fold import fold
 from infra.delta.io import append, last_note, read
 from infra.delta.lines import opened
@@ -57,6 +57,7 @@ class World:
             self.root / "locks",
             lambda: self.spark,
             lambda: self.fold_session,
+            folds="run",
         )
 
     def publish(self, node: Node, records: Iterable[Record]) -> None:
@@ -99,14 +100,14 @@ class World:
 
     def rebuild(self, node: Node, grace: int | None = None) -> EpochResult | None:
         """The node computed anew."""
-        return run_epoch(self.runner(node.pipeline.name), self.step(node), rebuild=Rebuild(grace)).result
+        return run_node(self.runner(node.pipeline.name), self.step(node), rebuild=Rebuild(grace)).result
 
     def run(self, node: Node, now_ms: float | None = None) -> EpochResult | None:
         """One epoch of a computed node, at that wall time."""
         runner, step = self.runner(node.pipeline.name), self.step(node)
         if now_ms is not None:
             step = replace(step, clock=lambda: now_ms)
-        result = run_epoch(runner, step).result
+        result = run_node(runner, step).result
         if result is not None:
             self.results.append(result)
         return result

@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import click
 import psutil
@@ -59,9 +60,10 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
     -------
     dict
         ``rows_in``, ``rows_out``, ``final_rows``, ``checksum``; ``seconds_initial`` and ``seconds_per_epoch`` of the
-        join, from plan to fold; per epoch its phases, what reading the sources took (``ingest``), and the checks on
-        what is committed (``checks``), in seconds, the ``bytes`` that the join wrote, and the Spark ``jobs`` of all
-        nodes, which a warm engine alone counts, and ``missed``, the checks that were not evaluated; ``bytes_written``
+        join, from plan to fold; per epoch its phases, what reading the sources took (``ingest``), the judging of its
+        commit and fold (``checks``), all nodes from files to judged changelogs (``committed``), and with the folds that
+        were due (``whole``), in seconds, the ``bytes`` that the join wrote, and the Spark ``jobs`` of all nodes,
+        which a warm engine alone counts, and ``missed``, the checks that were not evaluated; ``bytes_written``
         in all epochs; ``peak_rss_mb`` of this process and the engine, as seen after each.
     """
     private = private_settings(workload, settings)
@@ -151,22 +153,28 @@ def _release() -> None:
 
 def _epoch(platform: Platform, workload: Workload) -> tuple[dict[str, Any], int]:
     """One epoch of all nodes: seconds by phase, and the join's rows."""
-    from assets.epoch.materialise import materialise
+    from assets.epoch.side_by_side import SideBySide
 
-    line: dict[str, Any] = {"rows": 0, "missed": []}
-    start = time.monotonic()
-    for node in workload.pipeline.stored:
-        if node is workload.result:
-            line["ingest"] = round(time.monotonic() - start, 3)
-        outcome = materialise(platform, node, "bench")
-        result, judgement = outcome.result, outcome.judgement
-        if result is None or judgement is None:
-            continue
-        missed = [one.invariant for one in judgement.verdicts if one.state == "not evaluated"]
-        line["missed"] += [f"{node.name}: {invariant}" for invariant in missed]
-        if node is workload.result:
-            line |= {phase: round(seconds, 3) for phase, seconds in result.seconds.items()}
-            line |= {"checks": round(judgement.seconds, 3), "rows": result.rows}
+    line: dict[str, Any] = {"rows": 0, "missed": [], "fold": 0.0}
+    start, nodes = time.monotonic(), workload.pipeline.stored
+    run = SideBySide(platform, nodes, f"bench-{uuid4().hex}")
+    outcomes = {node.name: run.outcome(node) for node in nodes}
+    line["whole"] = round(time.monotonic() - start, 3)
+    run.close()
+    # From files to judged changelogs: folds come after all commits, or are not due.
+    line["committed"] = round(max(outcome.ended for outcome in outcomes.values()) - start, 3)
+    line["ingest"] = round(max(outcomes[node.name].ended for node in nodes if node.source) - start, 3)
+    for name, outcome in outcomes.items():
+        judgement, folded = outcome.judgement, outcome.folded
+        verdicts = [*(judgement.verdicts if judgement else ()), *(folded.verdicts if folded else ())]
+        line["missed"] += [f"{name}: {one.invariant}" for one in verdicts if one.state == "not evaluated"]
+    outcome = outcomes[workload.result.name]
+    if outcome.result is not None and outcome.judgement is not None:
+        line |= {phase: round(seconds, 3) for phase, seconds in outcome.result.seconds.items()}
+        line |= {"checks": round(outcome.judgement.seconds, 3), "rows": outcome.result.rows}
+    if outcome.folded is not None:
+        line["fold"] = round(outcome.folded.seconds, 3)
+        line["checks"] = round(line["checks"] + outcome.folded.seconds_checks, 3)
     return line, line["rows"]
 
 

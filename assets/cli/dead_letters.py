@@ -51,7 +51,7 @@ def _sources(pipeline: Pipeline, selected: Sequence[str]) -> list[Node]:
 
 def retried(platform: Platform, node: Node) -> str:
     """Retry the open dead letters of a source in one epoch; a line that says what became of them."""
-    from assets.epoch.run import run_epoch
+    from assets.epoch.run import run_node
     from infra.sources.ingest import IngestStep
 
     step = platform.step(node)
@@ -60,7 +60,7 @@ def retried(platform: Platform, node: Node) -> str:
     runner = platform.runner(node.pipeline)
     while True:
         letters = step.open_letters().count
-        result = run_epoch(runner, step, str(uuid4())).result
+        result = run_node(runner, step, str(uuid4())).result
         if result is None:
             return f"{node.name}: no dead letters to retry"
         if result.plan.retries:

@@ -20,6 +20,7 @@ from pipelines import Node
 
 if TYPE_CHECKING:
     from assets.epoch.run import Outcome
+    from infra.epochs.stages.fold import Lag
     from infra.epochs.step import EpochResult
 
 SEVERITY = {
@@ -52,15 +53,19 @@ def changelog_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mappi
     }
 
 
-def table_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mapping[str, Any]:
-    """Metadata of the folded table after one epoch."""
-    result, judgement = outcome.result, outcome.judgement
-    assert result is not None and judgement is not None
-    rows = judgement.table_rows
-    counted = {"dagster/row_count": rows} if rows is not None else {}
+def table_metadata(node: Node, paths: NodeTables, outcome: Outcome, lag: Lag | None) -> Mapping[str, Any]:
+    """Metadata of the folded table after one epoch; ``lag``: how far it is behind, if a fold was not due."""
+    result, folded = outcome.result, outcome.folded
+    assert result is not None
+    epochs, records = (lag.epochs, lag.records) if lag is not None else (0, 0)
+    counted: dict[str, Any] = {}
+    if folded is not None:
+        counted = {"seconds_fold": round(folded.seconds, 3), "seconds_checks": round(folded.seconds_checks, 3)}
+        counted |= {"dagster/row_count": folded.table_rows} if folded.table_rows is not None else {}
     return {
-        "epoch": result.plan.epoch,
-        "seconds_fold": round(result.seconds.get("fold", 0.0), 3),
+        "epoch": result.plan.epoch - epochs,
+        "lag_epochs": epochs,
+        "lag_records": records,
         **counted,
         **_described(node, paths.table, lineage=True),
     }

@@ -18,12 +18,16 @@ from assets.defs.lineage import described
 from assets.defs.metadata import changelog_metadata, check_results, checked_assets, table_metadata
 from assets.defs.resource import PlatformResource
 from assets.epoch.platform import Platform
-from assets.quality.standing import below, confirmed, show_standing
+from assets.quality.standing import below, confirmed, show_standing, verdicts_of_fold
 from expectations.invariants import invariants_of
-from pipelines import Node, Operation
+from pipelines import Node, Operation, Pipeline
 
 if TYPE_CHECKING:
     from assets.epoch.run import Outcome
+
+
+IN_PROCESS = ("in_process", "execute_in_process_executor")
+"""Executors that run all steps of a run in one process: that of jobs, and that of `dg.materialize`."""
 
 
 def node_assets(node: Node) -> dg.AssetsDefinition:
@@ -40,7 +44,6 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
         can_subset=True,
     )
     def run_node(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
-        from assets.epoch.materialise import materialise
         from assets.quality.judge_committed import judge_refused
         from assets.refused.states import AuditRefusedError
         from infra.epochs.refusal import EpochRefusedError
@@ -57,7 +60,7 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
                 allow_retries=False,
             )
         try:
-            outcome = materialise(platform, node, context.run.run_id, rivermeet.requested_rebuild(node.name))
+            outcome = rivermeet.outcome(node, nodes_of(node.pipeline, context), context.run.run_id)
         except EpochRefusedError as refusal:
             if isinstance(refusal, AuditRefusedError):
                 rivermeet.list_verdicts()
@@ -70,6 +73,11 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
             yield from _results(platform, node, outcome)
             judged, note = outcome.judgement.verdicts, outcome.result.note
             yield from check_results(platform.settings, asset_of, judged, note.epoch, note.decided)
+            if outcome.folded is not None and outcome.folded.verdicts:
+                folded = outcome.folded
+                yield from check_results(platform.settings, asset_of, folded.verdicts, folded.epoch)
+            else:
+                yield from verdicts_of_fold(platform, node, context.run.run_id)
         elif _someone_waits(platform, node, context):
             yield from confirmed(platform, node, context.run.run_id)
         else:
@@ -77,6 +85,14 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
             yield from show_standing(platform, node, context, rivermeet.shown)
 
     return run_node
+
+
+def nodes_of(pipeline: Pipeline, context: dg.AssetExecutionContext) -> list[Node]:
+    """The nodes that this process materialises in this run: all of it, or the one of a step that has its own."""
+    if context.job_def.executor_def.name not in IN_PROCESS:
+        return [node for node in pipeline.stored if changelog_key(node) in context.selected_asset_keys]
+    selected = set(context.job_def.asset_layer.executable_asset_keys)
+    return [node for node in pipeline.stored if selected.issuperset(keys_of(node))]
 
 
 def _specs(node: Node) -> list[dg.AssetSpec]:
@@ -119,14 +135,19 @@ def _tags(operation: Operation | None) -> dict[str, str]:
 
 
 def _results(platform: Platform, node: Node, outcome: "Outcome") -> Iterator[dg.MaterializeResult[Any]]:
-    paths = platform.runner(node.pipeline).paths(node)
+    from infra.epochs.stages.fold import lag_of
+
+    runner = platform.runner(node.pipeline)
+    paths = runner.paths(node)
     assert outcome.result is not None
     version = dg.DataVersion(str(outcome.result.plan.epoch))
     metadata = changelog_metadata(node, paths, outcome)
     yield dg.MaterializeResult(changelog_key(node), metadata=metadata, data_version=version)
     if node.is_table:
-        metadata = table_metadata(node, paths, outcome)
-        yield dg.MaterializeResult(table_key(node), metadata=metadata, data_version=version)
+        lag = lag_of(runner, node, outcome.result.note)
+        metadata = table_metadata(node, paths, outcome, lag)
+        upto = outcome.result.plan.epoch - (lag.epochs if lag is not None else 0)
+        yield dg.MaterializeResult(table_key(node), metadata=metadata, data_version=dg.DataVersion(str(upto)))
 
 
 def _someone_waits(platform: Platform, node: Node, context: dg.AssetExecutionContext) -> bool:

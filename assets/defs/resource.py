@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -10,7 +11,9 @@ from pydantic import PrivateAttr
 from assets.epoch.platform import Platform, current
 
 if TYPE_CHECKING:
-    from infra.epochs.stages.plan import Rebuild
+    from assets.epoch.run import Outcome
+    from assets.epoch.side_by_side import SideBySide
+    from pipelines import Node
 
 
 class PlatformResource(dg.ConfigurableResource):
@@ -20,24 +23,31 @@ class PlatformResource(dg.ConfigurableResource):
     """Nodes that are recomputed from offset 0, with the grace (ms) in place of the declared one."""
     _shown: set[str] = PrivateAttr(default_factory=set)
     _judged: bool = PrivateAttr(default=False)
+    _nodes: SideBySide | None = PrivateAttr(default=None)
 
     @property
     def shown(self) -> set[str]:
         """Nodes with nothing new whose verdicts this run has recorded."""
         return self._shown
 
-    def requested_rebuild(self, node: str) -> Rebuild | None:
-        """The rebuild that was asked for of a node."""
+    def outcome(self, node: Node, nodes: Sequence[Node], run_id: str) -> Outcome:
+        """What the run of a node came to; the first call starts all ``nodes`` of the run, side by side."""
+        from assets.epoch.side_by_side import SideBySide
         from infra.epochs.stages.plan import Rebuild
 
-        return Rebuild(self.rebuild[node]) if self.rebuild is not None and node in self.rebuild else None
+        if self._nodes is None:
+            rebuild = {name: Rebuild(grace) for name, grace in (self.rebuild or {}).items()}
+            self._nodes = SideBySide(self.platform, nodes, run_id, rebuild)
+        return self._nodes.outcome(node)
 
     def list_verdicts(self) -> None:
         """Note that this run has judged, so that the index of Data Docs is written at its end."""
         self._judged = True
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Bring the index of Data Docs up to date, once per run; no run fails by that."""
+        """End what an interrupted run has started, and write the index of Data Docs; no run fails by that."""
+        if self._nodes is not None:
+            self._nodes.close()
         if not self._judged:
             return
         try:

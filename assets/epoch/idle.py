@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from assets.epoch.platform import Platform
-from assets.quality.quality_table import last_states
+from assets.quality.judge_fold import is_judged
+from assets.quality.quality_table import State, last_states
 from expectations.invariant import Invariant
 from expectations.invariants import invariants_of
 from infra.delta.io import is_protected, last_note
@@ -86,14 +87,15 @@ def _is_finished(context: EpochContext, node: Node, note: CommitNote) -> bool:
     if not last_states(context.quality, node, note.epoch):
         return False
     protected = note.since == 1 or is_protected(context.paths(node).changelog)
-    return protected and not Fold(node).is_due(context, note)
+    return protected and not Fold(node).is_due(context, note) and (not node.is_table or is_judged(context, node))
 
 
 def _standing(platform: Platform, node: Node) -> Iterator[Standing]:
-    found = last_note(platform.runner(node.pipeline).paths(node).changelog)
-    assert found is not None
-    epoch, decided = found[1].epoch, found[1].decided
+    note = last_note(platform.runner(node.pipeline).paths(node).changelog)
+    assert note is not None
+    epoch, decided = note[1].epoch, note[1].decided
     states = last_states(platform.quality, node, epoch)
     for invariant in invariants_of(node):
-        state, *_ = states.get(invariant.id, ("not evaluated", None, None))
-        yield Standing(node, epoch, invariant, state, decided is not None and invariant.id in decided.invariants)
+        found = states.get(invariant.id, State("not evaluated", None, None, epoch))
+        accepted = decided is not None and invariant.id in decided.invariants
+        yield Standing(node, found.epoch, invariant, found.state, accepted)

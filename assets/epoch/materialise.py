@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from assets.epoch.platform import Platform
 from assets.epoch.run import Outcome, run_epoch
-from assets.quality.judge_committed import Judgement
+from assets.quality.judge_fold import FoldOutcome, fold_node
+from expectations.verdict import Verdict
 from infra.delta.io import last_note
 from infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node
 from infra.epochs.stages.plan import Rebuild
@@ -12,7 +16,7 @@ from pipelines import Node
 
 
 def materialise(platform: Platform, node: Node, run_id: str, rebuild: Rebuild | None = None) -> Outcome:
-    """Run one epoch of a node, checked, and say what came of it.
+    """Run one epoch of a node, then the fold of its table, if that is due, and say what came of them.
 
     Parameters
     ----------
@@ -21,12 +25,30 @@ def materialise(platform: Platform, node: Node, run_id: str, rebuild: Rebuild | 
     rebuild
         Recompute the node from offset 0.
     """
+    outcome = materialise_epoch(platform, node, run_id, rebuild)
+    return replace(outcome, folded=materialise_fold(platform, node, run_id))
+
+
+def materialise_epoch(platform: Platform, node: Node, run_id: str, rebuild: Rebuild | None = None) -> Outcome:
+    """The epoch alone."""
     outcome = run_epoch(platform.runner(node.pipeline), platform.step(node), run_id, rebuild)
     if outcome.missed is not None:
         missed = outcome.missed
-        platform.say(f"  {node.name:<24} epoch {missed.epoch}: its run ended before its checks; {_holds(missed)}")
+        platform.say(
+            f"  {node.name:<24} epoch {missed.epoch}: its run ended before its checks; {_holds(missed.verdicts)}"
+        )
     platform.say(f"  {node.name:<24} nothing new" if outcome.result is None else _line(node, outcome))
     return outcome
+
+
+def materialise_fold(platform: Platform, node: Node, run_id: str) -> FoldOutcome | None:
+    """The fold alone; None where none was due."""
+    folded = fold_node(platform.runner(node.pipeline), node, run_id)
+    if folded is not None:
+        seconds = folded.seconds + folded.seconds_checks
+        about = f"table at epoch {folded.epoch}; {_holds(folded.verdicts)}; {seconds:.1f} s"
+        platform.say(f"  {node.name:<24} {about}")
+    return folded
 
 
 def must_run(platform: Platform, node: Node) -> bool:
@@ -61,9 +83,9 @@ def _line(node: Node, outcome: Outcome) -> str:
     seconds = sum(result.seconds.values()) + judgement.seconds
     return (
         f"  {node.name:<24} epoch {result.plan.epoch}: {result.rows:,} rows{extra}{again}; "
-        f"{_holds(judgement)}; {seconds:.1f} s"
+        f"{_holds(judgement.verdicts)}; {seconds:.1f} s"
     )
 
 
-def _holds(judgement: Judgement) -> str:
-    return f"{sum(v.success for v in judgement.verdicts)} of {len(judgement.verdicts)} checks hold"
+def _holds(verdicts: Sequence[Verdict]) -> str:
+    return f"{sum(v.success for v in verdicts)} of {len(verdicts)} checks hold"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from threading import Thread
+from threading import RLock, Thread, local
 from typing import TYPE_CHECKING
 
 from infra.settings import Settings, SettingsError
@@ -40,7 +41,9 @@ class Platform:
     say: Callable[[str], None] = lambda line: None
     _runners: dict[str, EpochContext] = field(default_factory=dict)
     _preparing: Thread | None = None
-    _folding: tuple[SparkSession, SparkSession] | None = None
+    _sessions: local = field(default_factory=local, repr=False)
+    _opened: list[SparkSession] = field(default_factory=list, repr=False)
+    _opening: RLock = field(default_factory=RLock, repr=False)
 
     @cached_property
     def code_version(self) -> str:
@@ -48,24 +51,60 @@ class Platform:
         return version("rivermeet")
 
     def session(self) -> SparkSession:
-        """The process's session, opened on first use."""
-        from infra.engine.session import session
-
-        if not self._preparing:
-            # Judging an epoch needs Great Expectations, seconds to import: they pass while the engine starts.
-            os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-            self._preparing = Thread(target=import_module, args=("great_expectations",), daemon=True)
-            self._preparing.start()
-        return session(self.settings)
+        """The process's session, opened on first use; a thread that uses its own has one beside it."""
+        base = self._base()
+        return base if not self._owned() else self._own("epochs", base)
 
     def fold_session(self) -> SparkSession:
         """A session that only MERGEs use; renewed with the process's session."""
+        return self._own("folds", self._base())
+
+    @property
+    def opens_sessions(self) -> bool:
+        """Whether the engine is another process, which computes for several sessions of this one at once."""
+        return self.settings.engine == "auto" or self.settings.engine.startswith("sc://")
+
+    def use_own_sessions(self) -> None:
+        """Let this thread have sessions of its own: two queries of one session drop each other's views."""
+        self._sessions.own = True
+
+    def interrupt(self) -> None:
+        """Stop what all sessions of this platform are computing."""
+        for spark in list(self._opened):
+            with suppress(Exception):  # it has just ended by itself
+                spark.interruptAll()
+
+    def _owned(self) -> bool:
+        return getattr(self._sessions, "own", False)
+
+    def _own(self, what: str, base: SparkSession) -> SparkSession:
+        """The session of this thread for epochs or folds; renewed with that of the process."""
         from infra.engine.session import new_session
 
-        spark = self.session()
-        if self._folding is None or self._folding[0] is not spark:
-            self._folding = (spark, new_session(spark))
-        return self._folding[1]
+        known = self._sessions.__dict__.get(what)
+        if known is None or known[0] is not base:
+            if what == "folds" and self._owned():
+                # A thread's first session is its active one, and frames are kept in that.
+                self._own("epochs", base)
+            made = new_session(base)
+            known = (base, made)
+            self._sessions.__dict__[what] = known
+            self._opened.append(made)
+        return known[1]
+
+    def _base(self) -> SparkSession:
+        from infra.engine.session import session
+
+        with self._opening:
+            if not self._preparing:
+                # Judging an epoch needs Great Expectations, seconds to import: they pass while the engine starts.
+                os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+                self._preparing = Thread(target=import_module, args=("great_expectations",), daemon=True)
+                self._preparing.start()
+            return session(self._engine_settings())
+
+    def _engine_settings(self) -> Settings:
+        return self.settings
 
     @property
     def quality(self) -> Quality:
@@ -89,7 +128,14 @@ class Platform:
             log = EpochLog(self.epochs(pipeline), str(folder / ".lock"))
             engine = self.settings.engine_home if self.settings.engine == "auto" else None
             self._runners[pipeline.name] = EpochContext(
-                self.settings.tables, log, locks, self.session, self.fold_session, engine=engine, quality=self.quality
+                self.settings.tables,
+                log,
+                locks,
+                self.session,
+                self.fold_session,
+                folds=self.settings.fold,
+                engine=engine,
+                quality=self.quality,
             )
         return self._runners[pipeline.name]
 
@@ -121,12 +167,9 @@ class OnEngine(Platform):
 
     engine: Settings | None = None
 
-    def session(self) -> SparkSession:
-        """The process's session, on that engine."""
-        from infra.engine.session import session
-
+    def _engine_settings(self) -> Settings:
         assert self.engine is not None
-        return session(self.engine)
+        return self.engine
 
 
 _current: Platform | None = None

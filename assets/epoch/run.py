@@ -1,4 +1,4 @@
-"""The way of an epoch: Plan → Write → Judge → Commit → Fold → Record, one function for whoever runs a node.
+"""The way of an epoch: Plan → Write → Judge → Commit → Record, one function for whoever runs a node; then its fold.
 
 Dagster's assets, the command line, replay and the benchmarks call `run_epoch` and only translate what it gives. Each
 stage is a value with its inputs; its ``run`` gives an outcome and changes nothing of another stage's:
@@ -9,8 +9,10 @@ stage is a value with its inputs; its ``run`` gives an outcome and changes nothi
 | write | ``infra/epochs/stages/write.py`` | what the plan pins | the epoch's rows, numbered and counted |
 | judge | ``assets/quality/judge.py`` | the rows, the pinned inputs | what was found; a refused epoch ends here |
 | commit | ``infra/epochs/stages/commit.py`` | the rows | side tables, then the one commit that *is* the epoch |
-| fold | ``infra/epochs/stages/fold.py`` | the committed records | the node's table |
-| record | ``infra/epochs/stages/record.py`` | all outcomes | measurements, then verdicts on what is committed |
+| record | ``infra/epochs/stages/record.py`` | all outcomes | measurements, then verdicts |
+
+Off this path: `fold_node` (``assets/quality/judge_fold.py``) folds the node's table when that is due, and judges it. No
+epoch waits for it, for what reads a table reads the changelog's tail on top of it.
 
 Killed anywhere, the next run ends the same. Before the commit nothing counts; after it, only caches are behind:
 
@@ -18,8 +20,9 @@ Killed anywhere, the next run ends the same. Before the commit nothing counts; a
 |---|---|---|
 | before the plan is logged | nothing | plans afresh |
 | before the commit | a plan, perhaps side-table rows | runs the plan as it stands; side writes are skipped as done |
-| before the fold | a committed epoch, a table behind it | folds first, from the changelog |
 | before the record | a committed epoch without measurements or verdicts | judges it, then goes on with what is new |
+| before the fold | a table that is behind | folds it, over as many epochs as there are |
+| before the fold's verdicts | a folded table without them | judges it |
 
 An epoch that its audit refuses keeps its plan, so that the next run refuses it again, unless what was wrong was mended
 or a person decided (``assets/refused/states.py``).
@@ -31,12 +34,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from assets.quality.judge import Audited, Judge
 from assets.quality.judge_committed import Judgement, judge_epoch, judge_missed
+from assets.quality.judge_fold import FoldOutcome, fold_node
 from infra import crash
 from infra.engine.shared_frames import SharedFrames
 from infra.epochs.context import EpochContext
@@ -62,12 +66,18 @@ class Outcome:
     judgement
         What was judged of it; None where epochs are not judged.
     missed
-        What was judged of the epoch before, whose run was killed before its checks.
+        What was judged of the epoch before, whose run was killed before its verdicts.
+    folded
+        What the fold of the node's table did; None where none was due.
+    ended
+        When its verdicts were recorded, before any fold: seconds of the process's monotonic clock.
     """
 
     result: EpochResult | None = None
     judgement: Judgement | None = None
     missed: Judgement | None = None
+    folded: FoldOutcome | None = None
+    ended: float = field(default_factory=time.monotonic)
 
 
 def run_epoch(context: EpochContext, step: Step, run_id: str = "", rebuild: Rebuild | None = None) -> Outcome:
@@ -88,8 +98,8 @@ def run_epoch(context: EpochContext, step: Step, run_id: str = "", rebuild: Rebu
         Where the epoch must not be committed, or not even be planned (`ExternalModificationError`).
     """
     clock, node = Clock(), step.node
-    # Held until the checks are done: to a second run the epoch would look like that of a killed one.
-    with context.lock(node).held(), ExitStack() as ended:
+    # Held until the verdicts are recorded: to a second run the epoch would look like that of a killed one.
+    with context.lock(node).held():
         with clock.phase("plan"):
             planned = Plan(step, rebuild).run(context)
         missed = _finish_previous(context, node, planned, run_id)
@@ -107,44 +117,45 @@ def run_epoch(context: EpochContext, step: Step, run_id: str = "", rebuild: Rebu
             with clock.phase("plan"):
                 plan = _without_failing_records(context, step, planned.plan, error)
             audited, committed = _write_to_commit(context, stages_of(step, plan, planned, run_id), clock)
-        ended.callback(audited.release)
-        with clock.phase("fold"):
-            stages.fold.run(context, committed.note)
-        crash.reached("folded", node.name)
         result = stages.record.run(context, committed, clock.seconds)
+        crash.reached("recorded", node.name)
         if context.quality is None:
             return Outcome(result, missed=missed)
-        judgement = judge_epoch(context, node, committed.plan, run_id, audited.results, audited.cache)
+        judgement = judge_epoch(context, node, committed.plan, committed.version, audited.results, run_id)
         return Outcome(result, judgement, missed)
 
 
+def run_node(context: EpochContext, step: Step, run_id: str = "", rebuild: Rebuild | None = None) -> Outcome:
+    """Run one epoch of a node, then the fold of its table, if that is due."""
+    outcome = run_epoch(context, step, run_id, rebuild)
+    return replace(outcome, folded=fold_node(context, step.node, run_id))
+
+
 class Stages(NamedTuple):
-    """What is left of an epoch once it is planned, in order."""
+    """What is left of an epoch once it is planned, in order; the fold comes after it, if it is due."""
 
     write: Write
     judge: Judge
     commit: Commit
-    fold: Fold
     record: Record
+    fold: Fold
 
 
 def stages_of(step: Step, plan: EpochPlan, planned: Planned, run_id: str = "") -> Stages:
     """The stages of a planned epoch."""
     node = step.node
-    return Stages(Write(step, plan), Judge(node, run_id), Commit(step, plan, planned.base), Fold(node), Record(node))
+    return Stages(Write(step, plan), Judge(node, run_id), Commit(step, plan, planned.base), Record(node), Fold(node))
 
 
 def _write_to_commit(context: EpochContext, stages: Stages, clock: Clock) -> tuple[Audited, Committed]:
     plan = stages.write.plan
-    with SharedFrames(f"{plan.pipeline}_{plan.node}_{plan.epoch}", plan.records) as shared, ExitStack() as failed:
+    with SharedFrames(f"{plan.pipeline}_{plan.node}_{plan.epoch}", plan.records) as shared:
         with clock.phase("compute"):
             written = stages.write.run(context, shared)
         with clock.phase("audit"):
             audited = stages.judge.run(context, written)
-        failed.callback(audited.release)
         with clock.phase("commit"):
             committed = stages.commit.run(context, written, audited.decision)
-        failed.pop_all()
         return audited, committed
 
 

@@ -100,7 +100,7 @@ def record(platform: Platform, found: Verified, seconds: float) -> None:
     sample = [{name: "" if value is None else str(value) for name, value in row.items()} for row in found.first]
     bad = found.differing + (found.table_differs or 0)
     result = InvariantResult(VERIFY, found.rows, bad, sample, "", seconds, scope="whole")
-    remember(platform.quality, found.node, found.epoch, [result], f"verify-{uuid4().hex}")
+    remember(platform.quality, found.node, found.epoch, [result], f"verify-{uuid4().hex}", "verify")
 
 
 def _recomputed(runner: EpochContext, node: Node, note: CommitNote, spark: SparkSession, shared: Any) -> DataFrame:

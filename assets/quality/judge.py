@@ -1,4 +1,4 @@
-"""Judge: the invariants of an epoch's rows, evaluated on what its plan could see, before anything is committed.
+"""Judge: the invariants of an epoch's rows, evaluated once, on what its plan could see, before anything is committed.
 
 | a blocking invariant is violated | a person has decided | the epoch |
 |---|---|---|
@@ -7,26 +7,29 @@
 | yes | to release these very rows | is committed as it is |
 | either | to drop the epoch | is committed without its rows |
 
-Invariants that do not block are judged with the committed tables (``assets/quality/judge_committed.py``); those of a
-refused epoch at once. Held by ``tests/assets/quality/test_quarantine.py``.
+The rows that are judged are read from the files that the commit then names. Judged elsewhere: the commit itself
+(``assets/quality/judge_commit.py``) and the folded table (``assets/quality/judge_fold.py``). Held by
+``tests/assets/quality/test_quarantine.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 from uuid import uuid4
 
-from assets.quality.relations.affected import Affected, AuditCache, cached
+from assets.quality.relations.affected import Affected
 from assets.quality.relations.epoch import epoch_relations
-from assets.quality.relations.inputs import InputRelations, effective
+from assets.quality.relations.inputs import InputRelations, Relations, effective
+from assets.quality.relations.sql import lines
 from assets.refused.quarantine import enforce
 from assets.refused.states import decision_on
-from expectations.evaluate import InvariantResult, Judged, evaluate
+from expectations.evaluate import InvariantResult, Judged, Relation, evaluate
+from expectations.invariant import Moment, moment_of
 from expectations.invariants import Invariant, invariants_of
 from expectations.rules.touched import early
+from infra.delta.io import quoted
 from infra.engine.shared_frames import SharedFrames
 from infra.epochs.context import EpochContext
 from infra.epochs.inputs import PinnedInputs
@@ -35,21 +38,15 @@ from infra.epochs.stages.write import Written
 from pipelines import Node
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
 class Audited:
-    """The outcome: what was found, what a person has decided, and what was read, for the checks after the commit."""
+    """The outcome: what was found, and what a person has decided."""
 
     results: Sequence[InvariantResult] = ()
     decision: Decision | None = None
-    cache: AuditCache | None = None
-
-    def release(self) -> None:
-        """Release what was kept for the checks."""
-        if self.cache is not None:
-            self.cache.release()
 
 
 @dataclass(frozen=True)
@@ -64,8 +61,8 @@ class Judge:
         """What the stage evaluates, in one line."""
         if context.quality is None:
             return "nothing: verdicts are kept nowhere"
-        blocking = sum(rule.blocking for rule in of_stage(self.node, "epoch"))
-        return f"{blocking} blocking invariants of {len(invariants_of(self.node))}"
+        rules = judged_at(self.node, "audit")
+        return f"{len(rules)} invariants, {sum(rule.blocking for rule in rules)} of them blocking"
 
     def run(self, context: EpochContext, written: Written) -> Audited:
         """Judge the rows; an epoch whose verdicts are kept nowhere is not judged.
@@ -77,29 +74,54 @@ class Judge:
         """
         if context.quality is None:
             return Audited()
-        plan, counts, spark = written.plan, written.counts, context.session()
+        plan, spark = written.plan, context.session()
         node = effective(self.node, plan)
-        rules = of_stage(node, "epoch")
-        with ExitStack() as frames:
-            shared = frames.enter_context(relation_frames(node, plan, "audit"))
-            inputs = input_relations(context, node, spark, plan, shared)
-            paths = context.paths(node)
-            relations = epoch_relations(spark, paths, plan, written.rows, counts.rows, inputs)
-            frame, cache = relations["rows"](), None
-            if shared.few:
-                affected = Affected(spark, node, inputs, shared, frame, max(counts.rows, plan.records))
-                cache = cached(plan, affected, paths.table)
-                relations |= affected.relations if early(node) else {}
-            judged = Judged(relations, {"rows": counts.rows}, keep=shared.keep)
-            results = evaluate(spark, node, [rule for rule in rules if rule.blocking], judged)
-            if not all(result.passed for result in results):
-                results += evaluate(spark, node, [rule for rule in rules if not rule.blocking], judged)
+        with relation_frames(node, plan, "audit") as shared:
+            judged = audited_relations(context, node, plan, written.rows, written.counts.rows, shared, spark)
+            late = written.sides.get("late")
+            made = {"late": lambda: _late(spark, context.paths(node).late, plan, late)}
+            judged = replace(judged, relations={**judged.relations, **made})
+            results = evaluate(spark, node, judged_at(node, "audit"), judged)
             decision = decision_on(context.log, plan)
-            found = enforce(context, self.node, plan, frame, results, decision, self.run_id)
-            if cache is not None:
-                # The checks after the commit go on with these frames; whoever runs the epoch releases them.
-                frames.pop_all()
-        return Audited(found, decision, cache)
+            rows = judged.relations["rows"]()
+            found = enforce(context, self.node, plan, rows, results, decision, self.run_id)
+        return Audited(found, decision)
+
+
+def audited_relations(
+    context: EpochContext,
+    node: Node,
+    plan: EpochPlan,
+    rows: DataFrame,
+    count: int,
+    shared: SharedFrames,
+    spark: SparkSession,
+) -> Judged:
+    """The relations by which an epoch's rows are judged, and how many rows there are of each that is judged.
+
+    Parameters
+    ----------
+    rows
+        The epoch's, staged or committed.
+    count
+        How many they are.
+    """
+    inputs = input_relations(context, node, spark, plan, shared)
+    relations: Relations = epoch_relations(spark, context.paths(node), plan, rows, count, inputs)
+    relations["changelog"] = relations["rows"]
+    if shared.few and early(node):
+        rules = judged_at(node, "audit")
+        affected = Affected(spark, node, inputs, shared, relations["rows"](), max(count, plan.records), rules)
+        relations |= affected.relations
+    read = sum(part.records for part in plan.inputs.values())
+    return Judged(relations, {"rows": count, "changelog": count, "late": read}, keep=shared.keep)
+
+
+def _late(spark: SparkSession, path: str, plan: EpochPlan, late: DataFrame | None) -> Relation:
+    """What the epoch drops, before it is written; its SQL reads it where it is going to be."""
+    if late is None:
+        return lines(spark, {"reason": "STRING"}, [])
+    return Relation(late, f"(SELECT * FROM delta.{quoted(path)} WHERE epoch = {plan.epoch})")
 
 
 def relation_frames(node: Node, plan: EpochPlan, what: str, whole: bool = False) -> SharedFrames:
@@ -108,9 +130,9 @@ def relation_frames(node: Node, plan: EpochPlan, what: str, whole: bool = False)
     return SharedFrames(f"{node.pipeline.name}_{node.name}_{plan.epoch}_{what}_{uuid4().hex}", records)
 
 
-def of_stage(node: Node, stage: str) -> list[Invariant]:
-    """The node's invariants of one stage."""
-    return [invariant for invariant in invariants_of(node) if invariant.stage == stage]
+def judged_at(node: Node, moment: Moment) -> list[Invariant]:
+    """The node's invariants that a run judges at one moment."""
+    return [invariant for invariant in invariants_of(node) if moment_of(invariant, node) == moment]
 
 
 def input_relations(

@@ -1,10 +1,10 @@
-"""Judging what is committed: the folded table, the changelog, and what the audit before the commit left.
+"""The verdicts of an epoch once it is committed: recorded, found again where a run was killed, or judged once more.
 
 | called | judges |
 |---|---|
-| after an epoch's fold | what the epoch touches |
-| by a run that finds an epoch of a killed run without verdicts | the same, late |
-| for checks that are run alone | the tables as a whole |
+| after an epoch's commit | the commit; all else was judged before it |
+| by a run that finds an epoch of a killed run without verdicts | the epoch's rows as committed, and the commit |
+| for checks that are run alone | the last epoch's rows, and all that the changelog and the table hold |
 """
 
 from __future__ import annotations
@@ -14,54 +14,53 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from assets.quality.judge import input_relations, of_stage, relation_frames
-from assets.quality.quality_table import States, last_states, remember
-from assets.quality.relations.affected import Affected, AuditCache
-from assets.quality.relations.committed import changelog, committed, judged, rows_of_table, stored
-from assets.quality.relations.epoch import epoch_relations
+from assets.quality.judge import audited_relations, input_relations, judged_at, relation_frames
+from assets.quality.judge_commit import judge_commit
+from assets.quality.judge_fold import judged_fold
+from assets.quality.quality_table import States, last_states
+from assets.quality.record_verdicts import quality_of, record_verdicts
+from assets.quality.relations.affected import Affected
+from assets.quality.relations.folded import Folded, changelog, judged, whole
 from assets.quality.relations.inputs import effective
+from assets.quality.relations.sql import at_version, lines
 from assets.refused.held_verdicts import as_held
 from assets.refused.states import AuditRefusedError
-from expectations.evaluate import InvariantResult, Judged, evaluate_parts
-from expectations.invariants import invariants_of
-from expectations.rules.touched import early
+from expectations.evaluate import InvariantResult, Relation, evaluate
+from expectations.invariant import Invariant
 from expectations.verdict import Verdict
 from infra.delta.changelog_files import epoch_rows
-from infra.delta.io import last_note
-from infra.epochs.context import EpochContext, Quality
+from infra.delta.io import last_note, notes
+from infra.delta.lines import opened
+from infra.epochs.context import EpochContext
+from infra.epochs.offsets import count_between
 from infra.epochs.plan import EpochPlan
 from pipelines import Node
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was judged of a node's epoch; seconds of all of it, and how many rows its folded table has."""
+    """What was judged of a node's epoch; seconds of what came after the commit."""
 
     epoch: int
     results: Sequence[InvariantResult]
     verdicts: Sequence[Verdict]
     seconds: float
-    table_rows: int | None = None
 
 
 def judge_epoch(
-    context: EpochContext,
-    node: Node,
-    plan: EpochPlan,
-    run: str,
-    audit: Sequence[InvariantResult] = (),
-    cache: AuditCache | None = None,
+    context: EpochContext, node: Node, plan: EpochPlan, version: int, audit: Sequence[InvariantResult], run: str
 ) -> Judgement:
-    """Judge what a committed epoch touches in its tables, and record that with what its audit found.
+    """Judge the commit of an epoch, at ``version`` of the changelog, and record that with what its audit found."""
+    start = time.monotonic()
+    results = [*audit, *judge_commit(context, effective(node, plan), plan, version)]
+    return _recorded(context, node, plan, results, run, start)
 
-    Parameters
-    ----------
-    audit
-        What was found before the commit; these invariants are not judged again.
-    cache
-        What was read then.
-    """
-    return _judged(context, node, plan, list(audit), run, alone=False, cache=cache)
+
+def judge_missed(context: EpochContext, node: Node, epoch: int, run: str) -> Judgement | None:
+    """Judge a committed epoch whose run was killed before its verdicts; None where it was judged, or is none."""
+    if context.quality is None or not epoch or context.log.lines(node.name, "judged", epoch - 1):
+        return None
+    return _late(context, node, epoch, run)
 
 
 def judge_again(context: EpochContext, node: Node, run: str) -> Judgement | None:
@@ -69,91 +68,91 @@ def judge_again(context: EpochContext, node: Node, run: str) -> Judgement | None
 
     What the audit found of an epoch that is held stands.
     """
-    found = last_note(context.paths(node).changelog)
+    paths, start = context.paths(node), time.monotonic()
+    found = last_note(paths.changelog)
     if found is None:
         return None
-    judgement = _later(context, node, found[1].epoch, run, alone=True)
-    return replace(judgement, verdicts=as_held(context, node, judgement.verdicts))
-
-
-def judge_missed(context: EpochContext, node: Node, epoch: int, run: str) -> Judgement | None:
-    """Judge a committed epoch whose run was killed before its checks; None where it was judged, or is none."""
-    if context.quality is None or not epoch or context.log.lines(node.name, "judged", epoch - 1):
-        return None
-    return _later(context, node, epoch, run, alone=False)
+    epoch = found[1].epoch
+    plan = _plan_of(context, node, epoch)
+    mine = effective(node, plan)
+    everything = whole(mine, paths, context.log, None)
+    of_all = [rule for rule in judged_at(mine, "audit") if rule.stage == "table"] + judged_at(mine, "commit")
+    results = [r for r in _rows_again(context, mine, plan) if r.invariant.stage == "epoch"]
+    results += _of_changelog(context, everything, of_all)
+    table = opened(paths.table) if node.is_table else None
+    if table is not None:
+        results += judged_fold(context, whole(mine, paths, context.log, table.version()))
+    verdicts = record_verdicts(context, node, epoch, results, run, f"alone-{epoch:06d}")
+    return Judgement(epoch, results, as_held(context, node, verdicts), time.monotonic() - start)
 
 
 def judge_refused(context: EpochContext, node: Node, refusal: AuditRefusedError, run: str) -> Judgement:
     """Keep what the audit found of an epoch that it refused."""
-    return _kept(context, node, refusal.epoch, list(refusal.results), run, time.monotonic())
+    results, start = list(refusal.results), time.monotonic()
+    verdicts = record_verdicts(context, node, refusal.epoch, results, run, _name(refusal.epoch))
+    return Judgement(refusal.epoch, results, verdicts, time.monotonic() - start)
 
 
 def states_of(context: EpochContext, node: Node, epoch: int, run: str) -> States:
     """What was found of a committed epoch; judged now if this home never has, as where another one made it."""
-    quality = _quality(context)
+    quality = quality_of(context)
     known = last_states(quality, node, epoch)
-    if not known:
-        _later(context, node, epoch, run, alone=False)
+    if not any(state.epoch == epoch for state in known.values()):
+        _late(context, node, epoch, run)
         known = last_states(quality, node, epoch)
     return known
 
 
-def _later(context: EpochContext, node: Node, epoch: int, run: str, alone: bool) -> Judgement:
-    plan = EpochPlan.model_validate_json(context.log.lines(node.name, "plan", epoch - 1)[epoch])
-    return _judged(context, node, plan, [], run, alone)
+def _late(context: EpochContext, node: Node, epoch: int, run: str) -> Judgement:
+    start, plan = time.monotonic(), _plan_of(context, node, epoch)
+    mine, version = effective(node, plan), _version_of(context, node, epoch)
+    results = [*_rows_again(context, mine, plan), *judge_commit(context, mine, plan, version)]
+    return _recorded(context, node, plan, results, run, start)
 
 
-def _judged(
-    context: EpochContext,
-    node: Node,
-    plan: EpochPlan,
-    audit: list[InvariantResult],
-    run: str,
-    alone: bool,
-    cache: AuditCache | None = None,
+def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[InvariantResult]:
+    """What the audit of an epoch finds in its rows as they are committed."""
+    spark, paths = context.session(), context.paths(node)
+    version, note = next((v, n) for v, n in notes(paths.changelog) if n.epoch <= plan.epoch)
+    with relation_frames(node, plan, "again") as shared:
+        rows = shared.keep(epoch_rows(spark, paths.changelog, plan.epoch, version))
+        found = audited_relations(context, node, plan, rows, count_between(plan.ends, note.ends), shared, spark)
+
+        def late() -> Relation:
+            table = opened(paths.late)
+            if table is None:
+                return lines(spark, {"reason": "STRING"}, [])
+            return at_version(spark, paths.late, table.version(), f"epoch = {plan.epoch}")
+
+        found = replace(found, relations={**found.relations, "late": late})
+        return evaluate(spark, node, judged_at(node, "audit"), found)
+
+
+def _of_changelog(context: EpochContext, of: Folded, rules: Sequence[Invariant]) -> list[InvariantResult]:
+    """What rules about the changelog find in all of it."""
+    node, spark = of.node, context.session()
+    with relation_frames(node, of.span, "alone", whole=True) as shared:
+        inputs = input_relations(context, node, spark, of.span, shared, whole=True)
+        rows = changelog(spark, of)
+        affected = Affected(spark, node, inputs, shared, rows, of.rows, ())
+        return evaluate(spark, node, rules, judged(spark, of, rows, affected))
+
+
+def _recorded(
+    context: EpochContext, node: Node, plan: EpochPlan, results: list[InvariantResult], run: str, start: float
 ) -> Judgement:
-    """Judge what is committed: the epoch's rows by what their audit has not judged, and the tables."""
-    start, spark = time.monotonic(), context.session()
-    there = committed(effective(node, plan), context.paths(node), plan, alone)
-    known = {result.invariant.id for result in audit}
-    rules = [rule for rule in of_stage(there.node, "epoch") if rule.id not in known]
-    whole, affected = there.scope == "whole", cache.of(plan, spark) if cache is not None else None
-    with relation_frames(node, plan, "checks", whole) as shared:
-        rows = shared.keep(epoch_rows(spark, there.paths.changelog, plan.epoch, there.version))
-        inputs = affected.inputs if affected else input_relations(context, there.node, spark, plan, shared)
-        of_epoch = epoch_relations(spark, there.paths, plan, rows, there.rows, inputs)
-        if whole:
-            inputs = input_relations(context, there.node, spark, plan, shared, whole=True)
-        judged_rows, most = changelog(spark, there, rows), max(there.rows, plan.records)
-        if affected is None or whole or not early(there.node):
-            affected = Affected(spark, there.node, inputs, shared, judged_rows, most, lambda: stored(spark, there))
-        if not whole and early(there.node):
-            of_epoch |= affected.relations
-        parts = [
-            (rules, Judged(of_epoch, {"rows": there.rows}, keep=shared.keep)),
-            (of_stage(there.node, "table"), judged(spark, there, judged_rows, affected, cache)),
-        ]
-        results = evaluate_parts(spark, there.node, parts)
-    judgement = _kept(context, node, plan.epoch, audit + results, run, start)
-    if not alone:
-        context.log.write(node.name, plan.incarnation, plan.epoch, "judged", json.dumps({"run": run}))
-    return replace(judgement, table_rows=rows_of_table(spark, there))
+    verdicts = record_verdicts(context, node, plan.epoch, results, run, _name(plan.epoch))
+    context.log.write(node.name, plan.incarnation, plan.epoch, "judged", json.dumps({"run": run}))
+    return Judgement(plan.epoch, results, verdicts, time.monotonic() - start)
 
 
-def _kept(
-    context: EpochContext, node: Node, epoch: int, results: list[InvariantResult], run: str, start: float
-) -> Judgement:
-    from expectations.gx.suite import judge
-
-    quality = _quality(context)
-    order = {invariant.id: place for place, invariant in enumerate(invariants_of(node))}
-    results.sort(key=lambda r: order[r.invariant.id])
-    asset = f"{node.pipeline.name}.{node.name}"
-    verdicts = judge(results, asset, f"epoch-{epoch:06d}", quality.reports / "gx")
-    remember(quality, node, epoch, results, run)
-    return Judgement(epoch, results, verdicts, time.monotonic() - start)
+def _name(epoch: int) -> str:
+    return f"epoch-{epoch:06d}"
 
 
-def _quality(context: EpochContext) -> Quality:
-    assert context.quality is not None, "verdicts are kept somewhere"
-    return context.quality
+def _plan_of(context: EpochContext, node: Node, epoch: int) -> EpochPlan:
+    return EpochPlan.model_validate_json(context.log.lines(node.name, "plan", epoch - 1)[epoch])
+
+
+def _version_of(context: EpochContext, node: Node, epoch: int) -> int:
+    return next(v for v, n in notes(context.paths(node).changelog) if n.epoch <= epoch)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filelock import FileLock
 
+from expectations.invariant import moment_of
+from expectations.invariants import invariants_of
 from expectations.results import InvariantResult
 from infra.delta.lines import append_lines, lines_of, opened
 from infra.epochs.context import Quality
@@ -15,19 +17,29 @@ from pipelines import Node
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 
-States = Mapping[str, tuple[str, int | None, int | None]]
-"""Invariant to its state, rows checked and violations."""
+
+class State(NamedTuple):
+    """What was found of an invariant, and the epoch of that: of a folded table, the one that it was folded to."""
+
+    state: str
+    checked: int | None
+    violations: int | None
+    epoch: int
 
 
-def remember(quality: Quality, node: Node, epoch: int, results: Sequence[InvariantResult], run: str) -> None:
-    """Append what was found, once per run and epoch."""
+States = Mapping[str, State]
+"""Invariant to what was found of it last."""
+
+
+def remember(quality: Quality, node: Node, epoch: int, results: Sequence[InvariantResult], run: str, name: str) -> None:
+    """Append what was found, once per run, epoch and ``name``."""
     import pyarrow as pa
 
     from expectations.history import SCHEMA, history
 
     schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
     with FileLock(quality.lock):
-        app_id = f"{node.pipeline.name}.{node.name}/{run}"
+        app_id = f"{node.pipeline.name}.{node.name}/{run}/{name}"
         append_lines(history(node, epoch, run, results), schema, quality.table, app_id, epoch)
 
 
@@ -67,14 +79,18 @@ def quality_lines(
 
 
 def last_states(quality: Quality, node: Node, epoch: int | None = None) -> States:
-    """What the node's newest judgement found, or that of one epoch."""
+    """What the node's newest judgement found, or that of one epoch; of its folded table, what its last fold gave."""
     columns = ["epoch", "invariant", "state", "checked", "violations", "judged_at"]
+    of_fold = [rule.id for rule in invariants_of(node) if moment_of(rule, node) == "fold"]
     about = quality_lines(quality, lines_about(node, epoch), columns, oldest=epoch or 0)
+    if epoch is not None and not {line["invariant"] for line in about}.issuperset(of_fold):
+        about = quality_lines(quality, lines_about(node), columns)
     # An epoch that was refused and then released has been judged twice.
-    lines = sorted(about, key=lambda line: line["judged_at"] or 0)
-    last = max((line["epoch"] for line in lines), default=0)
+    lines = sorted(about, key=lambda line: (line["epoch"], line["judged_at"] or 0))
+    lines = [line for line in lines if epoch is None or line["epoch"] <= epoch]
+    own = [line for line in lines if line["invariant"] not in of_fold]
+    last = epoch if epoch is not None else max((line["epoch"] for line in own), default=0)
+    wanted = [line for line in lines if line["invariant"] in of_fold or line["epoch"] == last]
     return {
-        line["invariant"]: (line["state"], line["checked"], line["violations"])
-        for line in lines
-        if line["epoch"] == last
+        line["invariant"]: State(line["state"], line["checked"], line["violations"], line["epoch"]) for line in wanted
     }

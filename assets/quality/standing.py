@@ -23,6 +23,7 @@ import dagster as dg
 from assets.defs.keys import changelog_key, keys_of
 from assets.defs.metadata import check_severity, checked_assets
 from assets.epoch.platform import Platform
+from expectations.invariant import moment_of
 from expectations.invariants import invariants_of
 from pipelines import Node
 
@@ -35,31 +36,45 @@ if TYPE_CHECKING:
 def standing_epoch(platform: Platform, node: Node, run: str) -> tuple[int, list[dg.AssetCheckResult]] | None:
     """A node's newest committed epoch and what its checks said of it; None where it has none."""
     from assets.quality.judge_committed import states_of
+    from assets.quality.quality_table import State
     from infra.delta.io import last_note
 
     runner = platform.runner(node.pipeline)
     # Whoever has just committed it is then done with its checks.
     with runner.lock(node).held():
-        found = last_note(runner.paths(node).changelog)
-        if found is None:
+        note = last_note(runner.paths(node).changelog)
+        if note is None:
             return None
-        epoch, decided = found[1].epoch, found[1].decided
+        epoch, decided = note[1].epoch, note[1].decided
         states = states_of(runner, node, epoch, run)
     results = []
     asset_of = checked_assets(node)
     for invariant in invariants_of(node):
-        state, checked, violations = states.get(invariant.id, ("not evaluated", None, None))
+        found = states.get(invariant.id, State("not evaluated", None, None, epoch))
         known = decided is not None and invariant.id in decided.invariants
+        since = "nothing is new since" if found.epoch == epoch else "the table was not folded since"
         result = dg.AssetCheckResult(
             asset_key=asset_of[invariant.id],
             check_name=invariant.id,
-            passed=state == "passed",
-            severity=dg.AssetCheckSeverity.WARN if known else check_severity(state, invariant.severity),
-            description=f"As judged with epoch {epoch}; nothing is new since.",
-            metadata={"epoch": epoch, "state": state, "checked": checked or 0, "violations": violations or 0},
+            passed=found.state == "passed",
+            severity=dg.AssetCheckSeverity.WARN if known else check_severity(found.state, invariant.severity),
+            description=f"As judged with epoch {found.epoch}; {since}.",
+            metadata={
+                "epoch": found.epoch,
+                "state": found.state,
+                "checked": found.checked or 0,
+                "violations": found.violations or 0,
+            },
         )
         results.append(result)
     return epoch, results
+
+
+def verdicts_of_fold(platform: Platform, node: Node, run: str) -> Iterator[dg.AssetCheckResult]:
+    """The verdicts of the node's last fold, for a run in which none was due."""
+    standing = standing_epoch(platform, node, run)
+    of_fold = {invariant.id for invariant in invariants_of(node) if moment_of(invariant, node) == "fold"}
+    yield from (result for result in (standing[1] if standing else ()) if result.check_name in of_fold)
 
 
 def confirmed(platform: Platform, node: Node, run: str) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:

@@ -73,7 +73,7 @@ def _runner(home: Path, spark: SparkSession, folding: SparkSession) -> EpochCont
     locks = home / "locks"
     locks.mkdir()
     log = EpochLog(str(home / "epochs"), str(locks / "epochs.lock"))
-    return EpochContext(str(home / "tables"), log, locks, lambda: spark, lambda: folding, folds=False)
+    return EpochContext(str(home / "tables"), log, locks, lambda: spark, lambda: folding, folds="never")
 
 
 def _epoch_of(place: Place, cases: Sequence[Case], count: int) -> int:

@@ -4,6 +4,7 @@ A cell is the newest judgement of its epoch. What was not judged is a cell of it
 
     epoch              1        2        3              4
     pair_in_window     passed   passed   violated (2)   not judged     0 of 1 invariants hold, for epoch 4 counts
+    unique_keys        passed   not judged   passed     not judged     holds: the table was last folded to epoch 3
 
 Held by ``tests/expectations/test_report_checks.py``.
 """
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from expectations.invariant import Invariant
+from expectations.invariant import Invariant, moment_of
 from expectations.invariants import invariants_of
 from expectations.rules.verify import VERIFY
 from pipelines import Node
@@ -57,11 +58,13 @@ class CheckRow:
     severity: str
     blocking: bool
     cells: Sequence[Cell]
+    of_fold: bool = False
 
     @property
     def newest(self) -> Cell:
-        """Its cell of the newest epoch."""
-        return self.cells[-1]
+        """Its cell of the newest epoch; of a folded table, that of the epoch that it was last folded to."""
+        folds = [cell for cell in self.cells if cell.found] if self.of_fold else []
+        return folds[-1] if folds else self.cells[-1]
 
     @property
     def is_replay(self) -> bool:
@@ -119,7 +122,9 @@ def checks(node: Node, judged: Sequence[Mapping[str, Any]], epochs: Sequence[int
     if not epochs:
         return Checks((), ())
     known = declared | {VERIFY.id: VERIFY}
-    return Checks(epochs, [_row(i, known.get(i), [newest.get((i, e), {"epoch": e}) for e in epochs]) for i in ids])
+    of_fold = {rule.id for rule in declared.values() if moment_of(rule, node) == "fold"}
+    found = {i: [newest.get((i, e), {"epoch": e}) for e in epochs] for i in ids}
+    return Checks(epochs, [_row(i, known.get(i), found[i], i in of_fold) for i in ids])
 
 
 def worst(looks: Iterable[str]) -> str:
@@ -127,7 +132,7 @@ def worst(looks: Iterable[str]) -> str:
     return min(looks, key=_WORST.index, default="none")
 
 
-def _row(name: str, declared: Invariant | None, found: Sequence[Mapping[str, Any]]) -> CheckRow:
+def _row(name: str, declared: Invariant | None, found: Sequence[Mapping[str, Any]], of_fold: bool) -> CheckRow:
     last = next((row for row in reversed(found) if "state" in row), {})
     return CheckRow(
         invariant=name,
@@ -136,6 +141,7 @@ def _row(name: str, declared: Invariant | None, found: Sequence[Mapping[str, Any
         severity=declared.severity if declared else last["severity"],
         blocking=declared.blocking if declared else last["blocking"],
         cells=[_cell(row) for row in found],
+        of_fold=of_fold,
     )
 
 

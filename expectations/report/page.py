@@ -152,7 +152,12 @@ def page(pipelines: Sequence[PipelineHistory], written_at: datetime) -> str:
     )
 
 
-JUDGED = {"epoch": "on the epoch's rows", "table": "on what is committed", "verify": "by `rivermeet verify`"}
+JUDGED = {
+    "epoch": "on the epoch's rows",
+    "commit": "on what is committed",
+    "table": "on what is committed",
+    "verify": "by `rivermeet verify`",
+}
 SCOPES = {"epoch": ", as far as the epoch touches it", "whole": ", all of it"}
 
 

@@ -90,7 +90,7 @@ RULES = (
         needs_table=False,
         severity="critical",
         blocking=False,
-        stage="table",
+        stage="commit",
         violations=lambda node: _dense("{changelog}"),
     ),
     Invariant(

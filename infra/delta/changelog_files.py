@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from infra.delta.io import read
-from infra.delta.lines import opened
+from infra.delta.lines import lines_of, opened
 from infra.epochs.offsets import WRITTEN_OUT, between
 from infra.epochs.plan import Offsets
 
@@ -49,8 +50,44 @@ def records(
 
 def epoch_rows(spark: SparkSession, path: str, epoch: int, version: int | None = None) -> DataFrame:
     """Records of one epoch."""
-    wanted = (pc.field("min.epoch") <= epoch) & (pc.field("max.epoch") >= epoch)
-    return _rows(spark, path, version, wanted).where(f"epoch = {epoch}")
+    return _rows(spark, path, version, _of_epoch(epoch)).where(f"epoch = {epoch}")
+
+
+@dataclass(frozen=True)
+class PartitionOffsets:
+    """The offsets of one partition's records."""
+
+    partition: int
+    first: int
+    last: int
+    records: int
+    distinct: int
+
+    def are_dense_from(self, start: int) -> bool:
+        """Whether they run from ``start`` without hole or double."""
+        last = self.first + self.records - 1
+        return self.first == start and self.distinct == self.records and self.last == last
+
+
+def epoch_offsets(path: str, epoch: int, version: int | None = None) -> Sequence[PartitionOffsets] | None:
+    """The offsets that the files of a changelog have of one epoch; None where Delta has to read them."""
+    table = opened(path, version)
+    if table is None or not _is_plain(table):
+        return None
+    schema = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("epoch", pa.int64())])
+    files = lines_of(table, path, schema, lambda files: _chosen(files, _of_epoch(epoch)))
+    rows = files.to_table(["partition", "offset"], filter=pc.field("epoch") == epoch)
+    wanted = [("offset", "min"), ("offset", "max"), ("offset", "count"), ("offset", "count_distinct")]
+    return [
+        PartitionOffsets(
+            one["partition"], one["offset_min"], one["offset_max"], one["offset_count"], one["offset_count_distinct"]
+        )
+        for one in rows.group_by("partition").aggregate(wanted).to_pylist()
+    ]
+
+
+def _of_epoch(epoch: int) -> pc.Expression:
+    return (pc.field("min.epoch") <= epoch) & (pc.field("max.epoch") >= epoch)
 
 
 def earlier_epochs(spark: SparkSession, path: str, epoch: int) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from infra.delta.layout import NodeTables
 from infra.epochs.log import EpochLog
@@ -14,6 +14,9 @@ from pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Folds = Literal["never", "run", "due"]
+"""When tables are folded: not at all, in each run that commits, or when due (``infra/epochs/stages/fold.py``)."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class EpochContext:
     fold_session
         Gives a session that only MERGEs use.
     folds
-        Whether results are folded into their tables; they can be at any later time.
+        When results are folded into their tables; they can be at any later time.
     engine
         Folder of the warm engine that the sessions are on, if it is one.
     quality
@@ -54,7 +57,7 @@ class EpochContext:
     locks: Path
     session: Callable[[], SparkSession]
     fold_session: Callable[[], SparkSession]
-    folds: bool = True
+    folds: Folds = "due"
     engine: Path | None = None
     quality: Quality | None = None
 

@@ -29,7 +29,7 @@ UNKNOWN = "?"
 """Type of a column that only Spark could infer."""
 _LIKE_INPUT = (Filter, Merge, SelectKey, ToStream, ToTable)
 """Operations whose rows have the value columns of their input."""
-_OWN = ("pipeline", "name", "key", "value", "partitions", "origin", "description")
+_OWN = ("pipeline", "name", "key", "value", "partitions", "origin", "description", "fold")
 _REFERENCE = re.compile(r"(?:(left|right)\.)?(?:(\w+)|`((?:[^`]|``)+)`)")
 
 

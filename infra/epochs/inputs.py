@@ -14,7 +14,7 @@ from infra.delta.changelog_files import earlier_epochs, records
 from infra.delta.io import notes, read
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened
-from infra.epochs.offsets import WRITTEN_OUT, any_of_sql, looked_up
+from infra.epochs.offsets import WRITTEN_OUT, any_of_sql, count_between, looked_up
 from infra.epochs.plan import EpochPlan, Offsets, within
 from pipelines import Node
 from records.changelog import RECORD, as_of, unflatten
@@ -104,7 +104,7 @@ class PinnedInputs:
                 folded = folded.where(~skipped)
             if part.table_ends == position:
                 return folded
-        return as_of(folded, tail)
+        return as_of(folded, tail, few=count_between(part.table_ends, position) <= FEW)
 
     def emitted(self, node: Node, slack: int | None) -> DataFrame | None:
         """The node's own earlier rows, with ``timestamp + slack > stream time`` (ms) where a slack is given."""

@@ -2,7 +2,7 @@
 
 A plan that was put aside has the line ``refused``; one that its audit refused has ``held``, and ``decided`` where a
 person decided about it (``assets/refused/states.py``). An epoch without ``judged`` was committed by a run that came to
-no checks.
+no checks; the line ``folded`` is of an epoch that the folded table was judged at.
 
 A plan counts as consumed when its output's commit has reached its epoch; one that is not is executed as it stands.
 Lines are written and read without Spark: a plan costs milliseconds, and a run that finds nothing new needs no engine.
@@ -23,7 +23,7 @@ from filelock import FileLock
 from infra.delta.lines import append_lines, lines_of, opened
 from infra.epochs.plan import EpochPlan
 
-Kind = Literal["plan", "refused", "measured", "judged", "held", "decided"]
+Kind = Literal["plan", "refused", "measured", "judged", "folded", "held", "decided"]
 _SCHEMA = pa.schema(
     [
         ("node", pa.string()),
@@ -110,5 +110,10 @@ class EpochLog:
         return lines.to_table(filter=(pc.field("node") == node) & (pc.field("epoch") > after))
 
     def measurements(self, node: str) -> list[Mapping[str, Any]]:
-        """What was measured of each epoch, oldest first."""
-        return [json.loads(body) for body in self.lines(node, "measured").values()]
+        """What was measured of each epoch, oldest first; ``seconds`` with those of the fold that ended with it."""
+        folds = {epoch: json.loads(body)["fold"] for epoch, body in self.lines(node, "folded").items()}
+        lines = [json.loads(body) for body in self.lines(node, "measured").values()]
+        for line in lines:
+            if line["epoch"] in folds:
+                line["seconds"] = line["seconds"] | {"fold": folds[line["epoch"]]}
+        return lines

@@ -19,6 +19,11 @@ def between(after: Mapping[int, int], upto: Offsets) -> Column:
     return F.expr(between_sql(after, upto))
 
 
+def count_between(after: Mapping[int, int], upto: Offsets) -> int:
+    """How many records have offsets in ``(after, upto]``: offsets are dense."""
+    return sum(end - after.get(partition, -1) for partition, end in upto.items())
+
+
 def between_sql(after: Mapping[int, int], upto: Offsets) -> str:
     """SQL for whether a record's offset is in ``(after, upto]``.
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from assets.epoch.materialise import materialise
-from assets.quality.judge import Judge
-from assets.quality.judge_committed import Judgement, judge_again, judge_epoch
-from assets.quality.relations.affected import Affected, AuditCache
-from assets.quality.relations.sql import version_before
+from assets.quality.judge_committed import judge_again
+from assets.quality.judge_fold import judged_fold
+from assets.quality.relations.affected import Affected
+from assets.quality.relations.folded import folded
 from expectations.invariant import relations_of
-from expectations.results import Relation
-from infra.delta.changelog_files import epoch_rows
+from expectations.results import InvariantResult, Relation
 from infra.delta.layout import NodeTables
 from infra.epochs.context import EpochContext
-from infra.epochs.rows import Totals
-from infra.epochs.stages.write import Written
 from infra.epochs.step import EpochResult
 from infra.settings import Settings
 from pipelines import Files, Node, Pipeline
@@ -30,6 +26,7 @@ from tests.infra.delta.odd_names import Shop
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 COLUMNS = ("id", "ref", "at")
+Results = Sequence[InvariantResult]
 
 
 def declared() -> Pipeline:
@@ -57,7 +54,7 @@ class World:
     shop: Shop
     spark: SparkSession
     results: dict[str, EpochResult]
-    judged: dict[str, Judgement]
+    judged: dict[str, Results]
 
     def node(self, name: str) -> Node:
         return self.shop.node(name)
@@ -69,15 +66,18 @@ class World:
     def paths(self, name: str) -> NodeTables:
         return self.context.paths(self.node(name))
 
-    def epoch(self, name: str) -> Judgement:
-        """The last epoch's checks once more."""
-        return judge_epoch(self.context, self.node(name), self.results[name].plan, f"again-{name}-{id(object())}")
+    def epoch(self, name: str) -> Results:
+        """The checks of the last fold once more."""
+        of = folded(self.node(name), self.paths(name), self.context.log)
+        assert of is not None
+        return judged_fold(self.context, of)
 
-    def whole(self, name: str) -> Judgement:
+    def whole(self, name: str) -> Results:
         """All checks of everything."""
         judgement = judge_again(self.context, self.node(name), f"alone-{name}-{id(object())}")
         assert judgement is not None
-        return judgement
+        assert [v.invariant for v in judgement.verdicts if v.details["scope"] == "whole"]
+        return judgement.results
 
     def changed(self, name: str, sql: str, *restored: str) -> Iterator[None]:
         """The folded table changed by somebody, and put back."""
@@ -107,7 +107,9 @@ def world(settings: Settings, spark: SparkSession, tmp_path_factory: pytest.Temp
             for node in shop.pipeline.stored:
                 outcome = materialise(shop.platform, node, f"run-{number}")
                 assert outcome.result is not None and outcome.judgement is not None, node.name
-                made.results[node.name], made.judged[node.name] = outcome.result, outcome.judgement
+                assert outcome.folded is not None and {v.state for v in outcome.folded.verdicts} == {"passed"}
+                made.results[node.name] = outcome.result
+                made.judged[node.name] = [*outcome.judgement.results, *made.epoch(node.name)]
         yield made
 
 
@@ -125,13 +127,13 @@ DELIVERIES: Sequence[dict[str, list[tuple[Any, ...]]]] = (
 )
 
 
-def violated(judgement: Judgement) -> set[str]:
-    assert "not evaluated" not in {r.state for r in judgement.results}, [r.error for r in judgement.results if r.error]
-    return {r.invariant.id for r in judgement.results if not r.passed}
+def violated(results: Results) -> set[str]:
+    assert "not evaluated" not in {r.state for r in results}, [r.error for r in results if r.error]
+    return {r.invariant.id for r in results if not r.passed}
 
 
-def of_table(judgement: Judgement) -> dict[str, Any]:
-    return {r.invariant.id: r for r in judgement.results if r.invariant.stage == "table"}
+def of_table(results: Results) -> dict[str, Any]:
+    return {r.invariant.id: r for r in results if r.invariant.stage in ("table", "commit")}
 
 
 @pytest.mark.parametrize("name", ["left", "other", "right", *JOINED])
@@ -145,7 +147,6 @@ def test_both_scopes_pass_and_say_what_they_read(world: World, name: str) -> Non
     assert {r.checked for r in narrow.values()} == {result.rows}
     assert whole["dense_changelog"].checked == sum(end + 1 for end in result.note.ends.values()) > result.rows
     assert whole["unique_keys"].checked == world.spark.read.format("delta").load(world.paths(name).table).count()
-    assert {v.details["scope"] for v in again.verdicts if v.invariant == "dense_changelog"} == {"whole"}
 
 
 UNTOUCHED = "id = 'k3'"
@@ -201,58 +202,3 @@ def test_a_relation_that_cannot_be_narrowed_fails_for_all_who_name_it(
     assert {name for name, result in results.items() if result.state == "not evaluated"} == named
     assert len(named) > 1
     assert {result.state for name, result in results.items() if name not in named} == {"passed"}
-
-
-def audited(world: World, name: str) -> AuditCache:
-    """What the audit of a node's last epoch leaves for its checks."""
-    result, paths = world.results[name], world.paths(name)
-    rows = epoch_rows(world.spark, paths.changelog, result.plan.epoch, result.version)
-    counts = Totals(result.rows, result.tombstones, result.one_sided, {}, {}, {}, result.sides)
-    written = Written(result.plan, rows, {}, None, counts)
-    found = Judge(world.node(name), "audit").run(world.context, written)
-    assert found.cache is not None
-    return found.cache
-
-
-@contextmanager
-def released(cache: AuditCache) -> Iterator[AuditCache]:
-    yield cache
-    cache.release()
-
-
-@pytest.mark.prove
-@pytest.mark.parametrize("name", JOINED)
-def test_what_the_audit_read_is_not_read_again(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unread(*_: object, **__: object) -> None:
-        raise AssertionError("inputs were read twice")
-
-    cache, result = audited(world, name), world.results[name]
-    with released(cache), monkeypatch.context() as patched:
-        patched.setattr("assets.quality.judge_committed.input_relations", unread)
-        judgement = judge_epoch(world.context, world.node(name), result.plan, f"cached-{name}", cache=cache)
-        assert violated(judgement) == set()
-        assert {r.scope for r in of_table(judgement).values()} == {"epoch"}
-        for _ in world.changed(name, "UPDATE {table} SET theirs = 'no' WHERE id = 'k1'"):
-            judgement = judge_epoch(world.context, world.node(name), result.plan, f"bad-{name}", cache=cache)
-            assert violated(judgement) >= {"fold_equals_table", "equals_batch_join"}
-
-
-@pytest.mark.prove
-def test_what_the_audit_of_another_plan_read_is_not_used(world: World) -> None:
-    with released(audited(world, "foreign")) as cache:
-        plan = world.results["foreign"].plan
-        assert cache.of(plan, world.spark) is not None
-        assert cache.of(plan.model_copy(update={"epoch": plan.epoch + 1}), world.spark) is None
-        assert cache.of(plan, cast(SparkSession, object())) is None
-
-
-@pytest.mark.prove
-def test_a_table_that_the_epoch_is_in_already_is_not_held_as_the_one_before(world: World) -> None:
-    """Of a run after a killed one the fold may be done."""
-    paths, result = world.paths("foreign"), world.results["foreign"]
-    before = version_before(paths.table, result.plan)
-    assert before is not None
-    with released(audited(world, "foreign")) as cache:
-        assert before not in cache.was
-    judged = world.judged["foreign"]
-    assert violated(judged) == set() and of_table(judged)["table_size"].state == "passed"

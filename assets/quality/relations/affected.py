@@ -1,9 +1,6 @@
-"""Relations of an epoch's inputs without what it does not reach, and what its audit has read for the checks after it.
+"""Relations of an epoch's inputs without what it does not affect.
 
-| made | for |
-|---|---|
-| by the audit, of the rows that it judges | joins of tables by key or foreign key: the audit, and the checks after it |
-| by the checks, of the rows as committed | other joins, large epochs, and runs that ended before their checks |
+    foreign-key join, 10,000 changes of a million rows     {left}: the rows that changed, or point to what changed
 
 Held by ``tests/expectations/test_scopes.py``.
 """
@@ -11,21 +8,17 @@ Held by ``tests/expectations/test_scopes.py``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from assets.quality.relations.inputs import InputRelations, Relations
-from assets.quality.relations.sql import at_version, version_before
-from expectations.invariant import packed, quoted, relations_of
-from expectations.invariants import invariants_of
+from expectations.invariant import Invariant, packed, quoted, relations_of
 from expectations.results import Relation, asked
 from expectations.rules.touched import affected, needed, touched
-from infra.delta.lines import opened
 from infra.epochs.inputs import broadcast_if_few
-from infra.epochs.plan import EpochPlan
 from pipelines import Node
 
 if TYPE_CHECKING:
@@ -44,6 +37,8 @@ class Affected:
         The epoch's own rows.
     rows
         How many these are, or the records that it read, if those are more.
+    rules
+        What is judged: a relation that several of them name is computed once.
     stored
         Makes the relation of the whole folded table.
     """
@@ -54,6 +49,7 @@ class Affected:
     shared: SharedFrames
     changelog: Relation
     rows: int
+    rules: Sequence[Invariant]
     stored: Callable[[], Relation] | None = None
     _touched: Relation | None = None
 
@@ -107,7 +103,7 @@ class Affected:
         """How many queries of the node name each relation; the folded table's rows are found by touched keys."""
         own = [*affected(self.node).values(), *needed(self.node).values(), touched(self.node) or ""]
         found = Counter(["touched", *(name for query in own for name in relations_of(query))])
-        for rule in invariants_of(self.node):
+        for rule in self.rules:
             # A rule of a user's that is no query fails where it is judged.
             with suppress(Exception):
                 found.update(relations_of(rule.violations(self.node)))
@@ -128,41 +124,6 @@ class Affected:
     def was(self, old: Relation) -> Relation:
         """Key columns of the folded table's rows before the epoch, with a key of the epoch's rows."""
         return self.with_keys(old, self.changelog, ", ".join(map(quoted, self.node.key)))
-
-
-@dataclass
-class AuditCache:
-    """What the audit of an epoch has read of its inputs, kept for the checks after the commit.
-
-    Attributes
-    ----------
-    was
-        Version of the folded table to the keys of the epoch's rows that it has.
-    """
-
-    plan: EpochPlan
-    affected: Affected
-    was: dict[int, Relation] = field(default_factory=dict)
-
-    def of(self, plan: EpochPlan, spark: SparkSession) -> Affected | None:
-        """What was read for this very plan, if it was in this session."""
-        return self.affected if self.affected.spark is spark and self.plan == plan else None
-
-    def release(self) -> None:
-        """Release the cached frames."""
-        self.affected.shared.release()
-
-
-def cached(plan: EpochPlan, affected: Affected, table: str) -> AuditCache:
-    """The cache of an audit; with the keys that the table has of the epoch's rows, while it is as it was before.
-
-    To read a version that is no longer the newest, Delta makes its list of files anew from the log.
-    """
-    before, newest = version_before(table, plan), opened(table)
-    if before is None or newest is None or newest.version() != before:
-        return AuditCache(plan, affected)
-    old = affected.was(at_version(affected.spark, table, before))
-    return AuditCache(plan, affected, {before: Relation(affected.few(old.frame), old.sql)})
 
 
 def _texts(named: Mapping[str, Relation]) -> dict[str, str]:

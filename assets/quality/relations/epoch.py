@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from assets.quality.relations.inputs import InputRelations, Relations
-from assets.quality.relations.sql import at_version, bounds, lines, version_before
+from assets.quality.relations.sql import at_version, bounds, lines
 from expectations.results import Relation
-from infra.delta.io import quoted
+from infra.delta.changelog_files import records
+from infra.delta.io import quoted, read
 from infra.delta.layout import NodeTables
-from infra.epochs.inputs import broadcast_if_few
+from infra.epochs.inputs import FEW, broadcast_if_few, pinned_table
+from infra.epochs.offsets import between_sql, count_between
 from infra.epochs.plan import EpochPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 def epoch_relations(
@@ -40,7 +43,7 @@ def epoch_relations(
         ),
         "bounds": lambda: bounds(spark, plan),
         "times": lambda: lines(spark, {"partition": "INT", "stream_time": "BIGINT"}, plan.stream_time.items()),
-        "before": lambda: _before(spark, paths.table, plan, rows),
+        "before": lambda: _before(spark, paths, plan, rows),
     }
     if inputs is not None:
         relations |= inputs.all()
@@ -48,16 +51,25 @@ def epoch_relations(
     return relations
 
 
-def _before(spark: SparkSession, path: str, plan: EpochPlan, rows: DataFrame) -> Relation:
-    """The folded result before the epoch, also where the epoch is judged once more."""
-    from records.changelog import flatten
+def _before(spark: SparkSession, paths: NodeTables, plan: EpochPlan, rows: DataFrame) -> Relation:
+    """The folded result before the epoch, also where the epoch is judged once more, or its table is behind."""
+    from records.changelog import as_of, flatten, unflatten
 
-    version = version_before(path, plan)
-    if version is not None:
-        return at_version(spark, path, version)
-    nothing = flatten(rows.where("false")).drop("_deleted")
-    columns = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in nothing.dtypes)
-    return Relation(nothing, f"(SELECT {columns} WHERE false)")
+    version, ends = pinned_table(paths.table, plan.ends, plan.incarnation)
+    if version is not None and ends == plan.ends:
+        return at_version(spark, paths.table, version)
+    if plan.output_version is None or not plan.ends:
+        nothing = flatten(rows.where("false")).drop("_deleted")
+        columns = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in nothing.dtypes)
+        return Relation(nothing, f"(SELECT {columns} WHERE false)")
+    tail = records(spark, paths.changelog, ends, plan.ends)
+    key, value = (cast("StructType", tail.schema[column].dataType) for column in ("key", "value"))
+    folded = None if version is None else unflatten(read(spark, paths.table, version), key, value)
+    live = as_of(folded, tail, few=count_between(ends, plan.ends) <= FEW)
+    known = f"SELECT * FROM delta.{quoted(paths.changelog)} WHERE ({between_sql({}, plan.ends)}) AND key IS NOT NULL"
+    last = f"SELECT key, max_by(struct(value), offset) AS last FROM ({known}) GROUP BY key"
+    sql = f"(SELECT key.*, last.value.* FROM ({last}) WHERE last.value IS NOT NULL)"
+    return Relation(flatten(live).drop("_deleted"), sql)
 
 
 def _earlier(inputs: InputRelations, rows: DataFrame, changelog: str) -> Relation:

@@ -129,17 +129,9 @@ class InputRelations:
         )
         # What the plan pinned is the table before the epoch; what its source has folded since may be that after it.
         version, ends = pinned_table(self.pinned.paths(side).table, position, part.incarnation)
-        at = part.model_copy(update={"table_version": version, "table_ends": ends, "after": ends, "upto": position})
+        at = part.model_copy(update={"table_version": version, "table_ends": ends, "upto": position})
         pinned = replace(self.pinned, plan=self.plan.model_copy(update={"inputs": {**self.plan.inputs, side: at}}))
-        if version is None or ends == position:
-            return Relation(pinned.table(side, "after"), sql)
-        # Not the fold of table and tail, for which all of a large table would be sorted: its rows but for what changed.
-        tail = self.shared.keep(pinned.new(side).where("key IS NOT NULL"))
-        changed = broadcast_if_few(tail.select("key").distinct(), at.records)
-        untouched = pinned.table(side, "before").join(changed, "key", "left_anti")
-        from records.changelog import as_of
-
-        return Relation(untouched.unionByName(as_of(None, tail)), sql)
+        return Relation(pinned.table(side, "after"), sql)
 
     def _unread(self) -> Relation:
         """Records that an input had when the epoch was planned, and that it left for later."""

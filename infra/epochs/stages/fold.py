@@ -1,4 +1,20 @@
-"""Fold: the changelog's records up to a commit, MERGEd into the node's table; nothing where the node is a stream."""
+"""Fold: a changelog's records, MERGEd into the node's table when that is due, off the path of epochs.
+
+An epoch never waits for a fold: what it reads of an input is the folded table at a pinned version and the changelog's
+tail since then (`infra.epochs.inputs.PinnedInputs.table`).
+
+| the node | its table is folded |
+|---|---|
+| is read by no other node of the pipeline | in each run that commits an epoch of it: people read it |
+| is read by others | when its tail has more than 10,000 records, and more than a tenth of the table's rows |
+| is declared with ``fold="run"`` or ``fold="due"`` | as the first of these, or as the second |
+| has no table yet, or one of an earlier incarnation | in the next run |
+
+    table of 1,000,000 rows, folded up to epoch 3      epochs 4 to 12 brought 90,000 records: not due, a lag of 9 epochs
+                                                       epoch 13 brings 11,000 more: due, one MERGE of 101,000 records
+
+Held by ``tests/infra/epochs/test_folds.py``.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +24,28 @@ from typing import TYPE_CHECKING, ClassVar
 from infra.delta.fold import fold
 from infra.delta.fold import fold_anew as replace_table
 from infra.delta.io import last_note, protect
+from infra.delta.lines import opened, rows_in
 from infra.epochs.context import EpochContext
 from infra.epochs.external_modifications import refuse_modified_node
+from infra.epochs.offsets import count_between
 from infra.epochs.plan import CommitNote
 from pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+SHARE = 0.1
+"""Share of a table's rows that its tail may have."""
+FEW = 10_000
+"""Records that any tail may have: a join broadcasts their keys, and a MERGE takes a second however few there are."""
+
+
+@dataclass(frozen=True)
+class Lag:
+    """How far a table is behind its changelog: epochs and records."""
+
+    epochs: int
+    records: int
 
 
 @dataclass(frozen=True)
@@ -26,23 +57,37 @@ class Fold:
 
     def explain(self, context: EpochContext) -> str:
         """What the stage folds, in one line."""
-        if not self.node.is_table or not context.folds:
+        if not self.node.is_table or context.folds == "never":
             return "nothing: a stream has no table"
         found = last_note(context.paths(self.node).table)
-        return (
-            f"{context.paths(self.node).table}, {f'folded up to epoch {found[1].epoch}' if found else 'not yet made'}"
-        )
+        when = "in each run" if self.in_each_run(context) else "when due"
+        upto = f"folded up to epoch {found[1].epoch}" if found else "not yet made"
+        return f"{context.paths(self.node).table}, {upto}; {when}"
+
+    def in_each_run(self, context: EpochContext) -> bool:
+        """Whether the table is folded in each run that commits an epoch."""
+        if self.node.fold is not None:
+            return self.node.fold == "run"
+        return context.folds == "run" or not is_read(self.node)
 
     def is_due(self, context: EpochContext, upto: CommitNote) -> bool:
-        """Whether the table is behind the commit with this note."""
-        if not self.node.is_table or not context.folds:
+        """Whether the table is to be folded up to the commit with this note."""
+        if not self.node.is_table or context.folds == "never":
             return False
-        found = last_note(context.paths(self.node).table)
-        return found is None or (found[1].incarnation, found[1].epoch) < (upto.incarnation, upto.epoch)
+        lag = lag_of(context, self.node, upto)
+        if lag is None or not lag.epochs:
+            return lag is None
+        if self.in_each_run(context):
+            return True
+        if lag.records <= FEW:
+            return False
+        table = opened(context.paths(self.node).table)
+        rows = rows_in(table) if table is not None else None
+        return rows is None or lag.records > SHARE * rows
 
     def run(self, context: EpochContext, upto: CommitNote) -> bool:
-        """Bring the table up to the commit with this note; whether it was behind."""
-        if not self.node.is_table or not context.folds:
+        """Bring the table up to the commit with this note, if that is due; whether it was."""
+        if not self.is_due(context, upto):
             return False
 
         def session() -> SparkSession:
@@ -52,12 +97,26 @@ class Fold:
         return fold(session, context.paths(self.node), list(self.node.key), upto)
 
 
+def is_read(node: Node) -> bool:
+    """Whether another node of the pipeline is made of this one."""
+    made = [other.operation for other in node.pipeline.nodes if other.operation is not None]
+    return any(node is part for operation in made for part in operation.stored_inputs.values())
+
+
+def lag_of(context: EpochContext, node: Node, upto: CommitNote) -> Lag | None:
+    """How far the node's table is behind a commit; None where there is no table of its incarnation."""
+    found = last_note(context.paths(node).table)
+    if found is None or found[1].incarnation != upto.incarnation:
+        return None
+    done = found[1]
+    return Lag(max(upto.epoch - done.epoch, 0), max(count_between(done.ends, upto.ends), 0))
+
+
 def finish(context: EpochContext, node: Node, committed: CommitNote) -> None:
-    """Do what a run that was killed after its commit left undone: protect the changelog, fold the table."""
+    """Do what a run that was killed after its commit left undone: protect the changelog."""
     if committed.since > 1:
         # A rebuild's commit lifts the protection of the changelog that it replaces.
         protect(context.session, context.paths(node).changelog)
-    Fold(node).run(context, committed)
 
 
 def fold_anew(context: EpochContext, node: Node) -> bool:

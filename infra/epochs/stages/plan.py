@@ -89,7 +89,7 @@ class Plan:
         committed = previous.epoch if previous else 0
         standing = context.log.open_plan(node.name, committed)
         if standing is None or not standing.replaces:
-            refuse_modified_node(paths, node.is_table and context.folds)
+            refuse_modified_node(paths, node.is_table and context.folds != "never")
             _refuse_older_copy(context, paths, committed)
             if previous is not None:
                 refuse_changed(node, previous, version)

@@ -95,18 +95,18 @@ purchases
   plan     epoch 1
            {home}/data/invoice/purchases/2024-05-01.jsonl
   write    1 file
-  judge    2 blocking invariants of 3
+  judge    2 invariants, 2 of them blocking
   commit   {home}/tables/invoice/purchases/changelog, version 0
-  fold     nothing: a stream has no table
   record   {home}/epochs/invoice
+  fold     nothing: a stream has no table
 customers
   plan     epoch 1
            {home}/data/invoice/customers/2024-05-01.jsonl
   write    1 file
-  judge    2 blocking invariants of 6
+  judge    2 invariants, 2 of them blocking
   commit   {home}/tables/invoice/customers/changelog, version 0
-  fold     {home}/tables/invoice/customers/table, not yet made
   record   {home}/epochs/invoice
+  fold     {home}/tables/invoice/customers/table, not yet made; when due
 known_products
   plan     after purchases, whose new records come on top
 """

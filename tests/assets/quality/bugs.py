@@ -4,7 +4,7 @@
 |---|---|---|
 | ``rows`` | an operator's rows, or a source's records | the audit |
 | ``offsets`` | how they are numbered | the audit |
-| ``commit`` | what is written is not what was judged | checks on the changelog |
+| ``commit`` | what is named in the log is not what was judged | the check on the commit |
 | ``fold`` | what is MERGEd into the table is not the changelog's fold | checks on the table |
 
 A run does all of it itself: nothing of Spark, Delta or Dagster is replaced, and no table is modified externally, which
@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.delta import fold
-from infra.delta import io as delta_io
+from infra.delta import fold, staged
 from infra.delta.layout import NodeTables
+from infra.delta.staged import Staged
 from infra.epochs import rows as epoch_rows
 from infra.epochs.plan import CommitNote, EpochPlan
 from records.changelog import table_rows
@@ -78,9 +78,15 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
     def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
         return wrong(epoch_rows.with_offsets(wrong(rows, plan.node, "rows"), plan), plan.node, "offsets")
 
-    def append(frame: DataFrame, path: str, app_id: str, epoch: int, **how: Any) -> None:
+    def commit_staged(found: Staged, app_id: str, epoch: int, note: CommitNote, rows: bool = True) -> None:
+        """Name other files than were judged."""
         _, node, *_ = app_id.split("/")
-        delta_io.append(wrong(frame, node, "commit"), path, app_id, epoch, **how)
+        if any((bug.node, bug.place) == (node, "commit") for bug in bugs):
+            judged = staged.staged_rows(found, SparkSession.active().range(0))
+            other = staged.stage(wrong(judged, node, "commit"), found.table, "other")
+            assert other is not None
+            found = other
+        staged.commit_staged(found, app_id, epoch, note, rows)
 
     def folded(session: Callable[[], SparkSession], paths: NodeTables, key: list[str], upto: CommitNote) -> bool:
         with pytest.MonkeyPatch.context() as within:
@@ -88,5 +94,5 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
             return fold.fold(session, paths, key, upto)
 
     patched.setattr("infra.epochs.stages.write.with_offsets", with_offsets)
-    patched.setattr("infra.epochs.stages.commit.append", append)
+    patched.setattr("infra.epochs.stages.commit.commit_staged", commit_staged)
     patched.setattr("infra.epochs.stages.fold.fold", folded)

@@ -18,14 +18,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assets.epoch.materialise import materialise
-from assets.epoch.platform import Platform
+from assets.epoch.platform import OnEngine
 from assets.refused.decisions import decide
 from assets.refused.states import HeldState, states
 from expectations import invariants
 from expectations.invariant import ANY, Invariant
 from infra import crash
 from infra.delta.io import last_note, read
-from infra.engine.session import session
 from infra.epochs.context import EpochContext
 from infra.settings import PROJECT, Settings
 from pipelines import Files, Node, Pipeline
@@ -65,14 +64,8 @@ def judge_by(patched: pytest.MonkeyPatch, *rules: Invariant) -> None:
 
 
 @dataclass
-class Till(Platform):
+class Till(OnEngine):
     """A platform with a home of its own on the engine of all tests."""
-
-    engine: Settings | None = None
-
-    def session(self):
-        assert self.engine is not None
-        return session(self.engine)
 
     def runner(self, pipeline: Pipeline) -> EpochContext:
         assert self.engine is not None

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from assets.epoch.operator_step import OperatorStep
-from assets.epoch.run import run_epoch
+from assets.epoch.run import run_node
 from infra.delta.evolution import ShapeChangedError
 from infra.delta.io import append, notes, read
 from infra.delta.lines import opened
@@ -360,7 +360,7 @@ class FromFiles:
                 step: Any = IngestStep(node, changelog, runner.log, str(self.data), session)
             else:
                 step = OperatorStep(node, runner.tables)
-            result = run_epoch(runner, step).result
+            result = run_node(runner, step).result
             found.append(None if result is None else result.rows)
         return found
 

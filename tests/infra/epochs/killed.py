@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assets.epoch.run import run_epoch
+from assets.epoch.run import run_node
 from infra import crash
 from infra.delta.io import read
 from infra.delta.lines import opened
@@ -95,7 +95,7 @@ def step(target: World, node: Node) -> Step:
 
 def once(target: World, node: Node) -> EpochResult | None:
     """One epoch of a node; None where nothing is new."""
-    return run_epoch(target.runner(node.pipeline.name), step(target, node)).result
+    return run_node(target.runner(node.pipeline.name), step(target, node)).result
 
 
 def rebuilt(target: World) -> None:

@@ -24,6 +24,7 @@ TRIED: Mapping[str, tuple[str, ...]] = {
     "computed": EPOCH,
     "sides-written": (*EPOCH, "rebuild"),
     "committed": EPOCH,
+    "recorded": EPOCH,
     "merged": (*EPOCH, "rebuild"),
     "folded": (*EPOCH, "rebuild"),
     "refused": ("rebuild",),
@@ -48,6 +49,7 @@ def deliveries() -> list[Delivery]:
         ([(("q",), None, 5, 1), (("r",), ("f",), 5, 2)], [(("f",), ("F2",), 6, 0)]),
         ([(("q",), ("f",), 7, 1)], [(("g",), None, 8, 1)]),
         ([(("r",), ("g",), 9, 2)], [(("g",), ("G2",), 9, 1)]),
+        ([(("p",), None, 10, 0)], [(("f",), ("F3",), 11, 0)]),
     ]
     return [(left, right, lines(n)) for n, (left, right) in enumerate(records)]
 

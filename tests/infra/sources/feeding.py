@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from assets.epoch.run import run_epoch
+from assets.epoch.run import run_node
 from infra.delta.io import read
 from infra.delta.lines import opened
 from infra.engine.session import new_session, session
@@ -49,7 +49,7 @@ class Fed:
             (self.folder / (name.replace("__", ".") if "__" in name else f"{name}.csv")).write_text(text)
 
     def run_or_none(self) -> EpochResult | None:
-        return run_epoch(self.runner, self.step).result
+        return run_node(self.runner, self.step).result
 
     def run(self) -> EpochResult:
         result = self.run_or_none()
@@ -57,7 +57,7 @@ class Fed:
         return result
 
     def retry(self) -> EpochResult | None:
-        return run_epoch(self.runner, replace(self.step, retry=True)).result
+        return run_node(self.runner, replace(self.step, retry=True)).result
 
     def declared(self, **changes: Any) -> Fed:
         """The same source by another declaration; ``schema`` is of its files."""

@@ -141,7 +141,7 @@ class Planner:
         node, runner = NODES[name], self._world.runner("plans")
         path = runner.paths(node).changelog
         if last_note(path) is None:
-            run_epoch(replace(runner, folds=False), BaseStep(node, runner.tables, session=lambda: self._world.spark))
+            run_epoch(replace(runner, folds="never"), BaseStep(node, runner.tables, session=lambda: self._world.spark))
         found, step = last_note(path), self._world.step(node)
         assert found is not None
         plan = step.plan(found[1], found[0], 2)

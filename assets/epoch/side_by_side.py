@@ -1,0 +1,122 @@
+"""The nodes of a run, side by side where they do not read each other: one is planned while another computes.
+
+    orders ─┐                     two at a time: orders and people, then named;
+    people ─┴─ named              once all epochs are committed, the folds that are due
+
+A node starts when all that it reads in this run has committed its epoch, or had nothing new. One that fails keeps what
+reads it from starting, and nothing else. What folds does so after all commits: no epoch waits for a fold. On an engine
+of its own process (``local[…]``, ``spark://…``) nodes run one after the other, as they are asked for.
+
+Held by ``tests/assets/test_side_by_side.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from graphlib import TopologicalSorter
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from assets.epoch.materialise import materialise, materialise_epoch, materialise_fold
+from assets.epoch.platform import Platform
+from pipelines import Node
+
+if TYPE_CHECKING:
+    from assets.epoch.run import Outcome
+    from infra.epochs.stages.plan import Rebuild
+
+AT_ONCE = 2
+"""Nodes at a time: Spark plans on one core, and computes on all."""
+
+
+class InputFailedError(RuntimeError):
+    """A node did not run, as one that it reads has failed."""
+
+
+class SideBySide:
+    """The nodes of one run.
+
+    Parameters
+    ----------
+    nodes
+        All that the run materialises.
+    rebuild
+        Names of those that are recomputed from offset 0.
+    """
+
+    def __init__(
+        self, platform: Platform, nodes: Sequence[Node], run_id: str, rebuild: Mapping[str, Rebuild] | None = None
+    ) -> None:
+        self._platform, self._run, self._rebuild = platform, run_id, rebuild or {}
+        self._nodes = {node.name: node for node in nodes}
+        self._reads = {node.name: [part for part in _inputs(node) if part in self._nodes] for node in nodes}
+        self._outcomes: dict[str, Future[Outcome]] = {name: Future() for name in self._nodes}
+        self._committed: dict[str, Outcome] = {}
+        self._failed: set[str] = set()
+        self._pool: ThreadPoolExecutor | None = None
+        self._order = TopologicalSorter(self._reads)
+        self._lock = Lock()
+
+    def outcome(self, node: Node) -> Outcome:
+        """What the run of a node came to; starts them all when it is first asked.
+
+        Raises
+        ------
+        Exception
+            The node's own, or `InputFailedError`.
+        """
+        if not self._platform.opens_sessions:
+            return materialise(self._platform, node, self._run, self._rebuild.get(node.name))
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(AT_ONCE, "node", self._platform.use_own_sessions)
+            self._order.prepare()
+            self._start()
+        return self._outcomes[node.name].result()
+
+    def close(self) -> None:
+        """Start no other node, and stop what still runs, as where the run was interrupted."""
+        if self._pool is not None:
+            if not all(future.done() for future in self._outcomes.values()):
+                self._platform.interrupt()
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _start(self) -> None:
+        """Submit all nodes whose inputs are done; the folds, when all are."""
+        assert self._pool is not None
+        with self._lock:
+            ready = self._order.get_ready()
+            ends = not ready and not self._order.is_active()
+            folds, self._committed = (self._committed, {}) if ends else ({}, self._committed)
+        for name in ready:
+            self._pool.submit(self._epoch, self._nodes[name])
+        for name in folds:
+            self._pool.submit(self._fold, self._nodes[name], folds[name])
+
+    def _epoch(self, node: Node) -> None:
+        outcome = None
+        try:
+            if failed := self._failed.intersection(self._reads[node.name]):
+                raise InputFailedError(f"'{node.name}' did not run: its input '{min(failed)}' failed")
+            outcome = materialise_epoch(self._platform, node, self._run, self._rebuild.get(node.name))
+        except BaseException as error:
+            self._failed.add(node.name)
+            self._outcomes[node.name].set_exception(error)
+        with self._lock:
+            if outcome is not None:
+                self._committed[node.name] = outcome
+            self._order.done(node.name)
+        self._start()
+
+    def _fold(self, node: Node, outcome: Outcome) -> None:
+        future = self._outcomes[node.name]
+        try:
+            future.set_result(replace(outcome, folded=materialise_fold(self._platform, node, self._run)))
+        except BaseException as error:
+            future.set_exception(error)
+
+
+def _inputs(node: Node) -> Sequence[str]:
+    made = node.operation
+    return [part.name for part in made.stored_inputs.values()] if made is not None else []

@@ -1,0 +1,102 @@
+"""Judging a fold: the folded table, by what the epochs since the last fold touch.
+
+A table that is behind its changelog keeps the verdicts of its last fold, shown with the epoch that it was folded to:
+
+    epoch 3   folded, and judged with epoch 3
+    epoch 4   not due: the rows of epoch 4 are judged, and the table's checks stay as of epoch 3
+    epoch 5   folded over both epochs: judged by what both touch, as of epoch 5
+
+A fold whose run was killed before its verdicts is judged by the next run. Held by ``tests/expectations/test_scopes.py``
+and ``tests/infra/epochs/test_folds.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assets.quality.judge import input_relations, judged_at, relation_frames
+from assets.quality.record_verdicts import record_verdicts
+from assets.quality.relations.affected import Affected
+from assets.quality.relations.folded import Folded, changelog, folded, judged, rows_of_table, stored
+from assets.quality.relations.inputs import effective
+from expectations.evaluate import InvariantResult, evaluate
+from expectations.verdict import Verdict
+from infra import crash
+from infra.delta.io import last_note
+from infra.epochs.context import EpochContext
+from infra.epochs.plan import CommitNote
+from infra.epochs.stages.fold import Fold
+from pipelines import Node
+
+
+@dataclass(frozen=True)
+class FoldOutcome:
+    """What a fold did: the epoch that the table is at, its verdicts, its rows, and seconds of MERGE and judging."""
+
+    epoch: int
+    verdicts: Sequence[Verdict]
+    table_rows: int | None
+    seconds: float
+    seconds_checks: float
+
+
+def fold_node(context: EpochContext, node: Node, run: str) -> FoldOutcome | None:
+    """Fold a node's table if that is due, and judge it; None where it was folded and judged already.
+
+    The node's lock is held: a second run of the node would plan on a table that changes.
+    """
+    if not node.is_table or context.folds == "never":
+        return None
+    with context.lock(node).held():
+        committed = last_note(context.paths(node).changelog)
+        if committed is None:
+            return None
+        start = time.monotonic()
+        done = Fold(node).run(context, committed[1])
+        folding = time.monotonic() - start
+        crash.reached("folded", node.name)
+        if context.quality is None or (not done and is_judged(context, node)):
+            return FoldOutcome(committed[1].epoch, (), None, folding, 0.0) if done else None
+        outcome = judge_fold(context, node, run, folding)
+        return None if outcome is None else FoldOutcome(*outcome, folding, time.monotonic() - start - folding)
+
+
+def is_judged(context: EpochContext, node: Node) -> bool:
+    """Whether the table's last fold has its verdicts, or there is none."""
+    found = last_note(context.paths(node).table)
+    return found is None or bool(_lines(context, node, found[1]))
+
+
+def judge_fold(
+    context: EpochContext, node: Node, run: str, seconds: float
+) -> tuple[int, Sequence[Verdict], int | None] | None:
+    """Judge the newest fold, which took ``seconds``, and record that: its epoch, verdicts, and rows of the table."""
+    of = folded(node, context.paths(node), context.log)
+    if of is None:
+        return None
+    start = time.monotonic()
+    results = judged_fold(context, of)
+    verdicts = record_verdicts(context, node, of.note.epoch, results, run, f"fold-{of.note.epoch:06d}")
+    took = {"fold": round(seconds, 3), "checks": round(time.monotonic() - start, 3)}
+    line = json.dumps({"run": run, **took, "scope": of.scope})
+    context.log.write(node.name, of.note.incarnation, of.note.epoch, "folded", line)
+    return of.note.epoch, verdicts, rows_of_table(context.session(), of)
+
+
+def judged_fold(context: EpochContext, of: Folded) -> list[InvariantResult]:
+    """What a folded table's invariants find."""
+    node, spark = effective(of.node, of.span), context.session()
+    rules = judged_at(node, "fold")
+    is_whole = of.scope == "whole"
+    with relation_frames(node, of.span, "fold", is_whole) as shared:
+        inputs = input_relations(context, node, spark, of.span, shared, is_whole)
+        rows, count = changelog(spark, of), max(of.rows, of.span.records)
+        affected = Affected(spark, node, inputs, shared, rows, count, rules, lambda: stored(spark, of))
+        return evaluate(spark, node, rules, judged(spark, of, rows, affected))
+
+
+def _lines(context: EpochContext, node: Node, note: CommitNote) -> str | None:
+    return context.log.lines(node.name, "folded", note.epoch - 1).get(note.epoch)

@@ -1,0 +1,32 @@
+"""Verdicts of what was evaluated: judged by Great Expectations, and kept in the quality table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assets.quality.quality_table import remember
+from expectations.evaluate import InvariantResult
+from expectations.invariants import invariants_of
+from expectations.verdict import Verdict
+from infra.epochs.context import EpochContext, Quality
+from pipelines import Node
+
+
+def record_verdicts(
+    context: EpochContext, node: Node, epoch: int, results: Sequence[InvariantResult], run: str, name: str
+) -> list[Verdict]:
+    """Verdicts on results, in the order in which the invariants are declared; ``name`` names the validation."""
+    from expectations.gx.suite import judge
+
+    quality = quality_of(context)
+    order = {invariant.id: place for place, invariant in enumerate(invariants_of(node))}
+    found = sorted(results, key=lambda r: order[r.invariant.id])
+    verdicts = judge(found, f"{node.pipeline.name}.{node.name}", name, quality.reports / "gx")
+    remember(quality, node, epoch, found, run, name)
+    return verdicts
+
+
+def quality_of(context: EpochContext) -> Quality:
+    """Where verdicts are kept, of a context that keeps them."""
+    assert context.quality is not None, "verdicts are kept somewhere"
+    return context.quality

@@ -1,0 +1,122 @@
+"""Nodes of a run go side by side: order, failures, folds, and two sessions that compute at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Barrier, get_ident
+from typing import Any
+
+import pytest
+
+from assets.epoch import side_by_side
+from assets.epoch.platform import Platform
+from assets.epoch.run import Outcome
+from assets.epoch.side_by_side import InputFailedError, SideBySide
+from assets.quality.quality_table import last_states
+from infra.settings import Settings
+from pipelines import Files, Node, Pipeline
+from tests.assets.home import Home, homed
+
+PIPELINE = Pipeline("beside")
+
+
+def _table(name: str) -> Any:
+    files = Files(f"{name}/*.csv", "csv", {"id": "STRING", "ref": "STRING", "at": "BIGINT"})
+    return PIPELINE.table(name, files, key=["id"], value=["ref"], timestamp="at", partitions=2)
+
+
+LEFT, RIGHT, OTHER = _table("left"), _table("right"), _table("other")
+JOINED = LEFT.join(RIGHT, "joined", select={"a": "left.ref", "b": "right.ref"})
+ALONE = OTHER.filter("ref <> 'x'", "alone")
+Epoch = Callable[[Platform, Node, str, Any], Outcome]
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What nodes do, in order; epochs and folds that only say so."""
+    found: list[str] = []
+
+    def fold(platform: Platform, node: Node, run: str) -> None:
+        found.append(f"fold {node.name}")
+
+    monkeypatch.setattr(side_by_side, "materialise_fold", fold)
+    return found
+
+
+def run(monkeypatch: pytest.MonkeyPatch, epoch: Epoch) -> SideBySide:
+    monkeypatch.setattr(side_by_side, "materialise_epoch", epoch)
+    return SideBySide(Platform(Settings.from_env({})), PIPELINE.stored, "run")
+
+
+def test_inputs_first_side_by_side_and_folds_after_all_commits(
+    monkeypatch: pytest.MonkeyPatch, events: list[str]
+) -> None:
+    both = Barrier(2, timeout=30)
+
+    def epoch(platform: Platform, node: Node, run: str, rebuild: Any) -> Outcome:
+        if node in (LEFT, RIGHT):
+            both.wait()  # one after the other would wait here for ever
+        events.append(node.name)
+        return Outcome()
+
+    nodes = run(monkeypatch, epoch)
+    for node in PIPELINE.stored:
+        assert nodes.outcome(node) == Outcome(ended=nodes.outcome(node).ended)
+    nodes.close()
+    epochs, folds = events[:5], events[5:]
+    assert epochs.index("joined") > max(epochs.index("left"), epochs.index("right"))
+    assert epochs.index("alone") > epochs.index("other")
+    assert sorted(folds) == [f"fold {name}" for name in ("alone", "joined", "left", "other", "right")]
+
+
+def test_a_failure_stops_what_reads_it_and_nothing_else(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
+    def epoch(platform: Platform, node: Node, run: str, rebuild: Any) -> Outcome:
+        if node is RIGHT:
+            raise ValueError("no files")
+        events.append(node.name)
+        return Outcome()
+
+    nodes = run(monkeypatch, epoch)
+    with pytest.raises(ValueError, match="no files"):
+        nodes.outcome(RIGHT)
+    with pytest.raises(InputFailedError, match="'joined' did not run: its input 'right' failed"):
+        nodes.outcome(JOINED)
+    nodes.outcome(ALONE)
+    nodes.close()
+    assert sorted(event for event in events if not event.startswith("fold")) == ["alone", "left", "other"]
+    assert "fold left" in events and "fold right" not in events
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> Iterator[Home]:
+    with homed(PIPELINE, tmp_path_factory.mktemp("beside"), settings) as found:
+        yield found
+
+
+def deliver(data: Path, number: int) -> None:
+    for node in (LEFT, RIGHT, OTHER):
+        folder = data / node.name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.csv").write_text(f"id,ref,at\nk,{node.name}{number},{number}\n")
+
+
+@pytest.mark.slow
+def test_a_run_of_dagster_goes_so_and_each_thread_has_its_session(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, sessions = side_by_side.materialise_epoch, {}
+
+    def epoch(platform: Platform, node: Node, run: str, rebuild: Any) -> Outcome:
+        sessions[get_ident()] = platform.session()
+        return real(platform, node, run, rebuild)
+
+    monkeypatch.setattr(side_by_side, "materialise_epoch", epoch)
+    for number in (1, 2):
+        deliver(home.data, number)
+        assert home.run(), home.said
+    used = list(sessions.values())
+    assert len({id(spark) for spark in used}) == len(used) >= 2
+    assert home.platform.session() not in used
+    for node in PIPELINE.stored:
+        states = last_states(home.platform.quality, node, 2)
+        assert {state.state for state in states.values()} == {"passed"}, node.name
+        assert {state.epoch for state in states.values()} == {2}, node.name

@@ -1,0 +1,151 @@
+"""When tables are folded: what people read in each run, inputs when their tail has grown; and what lags meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from assets.epoch.materialise import materialise
+from assets.epoch.run import Outcome
+from assets.quality.judge_fold import judge_fold
+from assets.quality.quality_table import last_states
+from expectations.invariant import moment_of
+from expectations.invariants import invariants_of
+from infra.delta.io import last_note, read
+from infra.epochs.stages import fold as folds
+from infra.epochs.stages.fold import Fold, Lag, is_read, lag_of
+from infra.settings import Settings
+from pipelines import DeclarationError, Files, Node, Pipeline
+from tests.assets.home import Home, homed
+
+pytestmark = pytest.mark.timeout(600)
+
+PIPELINE = Pipeline("lagging")
+
+
+def _table(name: str, key: str, **options: Any) -> Any:
+    files = Files(f"{name}/*.csv", "csv", {key: "STRING", "ref": "STRING", "at": "BIGINT"})
+    return PIPELINE.table(name, files, key=[key], value=["ref"], timestamp="at", partitions=2, **options)
+
+
+ORDERS = _table("orders", "id")
+PEOPLE = _table("people", "person", fold="run")
+NAMED = ORDERS.left_join(PEOPLE, "named", foreign_key="ref", select={"who": "left.ref", "name": "right.ref"})
+LIVE = NAMED.filter("name IS NOT NULL", "live")
+BOTH = NAMED.outer_join(LIVE, "both", select={"l": "left.name", "r": "right.name"}, fold="run")
+
+DELIVERIES = (
+    {"orders": ["o1,p1,1", "o2,p2,2"], "people": ["p1,Ann,1", "p2,Bob,2"]},
+    {"orders": ["o1,p2,3", "o3,p9,4"], "people": ["p2,Rob,5"]},
+    {"orders": ["o2,p9,6"], "people": ["p9,Eve,7"]},
+)
+STEPS = {
+    1: {"o1": ("p1", "Ann"), "o2": ("p2", "Bob")},
+    2: {"o1": ("p2", "Rob"), "o2": ("p2", "Rob"), "o3": ("p9", None)},
+    3: {"o1": ("p2", "Rob"), "o2": ("p9", "Eve"), "o3": ("p9", "Eve")},
+}
+"""The rows of ``named`` after each delivery."""
+
+
+@pytest.fixture
+def home(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> Iterator[Home]:
+    with homed(PIPELINE, tmp_path_factory.mktemp("lagging"), settings) as found:
+        found.platform.settings = replace(found.platform.settings, fold="due")
+        yield found
+
+
+def deliver(home: Home, number: int) -> None:
+    for source, lines in DELIVERIES[number - 1].items():
+        folder = home.data / source
+        folder.mkdir(parents=True, exist_ok=True)
+        key = "id" if source == "orders" else "person"
+        (folder / f"{number}.csv").write_text("\n".join([f"{key},ref,at", *lines, ""]))
+
+
+def run(home: Home, number: int) -> dict[str, Outcome]:
+    return {node.name: materialise(home.platform, node, f"run-{number}") for node in PIPELINE.stored}
+
+
+def folded_to(home: Home, node: Node) -> int | None:
+    found = last_note(home.platform.runner(PIPELINE).paths(node).table)
+    return found[1].epoch if found else None
+
+
+def rows(home: Home, spark: SparkSession, node: Node) -> dict[str, tuple[Any, ...]]:
+    path = home.platform.runner(PIPELINE).paths(node).table
+    return {row[0]: tuple(row[1 : 1 + len(node.value)]) for row in read(spark, path).collect()}
+
+
+def test_what_is_read_by_others() -> None:
+    assert [is_read(node) for node in (ORDERS, PEOPLE, NAMED, LIVE, BOTH)] == [True, True, True, True, False]
+
+
+def test_a_fold_is_declared_as_run_or_due() -> None:
+    with pytest.raises(DeclarationError, match="'often'; give 'run', 'due' or None"):
+        _table("wrong", "k", fold="often")
+    files = Files("s/*.csv", "csv", {"k": "STRING", "at": "BIGINT"})
+    with pytest.raises(DeclarationError, match="a stream is not folded"):
+        PIPELINE.stream("wrong", files, key=["k"], value=["at"], timestamp="at", fold="run")
+
+
+@pytest.mark.slow
+def test_tables_lag_and_joins_do_not(home: Home, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = home.platform.runner(PIPELINE)
+    for number in (1, 2):
+        deliver(home, number)
+        outcomes = run(home, number)
+        assert all(v.success for o in outcomes.values() if o.judgement for v in o.judgement.verdicts)
+        assert [folded_to(home, node) for node in (PEOPLE, BOTH)] == [number, number]
+        # The first fold makes the table; then nothing is due, with so few records.
+        assert [folded_to(home, node) for node in (ORDERS, NAMED, LIVE)] == [1, 1, 1]
+        assert {key: value[:1] for key, value in rows(home, spark, BOTH).items()} == {
+            key: (name,) for key, (_, name) in STEPS[number].items()
+        }
+    note = last_note(context.paths(NAMED).changelog)
+    assert note is not None
+    lag = lag_of(context, NAMED, note[1])
+    assert lag is not None and lag.epochs == 1 and lag.records > 0
+
+    monkeypatch.setattr(folds, "FEW", 0)
+    deliver(home, 3)
+    outcomes = run(home, 3)
+    assert [folded_to(home, node) for node in PIPELINE.stored] == [3, 3, 3, 3, 3]
+    assert rows(home, spark, NAMED) == STEPS[3]
+    folded = outcomes["named"].folded
+    assert folded is not None and folded.epoch == 3
+    assert {v.invariant: v.state for v in folded.verdicts} == dict.fromkeys(of_fold(NAMED), "passed")
+    assert {v.details["scope"] for v in folded.verdicts} == {"epoch"}
+    # Two epochs' rows, judged as one.
+    assert {v.details["checked"] for v in folded.verdicts} == {lag.records + _rows_of(outcomes["named"])}
+
+
+@pytest.mark.slow
+def test_verdicts_of_a_table_that_lags_are_of_its_last_fold(home: Home) -> None:
+    context = home.platform.runner(PIPELINE)
+    for number in (1, 2):
+        deliver(home, number)
+        run(home, number)
+    states = last_states(home.platform.quality, NAMED, 2)
+    assert {name: state.epoch for name, state in states.items() if name in of_fold(NAMED)} == dict.fromkeys(
+        of_fold(NAMED), 1
+    )
+    assert {state.epoch for name, state in states.items() if name not in of_fold(NAMED)} == {2}
+    assert {state.state for state in states.values()} == {"passed"}
+    # A wrong row of one epoch is found by the fold over both.
+    note = last_note(context.paths(NAMED).changelog)
+    assert note is not None and not Fold(NAMED).is_due(context, note[1])
+    assert lag_of(context, NAMED, note[1]) != Lag(0, 0)
+    assert judge_fold(context, NAMED, "again", 0.0) is not None
+
+
+def of_fold(node: Node) -> list[str]:
+    return [rule.id for rule in invariants_of(node) if moment_of(rule, node) == "fold"]
+
+
+def _rows_of(outcome: Outcome) -> int:
+    assert outcome.result is not None
+    return outcome.result.rows
