@@ -5,6 +5,8 @@ It stops when its standard input ends, and so with the process that started it, 
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 from threading import Thread
@@ -38,13 +40,19 @@ def application(folder: Path) -> Starlette:
 
 
 def _serve(folder: Path, port: int) -> None:
-    server = uvicorn.Server(uvicorn.Config(application(folder), host=HOST, port=port, log_level="warning"))
+    # There is nothing to start or to end with the application; a signal would cancel it, with a traceback.
+    config = uvicorn.Config(application(folder), host=HOST, port=port, log_level="warning", lifespan="off")
+    server = uvicorn.Server(config)
 
     def stop_with_parent() -> None:
-        sys.stdin.buffer.read()
+        # Not through sys.stdin, whose lock the thread would still hold when the interpreter ends.
+        while os.read(0, 4096):
+            pass
         server.should_exit = True
 
     Thread(target=stop_with_parent, daemon=True).start()
+    # The server ends at SIGINT by itself; then it raises the signal again, for whoever handled it before.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     server.run()
 
 

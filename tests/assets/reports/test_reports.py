@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import signal
 import socket
 import subprocess
 import sys
@@ -124,6 +126,21 @@ def test_it_ends_with_the_process_that_started_it(server: Server) -> None:
     assert server.process.stdin is not None
     server.process.stdin.close()
     assert server.process.wait(30) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_without_a_traceback(number: signal.Signals, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    program = [sys.executable, "-m", "assets.reports.server", str(tmp_path), str(port)]
+    process = subprocess.Popen(program, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=PROJECT)
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            break
+        time.sleep(0.1)
+    process.send_signal(number)
+    assert process.communicate(timeout=30)[1] == b""
 
 
 def test_a_taken_port_of_the_reports_is_named_with_its_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
