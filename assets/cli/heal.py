@@ -12,18 +12,31 @@ from assets.cli.errors import one_line_errors
 from assets.cli.terminal import platform_here
 
 
+def _milliseconds(_: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    from pipelines.window import duration_ms
+
+    try:
+        return duration_ms(text) if text else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=option) from None
+
+
 @click.command()
 @click.argument("pipeline")
 @click.option("--select", "selected", multiple=True, metavar="ASSET", help="Only this node; may be repeated.")
-@click.option("--grace", metavar="DURATION", help="Replay with this grace instead of the declared one, such as 10m.")
-@click.option("--table-only", is_flag=True, help="Only fold the table anew from its changelog.")
-@click.option("--lose-missing-files", "lossy", is_flag=True, help="Go without the files of a source that are gone.")
+@click.option(
+    "--grace",
+    metavar="DURATION",
+    callback=_milliseconds,
+    help="Replay with this grace instead of the declared one, such as 10m.",
+)
+@click.option("--table-only", is_flag=True, help="Only fold the table again from its changelog.")
+@click.option("--lose-missing-files", "lossy", is_flag=True, help="Do without the files of a source that are gone.")
 @one_line_errors
-def rebuild(pipeline: str, selected: Sequence[str], grace: str | None, table_only: bool, lossy: bool) -> None:
-    """Compute PIPELINE anew from its inputs, and swap it in with one commit; what is made of it follows."""
+def rebuild(pipeline: str, selected: Sequence[str], grace: int | None, table_only: bool, lossy: bool) -> None:
+    """Recompute PIPELINE from its inputs and replace its rows in one commit; nodes below it follow."""
     from assets.epoch.rebuild import rebuild as compute_anew
     from pipelines import load
-    from pipelines.window import duration_ms
 
     declared, at = load(pipeline), platform_here()
     nodes = [declared.node(name) for name in selected] or list(declared.stored)
@@ -32,9 +45,9 @@ def rebuild(pipeline: str, selected: Sequence[str], grace: str | None, table_onl
 
         for node in nodes:
             if fold_anew(at.runner(declared), node):
-                click.echo(f"  {node.name:<24} table folded anew")
+                click.echo(f"  {node.name:<24} table folded again")
         return
-    if not compute_anew(at, declared, selected, duration_ms(grace) if grace else None, lossy):
+    if not compute_anew(at, declared, selected, grace, lossy):
         sys.exit(1)
 
 
@@ -43,7 +56,7 @@ def rebuild(pipeline: str, selected: Sequence[str], grace: str | None, table_onl
 @click.option("--select", "selected", multiple=True, metavar="ASSET", help="Only this node; may be repeated.")
 @one_line_errors
 def verify(pipeline: str, selected: Sequence[str]) -> None:
-    """Compare PIPELINE's changelogs and tables with what they give when they are computed once more."""
+    """Recompute PIPELINE, and compare its changelogs and tables with the result."""
     from assets.epoch.verify import record
     from assets.epoch.verify import verify as compare
     from assets.refused.states import lost

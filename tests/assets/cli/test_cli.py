@@ -44,6 +44,12 @@ def test_a_wrong_node_is_one_line_with_the_choices() -> None:
         assert node in line
 
 
+def test_a_grace_that_is_no_duration_is_one_line_with_the_units() -> None:
+    result = CliRunner().invoke(main, ["rebuild", "invoice", "--grace", "3w"])
+    assert result.exit_code == 2
+    assert "'--grace': '3w' is not a duration; write a number and one of ms, s, m, h, d" in result.output
+
+
 def test_a_home_that_is_a_file_is_one_line(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = empty_home / "file"
     taken.touch()
