@@ -69,7 +69,7 @@ class InvariantResult:
     sample
         Some of them, every value as text (JSON where it is no text).
     sql
-        The query, with each relation's own SQL in its place: it runs as it stands.
+        The query, with each relation's own SQL in its place: it runs unchanged.
     seconds
         The invariant's even share of the evaluation, which runs as one.
     error

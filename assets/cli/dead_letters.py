@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--select", "selected", multiple=True, metavar="SOURCE", help="Only this source; may be repeated.")
 @one_line_errors
 def retry_dead_letters(pipeline: str, selected: Sequence[str]) -> None:
-    """Read the dead letters of PIPELINE's sources again, by the declaration of today.
+    """Read the dead letters of PIPELINE's sources again, by the current declaration.
 
     Those that are records now are appended to the source's changelog, after all that it has, as a late delivery is: run
     the pipeline to join them. The others stay dead letters, with their new reason. A file that could not be read is
@@ -66,4 +66,4 @@ def retried(platform: Platform, node: Node) -> str:
         if result.plan.retries:
             dead = result.sides["dead_letter"]
             return f"{node.name}: {letters:,} dead letters retried, {result.rows:,} records, {dead:,} still dead"
-        # An epoch of new files that a killed run had planned came first, as it stands.
+        # An epoch of new files that a killed run had planned came first, unchanged.

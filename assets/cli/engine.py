@@ -11,7 +11,7 @@ from assets.cli.errors import one_line_errors
 
 @click.group()
 def engine() -> None:
-    """Start, stop and look at the warm Spark engine."""
+    """Start, stop and show the warm Spark engine."""
 
 
 @engine.command()
@@ -28,7 +28,7 @@ def start() -> None:
 @engine.command()
 @one_line_errors
 def stop() -> None:
-    """Stop the engine, whoever uses it."""
+    """Stop the engine, even if it is in use."""
     from infra.engine import warm
     from infra.settings import Settings
 

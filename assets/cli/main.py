@@ -1,6 +1,6 @@
 """The command line: run and look at pipelines without the UI.
 
-Heavy imports stand inside the commands, so that ``rivermeet --help`` answers at once.
+Heavy imports are inside the commands, so that ``rivermeet --help`` answers at once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ main.add_command(bench)
 @main.command()
 @click.argument("pipeline")
 @click.option("--select", "selected", multiple=True, metavar="ASSET", help="Only this node; may be repeated.")
-@click.option("--plan", "only_plan", is_flag=True, help="Print the stages of what a run would do, and do nothing.")
+@click.option("--plan", "only_plan", is_flag=True, help="Print the stages that would run, and run nothing.")
 @one_line_errors
 def run(pipeline: str, selected: Sequence[str], only_plan: bool) -> None:
     """Materialise PIPELINE: read what is new, join it, check it."""
@@ -148,7 +148,7 @@ def demo(pipeline: str) -> None:
 @click.option("--port", default=3000, show_default=True, help="Port of the page, on 127.0.0.1.")
 @one_line_errors
 def ui(port: int) -> None:
-    """Open Dagster on this project; history is kept in RIVERMEET_HOME."""
+    """Serve Dagster for this project; history is kept in RIVERMEET_HOME."""
     from assets.cli.web import serve
 
     serve(port)

@@ -15,10 +15,16 @@ EPOCHS = click.IntRange(1)
 
 @click.command()
 @click.argument("pipeline")
-@click.option("--keep-versions", type=click.IntRange(1), default=200, show_default=True, help="Newest, of each table.")
+@click.option(
+    "--keep-versions",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    help="Newest versions to keep of each table.",
+)
 @click.option("--keep-late", type=EPOCHS, metavar="EPOCHS", help="Remove late rows of older epochs; default: keep all.")
 @click.option("--keep-dead-letters", type=EPOCHS, metavar="EPOCHS", help="Remove dead letters of older epochs.")
-@click.option("--keep-measurements", type=EPOCHS, metavar="EPOCHS", help="Remove what was measured of older epochs.")
+@click.option("--keep-measurements", type=EPOCHS, metavar="EPOCHS", help="Remove measurements of older epochs.")
 @one_line_errors
 def maintain(
     pipeline: str,
@@ -27,7 +33,7 @@ def maintain(
     keep_dead_letters: int | None,
     keep_measurements: int | None,
 ) -> None:
-    """Put small files of PIPELINE's tables together, and remove what no run can ask for any more."""
+    """Compact small files of PIPELINE's tables, and remove what no run can need any more."""
     from assets.defs.maintenance import maintain_pipeline
     from infra.delta.table_care import Retention
     from pipelines import load

@@ -24,7 +24,7 @@ WIDTH = 200
 
 @click.group()
 def quarantine() -> None:
-    """Look at epochs that were refused for a violated invariant; release or drop their rows."""
+    """Show epochs that were refused for a violated invariant; release or drop their rows."""
 
 
 @quarantine.command()
@@ -81,7 +81,7 @@ def _shown(platform: Platform, node: Node, state: HeldState, limit: int) -> str:
 @click.option("--epoch", type=int, required=True, help="Its held epoch.")
 @one_line_errors
 def release(pipeline: str, selected: str, epoch: int) -> None:
-    """Accept the rows of a held epoch: its plan is run once more and committed as it is.
+    """Accept the rows of a held epoch: its plan is run once more and committed unchanged.
 
     What is accepted are the rows that were refused and the invariants that they broke. Where the plan gives other rows,
     or breaks another invariant, the epoch is held again. The checks show the violation all the same.
@@ -93,10 +93,10 @@ def release(pipeline: str, selected: str, epoch: int) -> None:
 @click.argument("pipeline")
 @click.option("--select", "selected", metavar="NODE", required=True, help="The node.")
 @click.option("--epoch", type=int, required=True, help="Its held epoch.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Drop without confirmation.")
 @one_line_errors
 def drop(pipeline: str, selected: str, epoch: int, yes: bool) -> None:
-    """Pass a held epoch over: it is committed without its rows, which stay in the quarantine.
+    """Commit a held epoch without its rows, which stay in the quarantine.
 
     Refused where later rows would be wrong without them: for computed tables, and left and outer joins of streams.
     """

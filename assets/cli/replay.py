@@ -18,12 +18,14 @@ PROFILE = click.Choice(get_args(Semantics))
 @click.command()
 @click.argument("cases", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File for the results.")
-@click.option("--epochs", type=click.IntRange(1), help="Cut every case into so many epochs of the real machinery.")
+@click.option(
+    "--epochs", type=click.IntRange(1), help="Cut every case into that many epochs of the real commit protocol."
+)
 @click.option("--semantics", type=PROFILE, default="3.1", show_default=True, help="Profile of cases that name none.")
 @click.option("--compare", type=PROFILE, help="Print the rows that differ from this profile's.")
 @one_line_errors
 def replay(cases: Path, output: Path | None, epochs: int | None, semantics: str, compare: str | None) -> None:
-    """Run the joins on the hand-written records of CASES, a JSON file; print or write their rows as JSON."""
+    """Run joins on the hand-written records of CASES, a JSON file; print or write their rows as JSON."""
     from assets.replay.cases import parsed
     from assets.replay.epochs import in_epochs
     from assets.replay.run import at_once, differing
@@ -59,14 +61,14 @@ def replay(cases: Path, output: Path | None, epochs: int | None, semantics: str,
 @click.option("--compare", type=PROFILE, help="Show only where this profile differs from it.")
 @one_line_errors
 def explain(pipeline: str, node: str, semantics: str | None, compare: str | None) -> None:
-    """Say what the join NODE of PIPELINE does, and where another profile would do something else."""
+    """Explain what the join NODE of PIPELINE does, and where another profile differs."""
     from assets.defs.lineage import described
     from pipelines import load
     from pipelines.profiles import differences, refused, rules_of
 
     join = load(pipeline).node(node).join_spec
     if join is None:
-        raise click.ClickException(f"{pipeline}.{node} is no join; profiles are about joins")
+        raise click.ClickException(f"{pipeline}.{node} is not a join; only joins have profiles")
     one = semantics or join.semantics
     click.echo(f"{pipeline}.{node}: {described(join)}")
     for profile in filter(None, (one, compare)):

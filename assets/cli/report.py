@@ -14,7 +14,9 @@ from assets.cli.terminal import platform_here
 @click.command()
 @click.argument("pipelines", nargs=-1, metavar="[PIPELINE]...")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
-@click.option("--epochs", type=click.IntRange(1), default=30, show_default=True, help="Newest, of each node.")
+@click.option(
+    "--epochs", type=click.IntRange(1), default=30, show_default=True, help="Newest epochs to show of each node."
+)
 @one_line_errors
 def report(pipelines: Sequence[str], output: Path | None, epochs: int) -> None:
     """Write the quality report of each PIPELINE, or of all: one page that needs no network."""

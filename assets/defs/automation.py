@@ -1,12 +1,12 @@
 """Nodes that follow their inputs: the other way to run a pipeline than its schedule.
 
-A node is asked for when an input has a new epoch that came without a run of this node, nothing of it runs, nothing that
-it reads is being written, and no blocking check of an input failed. What is made of it is asked for in the same run. A
+A node is requested when an input has a new epoch that came without a run of this node, nothing of it runs, nothing that
+it reads is being written, and no blocking check of an input failed. What is made of it is requested in the same run. A
 run that failed is not repeated before there is more news. A source is asked to look for files every 15 minutes, alone:
 where it finds none, that is all.
 
     orders: a new file      →  orders                       looked, and has epoch 7
-    orders: epoch 7         →  settled, named, …            one run of all that stands below
+    orders: epoch 7         →  settled, named, …            one run of all nodes below
 
 The sensor of each pipeline is stopped until it is wanted, as the schedule is.
 Held by ``tests/assets/defs/test_automation.py``.
@@ -27,7 +27,7 @@ WHOLE = "rivermeet/whole"
 
 
 def on_new_epoch(node: Node) -> dg.AutomationCondition[Any]:
-    """When the node's changelog is asked for; its table is `with_its_changelog`."""
+    """When the node's changelog is requested; its table is `with_its_changelog`."""
     condition = dg.AutomationCondition
     if node.operation is None:
         return (condition.on_cron(EVERY_15_MINUTES) & ~condition.in_progress()).with_label("look_for_files")
@@ -49,7 +49,7 @@ def on_new_epoch(node: Node) -> dg.AutomationCondition[Any]:
 
 
 def with_its_changelog() -> dg.AutomationCondition[Any]:
-    """When a folded table is asked for: both are committed together, so never alone."""
+    """When a folded table is requested: both are committed together, so never alone."""
     condition = dg.AutomationCondition
     return condition.any_deps_match(condition.will_be_requested()).with_label("with_its_changelog")
 

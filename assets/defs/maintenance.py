@@ -52,7 +52,7 @@ def maintenance_asset(pipeline: Pipeline) -> dg.AssetsDefinition:
         group_name=pipeline.name,
         kinds={"delta"},
         description=f"OPTIMIZE, VACUUM and log clean-up of the tables of `{pipeline.name}`. What an open plan or a "
-        "join that lags may still ask for stays.",
+        "join that lags may still need stays.",
     )
     def maintenance(config: RetentionConfig, rivermeet: PlatformResource) -> dg.MaterializeResult[Any]:
         from infra.delta.table_care import Retention

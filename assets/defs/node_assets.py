@@ -1,9 +1,9 @@
 """One step per node: a multi-asset of its changelog and its table, with a check per invariant.
 
-A step that finds nothing new yields nothing, and Dagster skips whatever stands below it in the run. But a join may have
+A step that finds nothing new yields nothing, and Dagster skips whatever is below it in the run. But a join may have
 news from its other input, or tables that others have changed, which only its own step refuses
 (``tests/assets/quality/test_modified_below.py``): then the step confirms its last epoch instead. Either way the checks
-show what they said of the epoch that stands (``assets/quality/standing.py``).
+show the verdicts of the current epoch (``assets/quality/standing.py``).
 """
 
 from collections.abc import Iterator, Mapping
@@ -151,7 +151,7 @@ def _results(platform: Platform, node: Node, outcome: "Outcome") -> Iterator[dg.
 
 
 def _someone_waits(platform: Platform, node: Node, context: dg.AssetExecutionContext) -> bool:
-    """Whether a step of this run that stands below this one has something to do or to refuse."""
+    """Whether a step below this one in the run has something to do or to refuse."""
     from assets.epoch.materialise import must_run
 
     return any(must_run(platform, other) for other in below(node, context))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PlatformResource(dg.ConfigurableResource):
-    """Gives steps the platform of their process; its Spark session opens when a step first asks for it."""
+    """Gives steps the platform of their process; its Spark session opens when a step first needs it."""
 
     rebuild: dict[str, int | None] | None = None
     """Nodes that are recomputed from offset 0, with the grace (ms) in place of the declared one."""

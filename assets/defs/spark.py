@@ -50,7 +50,7 @@ class WarmSparkResource(LazyPySparkResource):
 
     @property
     def spark_context(self) -> Any:
-        """Not there: the engine is asked through Spark Connect."""
+        """Not there: the engine is used through Spark Connect."""
         raise AttributeError("Spark Connect has no SparkContext: use spark_session")
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:

@@ -61,7 +61,7 @@ def must_run(platform: Platform, node: Node) -> bool:
 
 
 def has_news(platform: Platform, node: Node) -> bool:
-    """Whether the node, or anything that it is made of, has something unread; asks metadata only."""
+    """Whether the node, or anything that it is made of, has something unread; reads metadata only."""
     operation = node.operation
     if operation is not None and any(has_news(platform, part) for part in operation.inputs.values()):
         return True

@@ -1,4 +1,4 @@
-"""Rebuilding: nodes computed anew from their inputs, and everything below them, which follows.
+"""Rebuilding: nodes recomputed from their inputs, and everything below them, which follows.
 
 A rebuild is an epoch from offset 0 whose one commit replaces the changelog (`infra.epochs.stages.plan.Rebuild`).
 A source is read again from its files: where some that it consumed are gone, so would their records be, and it is
@@ -23,7 +23,7 @@ class RebuildRefusedError(ValueError):
 def rebuild(
     platform: Platform, pipeline: Pipeline, selected: Sequence[str], grace: int | None = None, lossy: bool = False
 ) -> bool:
-    """Compute nodes anew, and all that is made of them; True if every step and every blocking check is green.
+    """Recompute nodes, and all that is made of them; True if every step and every blocking check is green.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ def decidable(context: EpochContext, node: Node, epoch: int, how: Literal["relea
         plan = context.log.open_plan(node.name, epoch - 1)
         if plan is not None and plan.replaces:
             raise UndecidableError(
-                f"'{node.pipeline.name}.{node.name}': epoch {epoch} computes the node anew, and without its rows "
+                f"'{node.pipeline.name}.{node.name}': epoch {epoch} recomputes the node, and without its rows "
                 f"nothing would be left; release it, or mend what is wrong and run `{context.paths(node).rebuild}`"
             )
     return found

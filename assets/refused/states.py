@@ -1,6 +1,6 @@
 """Epochs that their audit refused, and what a person decided about them: lines of the epoch log.
 
-A refused epoch keeps its plan and blocks its node, since the next run executes that plan as it stands. What became of
+A refused epoch keeps its plan and blocks its node, since the next run executes that plan unchanged. What became of
 it is in the log and the changelog's position:
 
     plan 3

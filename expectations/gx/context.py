@@ -25,7 +25,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 @cache
 def context_of(folder: Path) -> Any:
-    """The context of a folder, which is made where it is missing; it never asks the network for anything."""
+    """The context of a folder, which is made where it is missing; it never uses the network."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig

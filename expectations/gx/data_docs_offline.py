@@ -93,7 +93,7 @@ def offline(source: str, name: str) -> str:
     source = _IMAGE.sub("none", source)
     left = re.search(r"https?://\S+", source)
     if left:
-        raise DataDocsError(f"{name} names {left[0]}, which would be asked for: add what to do to {__name__}")
+        raise DataDocsError(f"{name} names {left[0]}, which would be loaded: say in {__name__} what to do with it")
     return source
 
 

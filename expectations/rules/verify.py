@@ -3,7 +3,7 @@
 A verified epoch is one more replay beside the fold that each run compares:
 
     fold_equals_table   every epoch           the table is the fold of its changelog
-    verify              when it is asked for  the changelog is what its inputs give, and the table its fold
+    verify              when requested        the changelog is what its inputs give, and the table its fold
 
 Held by ``tests/expectations/test_report_checks.py`` and ``tests/assets/quality/test_planted.py``.
 """

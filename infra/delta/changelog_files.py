@@ -1,6 +1,6 @@
 """Reading part of a changelog from the files that may have it, which are chosen here and not by a Spark job.
 
-Delta asks its log by a job for each scan of each plan, some 45 ms a time: that was a fifth of an epoch of 10,000
+Delta queries its log by a job for each scan of each plan, some 45 ms a time: that was a fifth of an epoch of 10,000
 changes. A changelog's log is read in 5 ms without Spark, and the statistics of its files show which of them have an
 offset or an epoch:
 

@@ -5,7 +5,7 @@
     rows     key, value STRUCT<n: INT>, …                    it keeps both; n is cast, s is NULL
     rows     key, value STRUCT<n: STRING>, …                 refused
 
-Where the shape is equal nothing is asked of Delta. A wider type needs a feature of the table (``typeWidening``) that
+Where the shape is equal Delta has nothing to do. A wider type needs a feature of the table (``typeWidening``) that
 some other readers and writers do not know, among them delta-rs: it opens, checkpoints and vacuums such a table, but
 neither reads nor alters it. So that is turned on when a wider type is first written, and never before.
 

@@ -61,7 +61,7 @@ def _noted(path: str) -> Iterator[tuple[Mapping[str, Any], CommitNote]]:
 
 
 def note_of(commit: Mapping[str, Any]) -> CommitNote | None:
-    """What a commit of ours says of itself; None for one of others, or of maintenance."""
+    """The note that a commit of ours carries; None for one of others, or of maintenance."""
     try:
         return CommitNote.model_validate_json(commit.get("userMetadata") or "")
     except ValidationError:

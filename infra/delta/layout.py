@@ -53,7 +53,7 @@ class NodeTables:
 
     @property
     def rebuild(self) -> str:
-        """The command that computes the node anew."""
+        """The command that recomputes the node."""
         return f"rivermeet rebuild {self.pipeline} --select {self.node}"
 
     def app_id(self, operation: str, incarnation: int) -> str:

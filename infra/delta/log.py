@@ -1,4 +1,4 @@
-"""A table's folder: how much is in it, and its log cut where nobody looks any more.
+"""A table's folder: how much is in it, and its log cut where no reader needs it any more.
 
 A version is a checkpoint and the commits after it. What lies below the newest checkpoint that is not past the oldest
 version still needed, nobody reads:

@@ -1,10 +1,10 @@
-"""Maintenance: small files become large ones, and what no run can ask for any more goes.
+"""Maintenance: small files become large ones, and what no run can need any more goes.
 
 For each table, in this order, under the lock of its node:
 
 | what | bound |
 |---|---|
-| rows | what an operator remembers of epochs before the last; late and dead rows past a retention that was asked for |
+| rows | what an operator remembers of epochs before the last; late and dead rows past a retention that was requested |
 | OPTIMIZE | where more than `Retention.small_files` files are small, or as many deletion vectors lie about |
 | VACUUM | files that no version since the oldest needed one has (``oldest_needed.py``), and an hour or two more |
 | log | what lies below that version (``infra/delta/log.py``) |
@@ -59,7 +59,7 @@ def maintain(
     Parameters
     ----------
     session
-        Gives a session whose settings may be changed meanwhile; asked for only where Spark has something to do.
+        Gives a session whose settings may be changed meanwhile; opened only where Spark has something to do.
     """
     keep = keep or Retention()
     runner.locks.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The oldest version of a table that anyone may still ask for: maintenance leaves it readable, and all newer ones.
+"""The oldest version of a table that anyone may still need: maintenance leaves it readable, and all newer ones.
 
 | who | needs |
 |---|---|

@@ -1,11 +1,11 @@
 """Rows written once: staged as Parquet files below a changelog, then named by one entry of its log.
 
-    changelog/epoch-7-5f0c…/part-00000-….parquet      staged: no log names it, so it is nobody's
+    changelog/epoch-7-5f0c…/part-00000-….parquet      staged: no log names it yet
     changelog/_delta_log/00000000000000000007.json    the commit: names the file, with note and transaction
 
 Spark writes the files in one action; what is judged is read from them, and the log entry is made by delta-rs without a
 job. Statistics come from the files' footers, so that readers prune. An attempt that is killed leaves files that no log
-names; VACUUM removes them. Each attempt has a folder of its own, as the engine may go on with what a killed run asked.
+names; VACUUM removes them. Each attempt has a folder of its own, as the engine may still be writing for a killed run.
 
 Not staged, but appended by Spark: the rows of a rebuild, rows that a table has to grow for, tables with features that a
 list of files does not express (column mapping, wider types), and tables that are on no local disk or in a folder whose
@@ -105,7 +105,7 @@ def staged_rows(staged: Staged, like: DataFrame) -> DataFrame:
 def commit_staged(staged: Staged, app_id: str, epoch: int, note: CommitNote, rows: bool = True) -> None:
     """Name the files in one commit, once; with ``rows=False`` the commit has the note and no rows.
 
-    Another commit of ``app_id`` with this epoch or a later one wins; then the files stay nobody's.
+    Another commit of ``app_id`` with this epoch or a later one wins; then no log ever names the files.
     """
     table = opened(staged.table)
     if table is not None and (table.transaction_version(app_id) or 0) >= epoch:

@@ -1,4 +1,4 @@
-"""The engine's supervisor: starts Spark Connect, watches it, counts its jobs, stops it when nobody uses it.
+"""The engine's supervisor: starts Spark Connect, watches it, counts its jobs, stops it when it is not in use.
 
 Run by `infra.engine.warm` as a process of its own (`python -m infra.engine.server`). The JVM ends with
 the supervisor, however that ends: it reads from a pipe that the supervisor holds.

@@ -128,7 +128,7 @@ def _function(function: Callable[..., object]) -> str:
 
 
 def _done_by(value: object) -> object:
-    """What a function does, without where it stands; of what it closes over, values that have a stable text."""
+    """What a function does, without its place in the file; of what it closes over, values that have a stable text."""
     if isinstance(value, CodeType):
         return value.co_code, value.co_names, value.co_varnames, [_done_by(c) for c in value.co_consts]
     if isinstance(value, FunctionType):

@@ -4,7 +4,7 @@ A plan that was put aside has the line ``refused``; one that its audit refused h
 person decided about it (``assets/refused/states.py``). An epoch without ``judged`` was committed by a run that came to
 no checks; the line ``folded`` is of an epoch that the folded table was judged at.
 
-A plan counts as consumed when its output's commit has reached its epoch; one that is not is executed as it stands.
+A plan counts as consumed when its output's commit has reached its epoch; one that is not is executed unchanged.
 Lines are written and read without Spark: a plan costs milliseconds, and a run that finds nothing new needs no engine.
 A refused plan of a source is passed over: its files were never consumed, so they may be mended.
 """

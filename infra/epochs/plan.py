@@ -138,7 +138,7 @@ class Decision(_Value):
 
 
 class CommitNote(_Value):
-    """What a changelog's commit says of itself, in Delta's ``userMetadata``: the position that it makes visible.
+    """The note of a changelog's commit, in Delta's ``userMetadata``: the position that it makes visible.
 
     ``times`` is the highest timestamp of each partition so far (ms), ``stream_time`` that of what was consumed, and
     ``incarnations`` the incarnation of each input that ``consumed`` counts in. ``since`` as in `EpochPlan`. ``decided``
