@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings as hypothesis
 
-from assets.replay.run import INTERPRETED
 from infra.engine import session as sessions
 from infra.engine import warm as engine
+from infra.engine.interpretation import INTERPRETED
 from infra.settings import Settings
 
 if TYPE_CHECKING:

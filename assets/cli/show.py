@@ -50,6 +50,7 @@ def status_table(platform: Platform, pipeline: Pipeline) -> str:
     rejected = {node.name: _rejected(platform, node) for node in pipeline.stored if node.source}
     for name, refusal in rejected.items():
         way += f"\n{name}: {refusal}" if refusal else ""
+    way += "".join(f"\n{line}" for node in pipeline.stored if (line := _behind(platform, node)))
     return f"{pipeline.name}\n{table(header, lines)}{way}"
 
 
@@ -65,6 +66,19 @@ def _rejected(platform: Platform, node: Node) -> str | None:
         return None
     bad = f"{rows.num_rows:,} bad row{'s' if rows.num_rows > 1 else ''}"
     return f"epoch {epoch} was refused: {bad}, with file, line and reason, in {paths.rejected}"
+
+
+def _behind(platform: Platform, node: Node) -> str | None:
+    """How far a node's table is behind its changelog; None where it is not."""
+    from infra.epochs.stages.fold import lag_of
+
+    runner = platform.runner(node.pipeline)
+    found, folded = last_note(runner.paths(node).changelog), last_note(runner.paths(node).table)
+    lag = lag_of(runner, node, found[1]) if found is not None and node.is_table else None
+    if lag is None or folded is None or not lag.epochs:
+        return None
+    epochs = "1 epoch" if lag.epochs == 1 else f"{lag.epochs} epochs"
+    return f"{node.name}: its table is at epoch {folded[1].epoch}, {epochs} and {lag.records:,} records behind"
 
 
 def _status(platform: Platform, node: Node, held: Sequence[HeldState]) -> list[Any]:

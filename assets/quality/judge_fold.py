@@ -26,6 +26,8 @@ from expectations.evaluate import InvariantResult, evaluate
 from expectations.verdict import Verdict
 from infra import crash
 from infra.delta.io import last_note
+from infra.engine.interpretation import fit_compilation
+from infra.engine.shuffles import fit_shuffles
 from infra.epochs.context import EpochContext
 from infra.epochs.plan import CommitNote
 from infra.epochs.stages.fold import Fold
@@ -90,6 +92,8 @@ def judged_fold(context: EpochContext, of: Folded) -> list[InvariantResult]:
     """What a folded table's invariants find."""
     node, spark = effective(of.node, of.span), context.session()
     rules = judged_at(node, "fold")
+    fit_shuffles(spark, of.span.records)
+    fit_compilation(spark, of.span.rows + of.rows)
     is_whole = of.scope == "whole"
     with relation_frames(node, of.span, "fold", is_whole) as shared:
         inputs = input_relations(context, node, spark, of.span, shared, is_whole)

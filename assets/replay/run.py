@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from assets.replay.cases import Case, checked
 from assets.replay.declared import Group, declared, group_of, refusal
 from assets.replay.frames import Place, answers, in_listed_order, numbers_of, records
+from infra.engine.interpretation import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from joins.operator import EpochInputs
 
 WORKERS = 2
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Records written by hand are few: compiling a query took a quarter of the time and more than running it."""
 Rows = list[dict[str, Any]]
 Way = Callable[["SparkSession", Sequence[Case]], Mapping[int, Rows]]
 """How the cases of one group are answered: case to rows."""

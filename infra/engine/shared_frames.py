@@ -44,7 +44,7 @@ class SharedFrames:
     def keep(self, frame: DataFrame) -> DataFrame:
         """The same rows, computed once."""
         if self._few and _is_active(frame):
-            kept = _forgotten(frame).localCheckpoint(eager=False)
+            kept = frame.localCheckpoint(eager=False)
             self._checkpoints.append(kept)
             return kept
         view = f"{self._name}_{len(self._views)}"
@@ -74,15 +74,10 @@ def _is_active(frame: DataFrame) -> bool:
 
 
 def anew(frame: DataFrame) -> DataFrame:
-    """Persist a frame without anything that a killed run has left of it."""
-    return _forgotten(frame).persist()
-
-
-def _forgotten(frame: DataFrame) -> DataFrame:
-    """The frame, of which nothing is cached.
+    """Persist a frame without anything that a killed run has left of it.
 
     An engine caches by plan and for all sessions, and the next run of a planned epoch has the plan of the killed one.
     Had a broadcast of that one been cancelled, then its failure would be cached as well
-    (``tests/infra/engine/test_shared_frames.py``).
+    (``tests/infra/engine/test_shared_frames.py``). A checkpoint is no cache by plan, and has nothing to forget.
     """
-    return frame.unpersist()
+    return frame.unpersist().persist()

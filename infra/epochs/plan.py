@@ -97,6 +97,12 @@ class EpochPlan(_Value):
         return sum(part.records for part in self.inputs.values()) + sum(file.length for file in self.files) // 32
 
     @property
+    def rows(self) -> int:
+        """About how many rows its queries may read: all that its inputs and its own changelog hold, and its files."""
+        known = sum(part.consumed for part in self.inputs.values()) + sum(end + 1 for end in self.ends.values())
+        return self.records + known
+
+    @property
     def replaces(self) -> bool:
         """Whether the epoch begins a new incarnation: its commit replaces the changelog."""
         return self.incarnation > 1 and self.epoch == self.since

@@ -21,7 +21,7 @@ class StepFrames:
     """What a step computes.
 
     Rows with ``sequence``, side tables by name, the frames that carry stream time, what the operator remembers, and the
-    step's own condition on the counts.
+    step's own condition on the counts. Side tables that are known to get no rows are named in ``without_rows``.
     """
 
     rows: DataFrame
@@ -29,6 +29,7 @@ class StepFrames:
     timed: Sequence[DataFrame] = ()
     memory: DataFrame | None = None
     accept: Accept | None = None
+    without_rows: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -124,8 +124,17 @@ def read(
     return SourceFrames(parsed.withColumn("partition", partition_of(F.col("key"), partitions)))
 
 
-def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collection[str]) -> tuple[SourceFrames, int]:
-    """What ``read`` gives, computed, and how many files are dead; one that fails the scan fails no other.
+@dataclass(frozen=True)
+class ReadFiles:
+    """What the files hold, computed, and how many rows are dead, of which each of ``dead_files`` is a file."""
+
+    frames: SourceFrames
+    dead: int
+    dead_files: int
+
+
+def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collection[str]) -> ReadFiles:
+    """What ``read`` gives, computed; a file that fails the scan fails no other.
 
     Parameters
     ----------
@@ -138,9 +147,9 @@ def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collectio
     while True:
         try:
             frames = read(damaged)
-            whole = F.count_if(F.isnotnull("reason") & F.isnull("text"))
-            ((dead,),) = frames.parsed.agg(whole).collect()
-            return frames, dead
+            dead = F.isnotnull("reason")
+            ((rows, whole),) = frames.parsed.agg(F.count_if(dead), F.count_if(dead & F.isnull("text"))).collect()
+            return ReadFiles(frames, rows, whole)
         except PySparkException as error:
             path = path_of((error.getMessageParameters() or {}).get("path", ""))
             kind = error.getCondition() or ""

@@ -25,6 +25,7 @@ from infra.delta.fold import fold
 from infra.delta.fold import fold_anew as replace_table
 from infra.delta.io import last_note, protect
 from infra.delta.lines import opened, rows_in
+from infra.engine.interpretation import fit_compilation
 from infra.epochs.context import EpochContext
 from infra.epochs.external_modifications import refuse_modified_node
 from infra.epochs.offsets import count_between
@@ -92,7 +93,9 @@ class Fold:
 
         def session() -> SparkSession:
             context.use_sessions(self.node)
-            return context.fold_session()
+            spark = context.fold_session()
+            fit_compilation(spark, sum(end + 1 for end in upto.ends.values()))
+            return spark
 
         return fold(session, context.paths(self.node), list(self.node.key), upto)
 

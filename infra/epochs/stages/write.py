@@ -9,11 +9,12 @@ commit names them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from infra import crash
 from infra.delta.staged import Staged, stage, staged_rows
+from infra.engine.interpretation import fit_compilation
 from infra.engine.shuffles import fit_shuffles
 from infra.epochs.context import EpochContext
 from infra.epochs.plan import EpochPlan
@@ -82,13 +83,15 @@ class Write:
         """
         spark = context.use_sessions(self.step.node)
         fit_shuffles(spark, self.plan.records)
+        fit_compilation(spark, self.plan.rows)
         frames = self.step.compute(spark, self.plan, shared)
         rows, staged = with_offsets(frames.rows, self.plan), None
         if not self.plan.replaces:
             staged = stage(rows, context.paths(self.step.node).changelog, f"epoch-{self.plan.epoch}")
         rows = staged_rows(staged, rows) if staged is not None else shared.keep(rows)
-        sides = {name: shared.keep(frame) for name, frame in frames.sides.items()}
+        sides = {name: shared.keep(f) for name, f in frames.sides.items() if name not in frames.without_rows}
         counts = totals(staged or rows, sides, frames.timed)
+        counts = replace(counts, sides=dict.fromkeys(frames.without_rows, 0) | dict(counts.sides))
         crash.reached("computed", self.step.node.name)
         if frames.accept is not None:
             frames.accept(counts.rows, counts.sides)

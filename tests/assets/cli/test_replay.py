@@ -122,4 +122,4 @@ def test_explain_says_where_profiles_differ() -> None:
     refused = CliRunner().invoke(main, ["explain", "flights", "fleet", "--compare", "0.10.0"])
     assert refused.exit_code and "has no fk-table-table join" in refused.output
     source = CliRunner().invoke(main, ["explain", "flights", "planes"])
-    assert source.exit_code and "is no join" in source.output
+    assert source.exit_code and "is not a join" in source.output

@@ -50,7 +50,7 @@ def load(spark: SparkSession, root: Path, source: Source) -> SourceFrames:
     def kept(damaged: Mapping[str, str]) -> SourceFrames:
         return SourceFrames(read(spark, source, 4, files, damaged).parsed.persist())
 
-    return read_all(kept, {f.path for f in files})[0]
+    return read_all(kept, {f.path for f in files}).frames
 
 
 def ids(frames: SourceFrames) -> list[str]:

@@ -1,0 +1,29 @@
+"""Whether Spark compiles an epoch's queries: not where they read few rows.
+
+An epoch has some twenty queries, each with classes of its own that are generated, compiled and first run cold. On a few
+thousand rows that takes longer than to interpret them; on a million it is well spent.
+
+    ten nodes of some 3,000 rows       interpreted
+    10,000 changes of a million rows   compiled
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+FEW = 50_000
+"""Rows that an epoch's queries may read, up to which they are interpreted."""
+
+
+def fit_compilation(spark: SparkSession, rows: int) -> None:
+    """Set the session for queries that read about so many rows."""
+    wanted: Mapping[str, str] = INTERPRETED if rows <= FEW else _COMPILED
+    if any(spark.conf.get(name) != value for name, value in wanted.items()):
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
