@@ -149,7 +149,8 @@ def stages_of(step: Step, plan: EpochPlan, planned: Planned, run_id: str = "") -
 
 def _write_to_commit(context: EpochContext, stages: Stages, clock: Clock) -> tuple[Audited, Committed]:
     plan = stages.write.plan
-    with SharedFrames(f"{plan.pipeline}_{plan.node}_{plan.epoch}", plan.records) as shared:
+    name = f"{plan.pipeline}_{plan.node}_{plan.epoch}"
+    with context.room(plan.records), SharedFrames(name, plan.records) as shared:
         with clock.phase("compute"):
             written = stages.write.run(context, shared)
         with clock.phase("audit"):

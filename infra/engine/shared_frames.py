@@ -13,7 +13,10 @@ An epoch of 10,000 changes took a sixth less time with checkpoints, in trials of
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 FEW = 200_000
 """Records, up to which planning costs more than memory."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
 from infra.delta.layout import NodeTables
+from infra.engine.shared_frames import FEW
 from infra.epochs.log import EpochLog
 from infra.epochs.node_lock import NodeLock, lock_folder
 from pipelines import Node
@@ -60,6 +63,16 @@ class EpochContext:
     folds: Folds = "due"
     engine: Path | None = None
     quality: Quality | None = None
+    _large: Lock = field(default_factory=Lock, repr=False)
+
+    @contextmanager
+    def room(self, records: int) -> Iterator[None]:
+        """Room in the engine for an epoch of so many records: of large ones it has it for one at a time."""
+        if records <= FEW:
+            yield
+            return
+        with self._large:
+            yield
 
     def paths(self, node: Node) -> NodeTables:
         """Locations of the node's tables."""
