@@ -13,7 +13,7 @@ Held by ``tests/assets/test_side_by_side.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from graphlib import TopologicalSorter
 from threading import Lock
@@ -55,6 +55,7 @@ class SideBySide:
         self._outcomes: dict[str, Future[Outcome]] = {name: Future() for name in self._nodes}
         self._committed: dict[str, Outcome] = {}
         self._failed: set[str] = set()
+        self._interrupted = False
         self._pool: ThreadPoolExecutor | None = None
         self._order = TopologicalSorter(self._reads)
         self._lock = Lock()
@@ -73,14 +74,23 @@ class SideBySide:
             self._pool = ThreadPoolExecutor(AT_ONCE, "node", self._platform.use_own_sessions)
             self._order.prepare()
             self._start()
-        return self._outcomes[node.name].result()
+        future = self._outcomes[node.name]
+        try:
+            return future.result()
+        except BaseException:
+            # Ctrl-C and the like come while the node is still on its way.
+            self._interrupted |= not future.done()
+            raise
 
     def close(self) -> None:
-        """Start no other node, and stop what still runs, as where the run was interrupted."""
-        if self._pool is not None:
-            if not all(future.done() for future in self._outcomes.values()):
-                self._platform.interrupt()
-            self._pool.shutdown(wait=True, cancel_futures=True)
+        """Wait for what still runs; where the run was interrupted, start no other node and stop the queries."""
+        if self._pool is None:
+            return
+        if self._interrupted:
+            self._platform.interrupt()
+        else:
+            wait(self._outcomes.values())
+        self._pool.shutdown(wait=True, cancel_futures=self._interrupted)
 
     def _start(self) -> None:
         """Submit all nodes whose inputs are done; the folds, when all are."""

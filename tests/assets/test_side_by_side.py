@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Barrier, get_ident
+from threading import Barrier, Event, get_ident
 from typing import Any
 
 import pytest
@@ -120,3 +120,26 @@ def test_a_run_of_dagster_goes_so_and_each_thread_has_its_session(home: Home, mo
         states = last_states(home.platform.quality, node, 2)
         assert {state.state for state in states.values()} == {"passed"}, node.name
         assert {state.epoch for state in states.values()} == {2}, node.name
+
+
+def test_an_interrupted_run_starts_no_other_node(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
+    """Ctrl-C while the sources compute: their queries are stopped, and nothing that reads them begins."""
+    stopped = Event()
+
+    def epoch(platform: Platform, node: Node, run: str, rebuild: Any) -> Outcome:
+        if node in (LEFT, RIGHT, OTHER):
+            assert stopped.wait(30)
+            raise RuntimeError("OPERATION_CANCELED")
+        events.append(node.name)
+        return Outcome()
+
+    def interrupted(timeout: float | None = None) -> Outcome:
+        raise KeyboardInterrupt
+
+    nodes = run(monkeypatch, epoch)
+    monkeypatch.setattr(Platform, "interrupt", lambda self: stopped.set())
+    monkeypatch.setattr(nodes._outcomes["left"], "result", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        nodes.outcome(LEFT)
+    nodes.close()
+    assert stopped.is_set() and events == []
