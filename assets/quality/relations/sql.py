@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from expectations.results import Relation
-from infra.delta.io import notes, quoted, read
+from infra.delta.io import quoted, read
 from infra.epochs.plan import EpochPlan
 
 if TYPE_CHECKING:
@@ -48,9 +48,3 @@ def at_version(spark: SparkSession, path: str, version: int, where: str = "true"
 def version_sql(path: str, version: int, where: str = "true") -> str:
     """SQL of these rows."""
     return f"(SELECT * FROM delta.{quoted(path)} VERSION AS OF {version} WHERE {where})"
-
-
-def version_before(table: str, plan: EpochPlan) -> int | None:
-    """The folded table's newest version that the epoch is not in; None where there is none of its incarnation."""
-    mine = ((v, note) for v, note in notes(table) if note.incarnation == plan.incarnation)
-    return next((version for version, note in mine if note.epoch < plan.epoch), None)
