@@ -57,7 +57,7 @@ def test_it_goes_as_the_page_says(home: Home, tmp_path: Path, monkeypatch: pytes
     assert home.run()
     lines = [line for line in without_seconds(home.said) if "VIOLATED" not in line]
     assert sorted(lines) == sorted(said[1].splitlines())
-    assert any("VIOLATED" in line and "dropped as late" in line for line in home.said)
+    assert any("VIOLATED" in line and "dropped as late" in line for line in home.said), home.said
 
 
 def save(path: Path, text: str) -> None:

@@ -78,7 +78,7 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
                 yield from check_results(platform.settings, asset_of, folded.verdicts, folded.epoch)
             else:
                 yield from verdicts_of_fold(platform, node, context.run.run_id)
-        elif _someone_waits(platform, node, context):
+        elif any(rivermeet.waits(other) for other in below(node, context)):
             yield from confirmed(platform, node, context.run.run_id)
         else:
             context.log.info(f"{node.name}: nothing new")
@@ -148,13 +148,6 @@ def _results(platform: Platform, node: Node, outcome: "Outcome") -> Iterator[dg.
         metadata = table_metadata(node, paths, outcome, lag)
         upto = outcome.result.plan.epoch - (lag.epochs if lag is not None else 0)
         yield dg.MaterializeResult(table_key(node), metadata=metadata, data_version=dg.DataVersion(str(upto)))
-
-
-def _someone_waits(platform: Platform, node: Node, context: dg.AssetExecutionContext) -> bool:
-    """Whether a step below this one in the run has something to do or to refuse."""
-    from assets.epoch.materialise import must_run
-
-    return any(must_run(platform, other) for other in below(node, context))
 
 
 def _checks_alone(

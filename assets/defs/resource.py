@@ -40,6 +40,14 @@ class PlatformResource(dg.ConfigurableResource):
             self._nodes = SideBySide(self.platform, nodes, run_id, rebuild)
         return self._nodes.outcome(node)
 
+    def waits(self, node: Node) -> bool:
+        """Whether a node below one with nothing new has something to do, or has done it in this run, or to refuse."""
+        from assets.epoch.materialise import must_run
+
+        if self._nodes is not None and self.platform.opens_sessions:
+            return self._nodes.did_something(node)
+        return must_run(self.platform, node)
+
     def list_verdicts(self) -> None:
         """Note that this run has judged, so that the index of Data Docs is written at its end."""
         self._judged = True

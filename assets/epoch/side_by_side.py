@@ -82,6 +82,14 @@ class SideBySide:
             self._interrupted |= not future.done()
             raise
 
+    def did_something(self, node: Node) -> bool:
+        """Whether the node has something that its own step must report: an epoch, verdicts, a fold, a failure."""
+        try:
+            outcome = self.outcome(node)
+        except Exception:
+            return True
+        return any(part is not None for part in (outcome.result, outcome.missed, outcome.folded))
+
     def close(self) -> None:
         """Wait for what still runs; where the run was interrupted, start no other node and stop the queries."""
         if self._pool is None:
