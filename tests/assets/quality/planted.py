@@ -78,6 +78,7 @@ VIOLATED: dict[tuple[str, str], str] = {
     **{(bug.node, invariant): "violated" for bug in BUGS for invariant in bug.breaks.split()},
     **dict.fromkeys([("kept", "own_critical"), ("kept", "own_info"), ("kept", "own_committed")], "violated"),
     **dict.fromkeys([("kept_refused", "own_blocking"), ("seen", "late_share")], "violated"),
+    ("seen_refused", "late_share"): "violated",
     **dict.fromkeys([("kept", "own_lost"), ("kept_refused", "own_lost")], "not evaluated"),
 }
 """Node and invariant to how it stands after the second delivery, wherever it is shown; all others hold."""
