@@ -20,12 +20,11 @@ from assets.quality.judge_fold import judged_fold
 from assets.quality.quality_table import States, last_states
 from assets.quality.record_verdicts import quality_of, record_verdicts
 from assets.quality.relations.affected import Affected
-from assets.quality.relations.folded import Folded, changelog, judged, whole
+from assets.quality.relations.folded import Folded, changelog, dropped, judged, whole
 from assets.quality.relations.inputs import effective
-from assets.quality.relations.sql import at_version, lines
 from assets.refused.held_verdicts import as_held
 from assets.refused.states import AuditRefusedError
-from expectations.evaluate import InvariantResult, Relation, evaluate
+from expectations.evaluate import InvariantResult, evaluate
 from expectations.invariant import Invariant
 from expectations.verdict import Verdict
 from infra.delta.changelog_files import epoch_rows
@@ -117,14 +116,7 @@ def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[Inva
     with relation_frames(node, plan, "again") as shared:
         rows = shared.keep(epoch_rows(spark, paths.changelog, plan.epoch, version))
         found = audited_relations(context, node, plan, rows, count_between(plan.ends, note.ends), shared, spark)
-
-        def late() -> Relation:
-            table = opened(paths.late)
-            if table is None:
-                return lines(spark, {"reason": "STRING"}, [])
-            return at_version(spark, paths.late, table.version(), f"epoch = {plan.epoch}")
-
-        found = replace(found, relations={**found.relations, "late": late})
+        found = replace(found, relations={**found.relations, "late": lambda: dropped(spark, paths.late, plan)})
         return evaluate(spark, node, judged_at(node, "audit"), found)
 
 

@@ -143,7 +143,7 @@ def judged(spark: SparkSession, of: Folded, changelog: Relation, affected: Affec
     made = _Made(spark, of, changelog, affected)
     relations: Relations = {
         "changelog": lambda: changelog,
-        "late": lambda: _late(spark, of.paths.late, of.span),
+        "late": lambda: dropped(spark, of.paths.late, of.span),
         "bounds": lambda: bounds(spark, of.span),
     }
     if of.scope == "epoch":
@@ -228,7 +228,7 @@ class _Made:
         return Relation(lines(self.spark, {"before": "BIGINT", "after": "BIGINT"}, [tuple(sizes)]).frame, sql)
 
 
-def _late(spark: SparkSession, path: str, plan: EpochPlan) -> Relation:
+def dropped(spark: SparkSession, path: str, plan: EpochPlan) -> Relation:
     """What a committed epoch dropped: the last of those that are judged."""
     table = opened(path)
     if table is None:
