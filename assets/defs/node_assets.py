@@ -66,6 +66,7 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
                 rivermeet.list_verdicts()
                 judged = judge_refused(platform.runner(node.pipeline), node, refusal, context.run.run_id)
                 yield from check_results(platform.settings, asset_of, judged.verdicts, judged.epoch)
+                yield from verdicts_of_fold(platform, node, context.run.run_id)
             raise dg.Failure(str(refusal), allow_retries=False) from refusal
         if outcome.result is not None or outcome.missed is not None:
             rivermeet.list_verdicts()

@@ -81,7 +81,7 @@ def judge_fold(
         return None
     start = time.monotonic()
     results = judged_fold(context, of)
-    verdicts = record_verdicts(context, node, of.note.epoch, results, run, f"fold-{of.note.epoch:06d}")
+    verdicts = record_verdicts(context, node, of.note.epoch, results, run, f"fold-{of.note.epoch:06d}", "table")
     took = {"fold": round(seconds, 3), "checks": round(time.monotonic() - start, 3)}
     line = json.dumps({"run": run, **took, "scope": of.scope})
     context.log.write(node.name, of.note.incarnation, of.note.epoch, "folded", line)

@@ -13,15 +13,31 @@ from pipelines import Node
 
 
 def record_verdicts(
-    context: EpochContext, node: Node, epoch: int, results: Sequence[InvariantResult], run: str, name: str
+    context: EpochContext,
+    node: Node,
+    epoch: int,
+    results: Sequence[InvariantResult],
+    run: str,
+    name: str,
+    part: str = "",
 ) -> list[Verdict]:
-    """Verdicts on results, in the order in which the invariants are declared; ``name`` names the validation."""
+    """Verdicts on results, in the order in which the invariants are declared.
+
+    Parameters
+    ----------
+    name
+        Names the validation, like ``epoch-000007``.
+    part
+        What of the node was judged, where that is judged at moments of its own: the newest validation of an asset must
+        be of all that is judged together. Held by ``tests/assets/quality/test_planted.py``.
+    """
     from expectations.gx.suite import judge
 
     quality = quality_of(context)
     order = {invariant.id: place for place, invariant in enumerate(invariants_of(node))}
     found = sorted(results, key=lambda r: order[r.invariant.id])
-    verdicts = judge(found, f"{node.pipeline.name}.{node.name}", name, quality.reports / "gx")
+    asset = ".".join(filter(None, (node.pipeline.name, node.name, part)))
+    verdicts = judge(found, asset, name, quality.reports / "gx")
     remember(quality, node, epoch, found, run, name)
     return verdicts
 

@@ -52,7 +52,8 @@ def standing_epoch(platform: Platform, node: Node, run: str) -> tuple[int, list[
     for invariant in invariants_of(node):
         found = states.get(invariant.id, State("not evaluated", None, None, epoch))
         known = decided is not None and invariant.id in decided.invariants
-        since = "nothing is new since" if found.epoch == epoch else "the table was not folded since"
+        is_of_rows = found.epoch == epoch and moment_of(invariant, node) != "fold"
+        since = "nothing is new since" if is_of_rows else "the table was not folded since"
         result = dg.AssetCheckResult(
             asset_key=asset_of[invariant.id],
             check_name=invariant.id,

@@ -44,7 +44,8 @@ def enforce(
     """Let an epoch pass, or quarantine its rows and raise `AuditRefusedError` with what was found.
 
     What was found is given back with SQL that reads the rows where they lie: an epoch that is refused or dropped has
-    them in the quarantine alone.
+    them in the quarantine alone. Late records of a refused epoch lie nowhere, so that their share is judged when the
+    epoch is committed.
 
     Parameters
     ----------
@@ -60,6 +61,8 @@ def enforce(
     broken = [r for r in results if r.invariant.blocking and not r.passed]
     if not broken and not (decision and decision.drops):
         return results
+    from infra.delta.io import quoted
+
     rows, paths = judged.frame, context.paths(node)
     there = _quarantined_sql(rows, paths, plan.epoch)
     moved = [replace(r, sql=r.sql.replace(judged.sql, there)) for r in results]
@@ -88,7 +91,8 @@ def enforce(
     _keep(paths, plan, rows, found, digest)
     # After the rows: where the log says that an epoch is held, they can be seen.
     context.log.write(node.name, plan.incarnation, plan.epoch, "held", found.model_dump_json(), found.attempt)
-    raise AuditRefusedError(_refusal(node, found), plan.epoch, moved)
+    readable = [r for r in moved if quoted(paths.late) not in r.sql]
+    raise AuditRefusedError(_refusal(node, found), plan.epoch, readable)
 
 
 def _digest(rows: DataFrame) -> tuple[int, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.defs.keys import keys_of
+from assets.quality.judge import judged_at
 from assets.reports.quality_report import write_report
 from expectations.invariants import invariants_of
 from pipelines import Pipeline
@@ -55,7 +56,7 @@ def shown(home: Home, run: str, chromium: Page) -> Shown:
     checks = _evaluations(home, run)
     path, _ = write_report(home.platform, [home.pipeline])
     chromium.open(path)
-    looks = _newest({tuple(id.split(".")[1:]): look for id, look in chromium.run(_CELLS)})
+    looks = _newest(home.pipeline, {tuple(id.split(".")[1:]): look for id, look in chromium.run(_CELLS)})
     refused = {(id.split(".")[1], epoch) for id, epoch in chromium.run(_REFUSED)}
     assert chromium.errors() == []
     return Shown(
@@ -72,12 +73,21 @@ def _state(look: str) -> str:
     return {"passed": "passed", "not-evaluated": "not evaluated"}.get(look, "violated")
 
 
-def _newest(cells: dict[tuple[str, ...], str]) -> dict[Place, str]:
-    """Those of each node's newest epoch; what was not judged then has no cell to press."""
-    last: dict[str, int] = {}
-    for node, _, epoch in cells:
-        last[node] = max(last.get(node, 0), int(epoch))
-    return {(node, rule): look for (node, rule, epoch), look in cells.items() if int(epoch) == last[node]}
+def _newest(pipeline: Pipeline, cells: dict[tuple[str, ...], str]) -> dict[Place, str]:
+    """Those of each node's newest epoch, and of its table's newest fold; what was not judged then has no cell to press.
+
+    The table of a refused epoch stands as the last fold left it.
+    """
+    folds = {(node.name, rule.id) for node in pipeline.stored for rule in judged_at(node, "fold")}
+    last: dict[tuple[str, bool], int] = {}
+    for node, rule, epoch in cells:
+        moment = node, (node, rule) in folds
+        last[moment] = max(last.get(moment, 0), int(epoch))
+    return {
+        (node, rule): look
+        for (node, rule, epoch), look in cells.items()
+        if int(epoch) == last[node, (node, rule) in folds]
+    }
 
 
 def _evaluations(home: Home, run: str) -> dict[Place, dg.AssetCheckEvaluation]:
@@ -91,15 +101,19 @@ def _evaluations(home: Home, run: str) -> dict[Place, dg.AssetCheckEvaluation]:
 
 
 def _docs(home: Home, chromium: Page) -> dict[Place, str]:
-    """From the index to each suite's newest validation, and what its page says."""
+    """From the index to each suite's newest validation of its newest epoch, and what the page says.
+
+    Of a node's two suites the newer one counts.
+    """
     index = home.platform.settings.reports / "gx/docs/index.html"
     chromium.open(index)
-    newest: dict[str, tuple[str, float, str, str]] = {}
+    newest: dict[str, tuple[int, float, str, str]] = {}
     for suite, name, time, outcome, link in chromium.run(_INDEX):
-        newest[suite] = max(newest.get(suite, ("", 0.0, "", "")), (name, time, outcome, link))
+        epoch = int(name.rpartition("-")[2])
+        newest[suite] = max(newest.get(suite, (0, 0.0, "", "")), (epoch, time, outcome, link))
     found: dict[Place, str] = {}
-    for suite, (_, _, outcome, link) in newest.items():
-        node = suite.removeprefix(f"{home.pipeline.name}-")
+    for suite, (_, _, outcome, link) in sorted(newest.items(), key=lambda item: item[1]):
+        node = suite.removeprefix(f"{home.pipeline.name}-").removesuffix("-table")
         page = _validation(home.pipeline, node, index.parent / link, chromium)
         assert (outcome == "Success") == (set(page.values()) == {"passed"}), (suite, outcome)
         found |= page
