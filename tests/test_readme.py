@@ -147,6 +147,7 @@ def test_every_decision_is_in_the_index() -> None:
     assert set(_LINK.findall((folder / "README.md").read_text())) == pages
 
 
+@pytest.mark.slow
 def test_the_matrix_is_what_the_tests_prove() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.matrix", "--check"], cwd=PROJECT, capture_output=True, text=True, check=False

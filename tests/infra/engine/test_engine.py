@@ -46,6 +46,9 @@ psutil.wait_procs([jvm])
 print(session(settings).range(4).count())
 """
 
+# Each JVM is cold.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
@@ -101,7 +104,6 @@ def answer(state: EngineState, token: str | None) -> grpc.StatusCode:
     return grpc.StatusCode.OK
 
 
-@pytest.mark.slow
 def test_two_processes_that_start_at_once_get_one_engine(own: Settings) -> None:
     engine.stop(own)
     clients = [client(own), client(own)]
