@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from assets.quality.judge import audited_relations, input_relations, judged_at, relation_frames
 from assets.quality.judge_commit import judge_commit
-from assets.quality.judge_fold import judged_fold
+from assets.quality.judge_fold import judge_fold_of_another_home, judged_fold
 from assets.quality.quality_table import States, last_states
 from assets.quality.record_verdicts import quality_of, record_verdicts
 from assets.quality.relations.affected import Affected
@@ -93,11 +93,16 @@ def judge_refused(context: EpochContext, node: Node, refusal: AuditRefusedError,
 
 
 def states_of(context: EpochContext, node: Node, epoch: int, run: str) -> States:
-    """What was found of a committed epoch; judged now if this home never has, as where another one made it."""
+    """What was found of a committed epoch and of the last fold; judged now if this home never has.
+
+    Where several homes share tables, an epoch is judged by the one that made it: the others have no verdicts of it.
+    """
     quality = quality_of(context)
-    known = last_states(quality, node, epoch)
+    known, is_new = last_states(quality, node, epoch), False
     if not any(state.epoch == epoch for state in known.values()):
         _late(context, node, epoch, run)
+        is_new = True
+    if judge_fold_of_another_home(context, node, known, run) or is_new:
         known = last_states(quality, node, epoch)
     return known
 

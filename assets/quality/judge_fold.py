@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assets.quality.judge import input_relations, judged_at, relation_frames
+from assets.quality.quality_table import States
 from assets.quality.record_verdicts import record_verdicts
 from assets.quality.relations.affected import Affected
 from assets.quality.relations.folded import Folded, changelog, folded, judged, rows_of_table, stored
@@ -80,12 +81,33 @@ def judge_fold(
     if of is None:
         return None
     start = time.monotonic()
-    results = judged_fold(context, of)
-    verdicts = record_verdicts(context, node, of.note.epoch, results, run, f"fold-{of.note.epoch:06d}", "table")
+    verdicts = _recorded(context, of, run)
     took = {"fold": round(seconds, 3), "checks": round(time.monotonic() - start, 3)}
     line = json.dumps({"run": run, **took, "scope": of.scope})
     context.log.write(node.name, of.note.incarnation, of.note.epoch, "folded", line)
     return of.note.epoch, verdicts, rows_of_table(context.session(), of)
+
+
+def judge_fold_of_another_home(context: EpochContext, node: Node, known: States, run: str) -> bool:
+    """Judge the newest fold if this home keeps no verdicts of it, as where another one folded; whether it did.
+
+    Parameters
+    ----------
+    known
+        What this home knows of the node.
+    """
+    found, rules = last_note(context.paths(node).table) if node.is_table else None, judged_at(node, "fold")
+    if found is None or not rules or any(r.id in known and known[r.id].epoch == found[1].epoch for r in rules):
+        return False
+    of = folded(node, context.paths(node), context.log)
+    if of is not None:
+        _recorded(context, of, run)
+    return of is not None
+
+
+def _recorded(context: EpochContext, of: Folded, run: str) -> Sequence[Verdict]:
+    epoch = of.note.epoch
+    return record_verdicts(context, of.node, epoch, judged_fold(context, of), run, f"fold-{epoch:06d}", "table")
 
 
 def judged_fold(context: EpochContext, of: Folded) -> list[InvariantResult]:
