@@ -28,7 +28,7 @@ from expectations.evaluate import InvariantResult, evaluate
 from expectations.invariant import Invariant
 from expectations.verdict import Verdict
 from infra.delta.changelog_files import epoch_rows
-from infra.delta.io import last_note, notes
+from infra.delta.io import last_note, note_upto
 from infra.delta.lines import opened
 from infra.epochs.context import EpochContext
 from infra.epochs.offsets import count_between
@@ -109,7 +109,7 @@ def states_of(context: EpochContext, node: Node, epoch: int, run: str) -> States
 
 def _late(context: EpochContext, node: Node, epoch: int, run: str) -> Judgement:
     start, plan = time.monotonic(), _plan_of(context, node, epoch)
-    mine, version = effective(node, plan), _version_of(context, node, epoch)
+    mine, (version, _) = effective(node, plan), note_upto(context.paths(node).changelog, epoch)
     results = [*_rows_again(context, mine, plan), *judge_commit(context, mine, plan, version)]
     return _recorded(context, node, plan, results, run, start)
 
@@ -117,7 +117,7 @@ def _late(context: EpochContext, node: Node, epoch: int, run: str) -> Judgement:
 def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[InvariantResult]:
     """What the audit of an epoch finds in its rows as they are committed."""
     spark, paths = context.session(), context.paths(node)
-    version, note = next((v, n) for v, n in notes(paths.changelog) if n.epoch <= plan.epoch)
+    version, note = note_upto(paths.changelog, plan.epoch)
     with relation_frames(node, plan, "again") as shared:
         rows = shared.keep(epoch_rows(spark, paths.changelog, plan.epoch, version))
         found = audited_relations(context, node, plan, rows, count_between(plan.ends, note.ends), shared, spark)
@@ -149,7 +149,3 @@ def _name(epoch: int) -> str:
 
 def _plan_of(context: EpochContext, node: Node, epoch: int) -> EpochPlan:
     return EpochPlan.model_validate_json(context.log.lines(node.name, "plan", epoch - 1)[epoch])
-
-
-def _version_of(context: EpochContext, node: Node, epoch: int) -> int:
-    return next(v for v, n in notes(context.paths(node).changelog) if n.epoch <= epoch)

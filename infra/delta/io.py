@@ -52,6 +52,11 @@ def last_note(path: str) -> tuple[int, CommitNote] | None:
     return next(notes(path), None)
 
 
+def note_upto(path: str, epoch: int) -> tuple[int, CommitNote]:
+    """(version, note) of the newest commit of ours at or before an epoch; StopIteration where there is none."""
+    return next((version, note) for version, note in notes(path) if note.epoch <= epoch)
+
+
 def _noted(path: str) -> Iterator[tuple[Mapping[str, Any], CommitNote]]:
     table = opened(path)
     for commit in commits(table) if table is not None else ():

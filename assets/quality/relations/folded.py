@@ -22,7 +22,7 @@ from expectations.invariant import Scope
 from expectations.results import Judged, Relation
 from expectations.rules.touched import touched
 from infra.delta.changelog_files import records
-from infra.delta.io import notes, quoted, read
+from infra.delta.io import last_note, note_upto, notes, quoted, read
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened, rows_in
 from infra.epochs.inputs import broadcast_if_few
@@ -72,7 +72,7 @@ def folded(node: Node, paths: NodeTables, log: EpochLog) -> Folded | None:
     if not node.is_table or not found or table is None:
         return None
     note = found[0][1]
-    version, committed = next((v, n) for v, n in notes(paths.changelog) if n.epoch <= note.epoch)
+    version, committed = note_upto(paths.changelog, note.epoch)
     # Of the same incarnation alone: a table that a rebuild has replaced is judged as a whole.
     older = [(v, n.epoch) for v, n in found if n.incarnation == note.incarnation and n.epoch < note.epoch]
     plans = _plans(log, node, older[0][1], note) if older else None
@@ -84,7 +84,9 @@ def folded(node: Node, paths: NodeTables, log: EpochLog) -> Folded | None:
 def whole(node: Node, paths: NodeTables, log: EpochLog, table: int | None) -> Folded:
     """Everything that a node has committed, or folded up to ``table``, a version of its folded table."""
     upto = next((note for v, note in notes(paths.table) if v <= table), None) if table is not None else None
-    version, note = next((v, n) for v, n in notes(paths.changelog) if upto is None or n.epoch <= upto.epoch)
+    found = last_note(paths.changelog) if upto is None else note_upto(paths.changelog, upto.epoch)
+    assert found is not None, f"'{node.name}' has committed nothing that could be judged"
+    version, note = found
     plans = _plans(log, node, note.epoch - 1, note)
     assert plans is not None, f"epoch {note.epoch} of '{node.name}' was committed without a plan"
     return Folded(node, paths, plans[-1].model_copy(update={"ends": {}}), version, note, table)
