@@ -95,7 +95,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 $(DEVELOPED): $(INSTALLED)
-	@$(PIP) -e '.[demo,dev]' & $(call SHOW,installing what tests need)
+	@$(PIP) -e '.[demo,dev,kafka]' & $(call SHOW,installing what tests need)
 	@$(COMPILE)
 	@touch $@
 

@@ -7,6 +7,7 @@ import signal
 
 POINTS = (
     "planned",
+    "landed",
     "computed",
     "sides-written",
     "committed",

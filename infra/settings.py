@@ -25,6 +25,15 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 # done twice; with the others it panics where it writes, in the home or in an epoch log among the tables.
 _TROUBLE = re.compile(r"%[0-9a-f]{2}|[\\#?\[\]^|]", re.IGNORECASE)
 
+_KAFKA = "RIVERMEET_KAFKA_"
+KAFKA_FIXED = frozenset(
+    {
+        *("bootstrap.servers", "group.id", "isolation.level", "auto.offset.reset", "enable.auto.commit"),
+        *("enable.auto.offset.store", "enable.partition.eof", "allow.auto.create.topics"),
+    }
+)
+"""Properties of librdkafka that are not a setting, or have one of another name."""
+
 
 class SettingsError(ValueError):
     """An environment variable has a value that cannot be used."""
@@ -57,6 +66,11 @@ class Settings:
         ``RIVERMEET_REPORTS_PORT``: where `rivermeet ui` serves the reports, and links in Dagster lead.
     fold : str
         ``RIVERMEET_FOLD``: ``due`` folds tables that other nodes read when that is due, ``run`` in each run.
+    kafka : mapping
+        librdkafka's properties: ``bootstrap.servers`` from ``RIVERMEET_KAFKA``, ``sasl.password`` from
+        ``RIVERMEET_KAFKA_SASL_PASSWORD``, and so on.
+    schema_registry : str
+        ``RIVERMEET_SCHEMA_REGISTRY``: URL of the schema registry, with user and password if it asks for them.
     """
 
     home: Path
@@ -69,6 +83,8 @@ class Settings:
     engine_port: int = 0
     reports_port: int = 3001
     fold: Literal["run", "due"] = "due"
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    schema_registry: str = field(default="", repr=False)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -97,6 +113,8 @@ class Settings:
             engine_port=_port("RIVERMEET_ENGINE_PORT", given, 0),
             reports_port=_port("RIVERMEET_REPORTS_PORT", given, 3001, lowest=1),
             fold=_fold(given.get("RIVERMEET_FOLD", "due")),
+            kafka=_kafka(given),
+            schema_registry=_registry(given.get("RIVERMEET_SCHEMA_REGISTRY", "")),
         )
 
     def environ(self) -> dict[str, str]:
@@ -112,6 +130,8 @@ class Settings:
             "RIVERMEET_ENGINE_PORT": str(self.engine_port),
             "RIVERMEET_REPORTS_PORT": str(self.reports_port),
             "RIVERMEET_FOLD": self.fold,
+            "RIVERMEET_SCHEMA_REGISTRY": self.schema_registry,
+            **{_variable(name): value for name, value in self.kafka.items()},
         }
 
     @property
@@ -123,6 +143,16 @@ class Settings:
     def reports(self) -> Path:
         """Folder of the quality report and Data Docs."""
         return self.home / "reports"
+
+    @property
+    def landing(self) -> Path:
+        """Folder of what is read of topics, epoch by epoch."""
+        return self.home / "landing"
+
+    @property
+    def schemas(self) -> Path:
+        """Folder of the schemas that the registry has given."""
+        return self.home / "schemas"
 
     @property
     def engine_home(self) -> Path:
@@ -158,6 +188,31 @@ def _fold(value: str) -> Literal["run", "due"]:
     if value == "run" or value == "due":
         return value
     raise SettingsError(f"RIVERMEET_FOLD={value}; give run or due")
+
+
+def _kafka(given: Mapping[str, str]) -> Mapping[str, str]:
+    """Librdkafka's properties; one that would change what an epoch reads is refused."""
+    found = {"bootstrap.servers": given["RIVERMEET_KAFKA"]} if "RIVERMEET_KAFKA" in given else {}
+    for variable, value in given.items():
+        if variable.startswith(_KAFKA):
+            name = variable.removeprefix(_KAFKA).lower().replace("_", ".")
+            if name in KAFKA_FIXED:
+                raise SettingsError(
+                    f"{variable} cannot be set: an epoch reads what its plan says, in one way; unset it"
+                )
+            found[name] = value
+    return found
+
+
+def _variable(name: str) -> str:
+    """The variable that gives a property of librdkafka."""
+    return "RIVERMEET_KAFKA" if name == "bootstrap.servers" else _KAFKA + name.upper().replace(".", "_")
+
+
+def _registry(value: str) -> str:
+    if value and not re.match(r"https?://[^\s]+$", value):
+        raise SettingsError("RIVERMEET_SCHEMA_REGISTRY is no URL; write http://host:port or https://host:port/path")
+    return value.rstrip("/")
 
 
 def _engine(value: str) -> str:

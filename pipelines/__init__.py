@@ -21,6 +21,7 @@ from pipelines.joins import (
     StreamTableJoin,
     TableTableJoin,
 )
+from pipelines.kafka import JSON, Avro, Kafka, Number, Protobuf, Raw, Text
 from pipelines.nodes import GlobalTable, GlobalView, Node, Stream, Table, WindowedTable
 from pipelines.operations import (
     Aggregation,
@@ -43,7 +44,9 @@ from pipelines.source import Expr, Files, Source, expr
 from pipelines.window import JoinWindow, SlidingWindows, TimeWindows, duration_ms
 
 __all__ = [
+    "JSON",
     "Aggregation",
+    "Avro",
     "Check",
     "DeclarationError",
     "Expr",
@@ -55,12 +58,16 @@ __all__ = [
     "GlobalView",
     "Join",
     "JoinWindow",
+    "Kafka",
     "MapValues",
     "Merge",
     "Node",
+    "Number",
     "OneToManyJoin",
     "Operation",
     "Pipeline",
+    "Protobuf",
+    "Raw",
     "SelectKey",
     "SlidingWindows",
     "Source",
@@ -71,6 +78,7 @@ __all__ = [
     "Table",
     "TableAggregate",
     "TableTableJoin",
+    "Text",
     "TimeWindows",
     "ToStream",
     "ToTable",

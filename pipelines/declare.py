@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pipelines.nodes import GlobalTable, GlobalView, Node, Stream, Table, WindowedTable
 
 Select = Mapping[str, ValueExpr]
+DEFAULT_PARTITIONS = 4
 WINDOW_KEY = {"window_start": "BIGINT", "window_end": "BIGINT"}
 PROFILES: Mapping[type[Join], tuple[str, ...]] = {
     StreamStreamJoin: get_args(Semantics),
@@ -571,10 +572,15 @@ def _copartitioned(left: Node, right: Node, name: str) -> None:
     if left.partitions != right.partitions or dict(left.key) != dict(right.key):
         raise left.refuse(
             name,
-            f"not co-partitioned: '{left.name}' has {left.partitions} partitions and key {dict(left.key)}, "
-            f"'{right.name}' has {right.partitions} partitions and key {dict(right.key)}; "
+            f"not co-partitioned: '{left.name}' has {_count(left)} and key {dict(left.key)}, "
+            f"'{right.name}' has {_count(right)} and key {dict(right.key)}; "
             "declare both with the same key columns, types and partitions, or repartition a stream with select_key()",
         )
+
+
+def _count(node: Node) -> str:
+    """How many partitions a node has, as a message says it."""
+    return f"{node.partitions} partitions" if node.partitions else "the partitions of its topic"
 
 
 def _versioned_since_4(left: Node, name: str, semantics: str, *tables: Table) -> None:
@@ -607,7 +613,7 @@ def _mapped(
 def _partitions(node: Node, name: str, partitions: int | None) -> int:
     if partitions is not None and partitions < 1:
         raise node.refuse(name, f"partitions is {partitions}; give 1 or more")
-    return partitions or node.partitions
+    return partitions or node.partitions or DEFAULT_PARTITIONS
 
 
 def _add(kind: type[_N], of: Node, name: str, spec: Operation, value: Any, **fields: Any) -> _N:

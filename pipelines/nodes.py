@@ -1,7 +1,7 @@
 """Streams, tables and global tables, with the verbs of Kafka Streams in snake case.
 
-A node is a frozen value: its name, its key and value columns, and where its records come from (files, or an operation
-on other nodes). What a verb accepts is checked in ``pipelines/declare.py``.
+A node is a frozen value: its name, its key and value columns, and where its records come from (files, a topic, or an
+operation on other nodes). What a verb accepts is checked in ``pipelines/declare.py``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pipelines.grouped import GroupedStream, GroupedTable
     from pipelines.pipeline import Pipeline
 
+OF_ITS_TOPIC = 0
+"""Number of partitions of a node that keeps those of the topic it comes from: only the broker knows how many."""
 RESERVED = ("_timestamp", "_partition", "_offset")
 """Columns that a folded table adds to those of key and value."""
 
@@ -36,9 +38,9 @@ class Node:
     value
         Names of the value columns.
     partitions
-        Number of partitions.
+        Number of partitions; `OF_ITS_TOPIC` where they are those of a topic.
     origin
-        The files or the operation that the records come from.
+        The source or the operation that the records come from.
     fold
         When a table is folded: ``"run"``, in each run that has news of it, or ``"due"``, when what it lacks has grown
         to a tenth of it. None: ``"run"`` where no other node reads it, else ``"due"``.
@@ -258,6 +260,7 @@ class GlobalView(GlobalTable):
 
 
 __all__ = [
+    "OF_ITS_TOPIC",
     "RESERVED",
     "Aggregation",
     "GlobalTable",

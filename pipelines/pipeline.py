@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Required, TypedDict, TypeVar, Unpack
+from typing import TypedDict, TypeVar, Unpack
 
 from pipelines.check import Check, Severity, checked
-from pipelines.declare import history_ms
+from pipelines.declare import DEFAULT_PARTITIONS, history_ms
 from pipelines.errors import DeclarationError, listed
-from pipelines.nodes import RESERVED, GlobalTable, Node, Stream, Table
+from pipelines.kafka import Kafka
+from pipelines.nodes import OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
 from pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Source, quoted
 from pipelines.window import duration_ms
 
-DEFAULT_PARTITIONS = 4
 SHORTEST_FRESHNESS = 60_000
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _N = TypeVar("_N", bound=Node)
@@ -22,28 +22,31 @@ Columns = Sequence[str] | Mapping[str, str | Expr]
 
 
 class SourceOptions(TypedDict, total=False):
-    """How rows of files become records.
+    """How rows of files, or a topic's, become records.
 
     Attributes
     ----------
     key, value
-        Columns of the file, or record column to expression (`expr` where it is not a column).
-        Default value: all columns of the file's schema that are not key columns.
+        Columns of the file or topic, or record column to expression (`expr` where it is not a column). Default key:
+        the columns of a topic's key; files have none. Default value: all other columns of the schema, of a topic those
+        of its value.
     timestamp
-        SQL giving event time: TIMESTAMP, or BIGINT epoch millis.
+        SQL giving event time: TIMESTAMP, or BIGINT epoch millis. Default: that of a topic's record; files have none.
     time_zone
         Zone of that clock: a name, or ``expr(sql, "STRING")`` giving it per row.
     where
-        SQL; rows where it is not true are no records of this source.
+        SQL; rows where it is not true are no records of this source. A topic's record without a value, of which it is
+        null, is one.
     tombstone
-        SQL; where it is true the record's value is null.
+        SQL; where it is true the record's value is null, as it is of a topic's record without a value.
     max_bad_share
         Share of an epoch's rows that may be bad before the epoch is refused (default 0.01).
     not_before, not_after
         Bounds of event time: ISO date or timestamp in UTC. Default of ``not_before``: 1970-01-01, for Kafka has no
         negative timestamps; None lifts it.
     max_ahead
-        Duration that event time may be after the modification time of the record's file, such as ``"1d"``.
+        Duration that event time may be after the modification time of the record's file, or the timestamp that Kafka
+        has of it, such as ``"1d"``.
     duplicate_files
         ``"dead_letter"`` (default): a file with the very bytes of one loaded before is not read; ``"read"``: it is.
     description
@@ -53,8 +56,8 @@ class SourceOptions(TypedDict, total=False):
         to a tenth of it. Default: ``"run"`` where no other node reads it, else ``"due"``.
     """
 
-    key: Required[Columns]
-    timestamp: Required[str]
+    key: Columns
+    timestamp: str
     value: Columns | None
     time_zone: str | Expr
     where: str | None
@@ -127,33 +130,34 @@ class Pipeline:
         return self._nodes[name]
 
     def stream(
-        self, name: str, files: Files, *, partitions: int = DEFAULT_PARTITIONS, **options: Unpack[SourceOptions]
+        self, name: str, reads: Files | Kafka, *, partitions: int | None = None, **options: Unpack[SourceOptions]
     ) -> Stream:
-        """Declare a stream over files.
+        """Declare a stream over files or a topic.
 
         Parameters
         ----------
         name
             Name in the pipeline; also the folder of its changelog.
-        files
+        reads
             Where the rows are and what they look like.
         partitions
-            How many partitions the keys are hashed into.
+            How many partitions the keys are hashed into; default 4 of files. Without it, a topic's records stay in
+            the topic's partitions.
         **options
             See `SourceOptions`.
         """
-        return self._declared(Stream, name, files, partitions, options)
+        return self._declared(Stream, name, reads, partitions, options)
 
     def table(
         self,
         name: str,
-        files: Files,
+        reads: Files | Kafka,
         *,
-        partitions: int = DEFAULT_PARTITIONS,
+        partitions: int | None = None,
         history: str | int | None = None,
         **options: Unpack[SourceOptions],
     ) -> Table:
-        """Declare a table over files; parameters as for `stream`.
+        """Declare a table over files or a topic; parameters as for `stream`.
 
         Parameters
         ----------
@@ -161,12 +165,12 @@ class Pipeline:
             A duration: the table is versioned, and look-ups see what a key was up to that long before the newest
             timestamp of its partition.
         """
-        table = self._declared(Table, name, files, partitions, options, add=False)
+        table = self._declared(Table, name, reads, partitions, options, add=False)
         return self.add(replace(table, history=history_ms(table, name, history)))
 
-    def global_table(self, name: str, files: Files, **options: Unpack[SourceOptions]) -> GlobalTable:
-        """Declare a global table over files; parameters as for `stream`, in one partition."""
-        return self._declared(GlobalTable, name, files, 1, options)
+    def global_table(self, name: str, reads: Files | Kafka, **options: Unpack[SourceOptions]) -> GlobalTable:
+        """Declare a global table over files or a topic; parameters as for `stream`, in one partition."""
+        return self._declared(GlobalTable, name, reads, 1, options)
 
     def add(self, node: _N) -> _N:
         """Take in a node that was declared on another one."""
@@ -222,33 +226,57 @@ class Pipeline:
         return self._checks.get(node.name, ())
 
     def _declared(
-        self, kind: type[_N], name: str, files: Files, partitions: int, options: SourceOptions, add: bool = True
+        self,
+        kind: type[_N],
+        name: str,
+        reads: Files | Kafka,
+        partitions: int | None,
+        options: SourceOptions,
+        add: bool = True,
     ) -> _N:
-        if partitions < 1:
+        if partitions is not None and partitions < 1:
             raise DeclarationError(self.name, name, f"partitions is {partitions}; give 1 or more")
-        source = self._source(name, files, options)
+        source = self._source(name, reads, options)
+        if partitions is None and isinstance(reads, Kafka):
+            self._refuse_other_key(name, source, reads)
+            partitions = OF_ITS_TOPIC
         node = kind(
             pipeline=self,
             name=name,
             key={column: e.type for column, e in source.key.items()},
             value=tuple(source.value),
-            partitions=partitions,
+            partitions=DEFAULT_PARTITIONS if partitions is None else partitions,
             origin=source,
             description=options.get("description", ""),
             fold=options.get("fold"),
         )
         return self.add(node) if add else node
 
-    def _source(self, name: str, files: Files, options: SourceOptions) -> Source:
+    def _refuse_other_key(self, name: str, source: Source, topic: Kafka) -> None:
+        """A topic's partitions are those of its keys: equal keys of another kind may lie in several."""
+        if sorted(e.sql for e in source.key.values()) != sorted(quoted(column) for column in topic.key_columns):
+            raise DeclarationError(
+                self.name,
+                name,
+                f"key {listed(source.key)} is not the key of topic '{topic.topic}' ({listed(topic.key_columns)}), so "
+                "that equal keys may lie in several of its partitions; give partitions=N to hash them anew",
+            )
+
+    def _source(self, name: str, reads: Files | Kafka, options: SourceOptions) -> Source:
         unknown = set(options) - set(_OPTIONS)
         if unknown:
             raise DeclarationError(self.name, name, f"no option {listed(unknown)}; there are {listed(_OPTIONS)}")
-        keys = self._columns(name, "key", files, options["key"])
+        options = self._of_topic(name, reads, options) if isinstance(reads, Kafka) else options
+        lacking = [option for option in ("key", "timestamp") if option not in options]
+        if lacking:
+            raise DeclarationError(self.name, name, f"a source of files needs {listed(lacking)}")
+        keys = self._columns(name, "key", reads, options.get("key", ()))
         value = options.get("value")
         if value is None:
             used = {e.sql for e in keys.values()}
-            value = [c for c in files.schema if c not in keys and quoted(c) not in used]
-        values = self._columns(name, "value", files, value)
+            columns = reads.value_columns if isinstance(reads, Kafka) else reads.schema
+            value = [c for c in columns if c not in keys and quoted(c) not in used]
+        values = self._columns(name, "value", reads, value)
         clash = [c for c in values if c in keys] + [c for c in (*keys, *values) if c in RESERVED]
         if clash:
             raise DeclarationError(
@@ -259,10 +287,10 @@ class Pipeline:
             raise DeclarationError(self.name, name, f"max_bad_share is {share}; give a share between 0 and 1")
         try:
             return Source(
-                files,
+                reads,
                 keys,
                 values,
-                options["timestamp"],
+                options.get("timestamp", ""),
                 options.get("time_zone", "UTC"),
                 options.get("tombstone"),
                 options.get("where"),
@@ -275,20 +303,35 @@ class Pipeline:
         except ValueError as error:
             raise DeclarationError(self.name, name, str(error)) from None
 
-    def _columns(self, name: str, what: str, files: Files, given: Columns) -> dict[str, Expr]:
+    def _of_topic(self, name: str, topic: Kafka, options: SourceOptions) -> SourceOptions:
+        """Options as they are of a topic: its own key and time by default, and tombstones without being declared."""
+        if "duplicate_files" in options:
+            raise DeclarationError(self.name, name, "duplicate_files is of files, and a topic has none; leave it out")
+        where, tombstone = options.get("where"), options.get("tombstone")
+        gone = "kafka_tombstone"
+        found: SourceOptions = {"key": list(topic.key_columns), "timestamp": "kafka_timestamp"}
+        return {
+            **found,
+            **options,
+            # Where the value is null, so is what is asked of it: a filter must not keep rows from being deleted.
+            "where": None if where is None else f"coalesce(({where}), {gone})",
+            "tombstone": gone if tombstone is None else f"{gone} OR ({tombstone})",
+        }
+
+    def _columns(self, name: str, what: str, reads: Files | Kafka, given: Columns) -> dict[str, Expr]:
         pairs = given.items() if isinstance(given, Mapping) else [(c, c) for c in given]
         columns: dict[str, Expr] = {}
         for column, sql in pairs:
             if isinstance(sql, Expr):
                 columns[column] = sql
-            elif sql in files.schema:
-                columns[column] = Expr(quoted(sql), files.schema[sql].upper())
+            elif sql in reads.schema:
+                columns[column] = Expr(quoted(sql), reads.schema[sql].upper())
             else:
                 raise DeclarationError(
                     self.name,
                     name,
-                    f"{what} column '{column}' is {sql!r}, which is no column of the file "
-                    f"({listed(files.schema)}); write expr({sql!r}, TYPE) for an expression",
+                    f"{what} column '{column}' is {sql!r}, which is no column of the source "
+                    f"({listed(reads.schema)}); write expr({sql!r}, TYPE) for an expression",
                 )
         if not columns:
             raise DeclarationError(self.name, name, f"no {what} columns; name at least one")

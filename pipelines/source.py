@@ -1,4 +1,4 @@
-"""Where the records of a stream or table come from, and how a row of a file becomes a record."""
+"""Where the records of a stream or table come from, and how a row of a file or a topic becomes a record."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
+from pipelines.kafka import Kafka
 from pipelines.window import duration_ms
 
 FileFormat = Literal["csv", "json", "parquet"]
@@ -66,10 +67,12 @@ class Files:
 
 @dataclass(frozen=True)
 class Source:
-    """How rows of files become records.
+    """How rows of files, or a topic's, become records.
 
     Attributes
     ----------
+    reads
+        The files or the topic.
     key, value
         Record column to the expression that gives it.
     timestamp
@@ -86,13 +89,14 @@ class Source:
         Bounds of event time, themselves allowed: an ISO date (its first instant) or timestamp, in UTC. A record outside
         is a dead letter; None is no bound.
     max_ahead
-        Duration: event time may be at most so far after the modification time of the record's file. One bad clock in
+        Duration: event time may be at most so far after the modification time of the record's file, or after the
+        timestamp that Kafka has of it. One bad clock in
         the year 9999 would close every window, and make all later records late.
     duplicate_files
         What becomes of a file that has the very bytes of one that was loaded before: a dead letter, or read like any.
     """
 
-    files: Files
+    reads: Files | Kafka
     key: Mapping[str, Expr]
     value: Mapping[str, Expr]
     timestamp: str
@@ -121,6 +125,20 @@ class Source:
         if self.duplicate_files not in get_args(DuplicateFiles):
             choices = ", ".join(get_args(DuplicateFiles))
             raise ValueError(f"duplicate_files {self.duplicate_files!r} is not one of {choices}")
+
+    @property
+    def files(self) -> Files:
+        """The files that are read; there are none of a topic."""
+        if not isinstance(self.reads, Files):
+            raise TypeError(f"a source of topic '{self.reads.topic}' reads no files")
+        return self.reads
+
+    @property
+    def topic(self) -> Kafka:
+        """The topic that is read; there is none of files."""
+        if not isinstance(self.reads, Kafka):
+            raise TypeError(f"a source of files '{self.reads.pattern}' reads no topic")
+        return self.reads
 
 
 _BOUNDS = ("not_before", "not_after")

@@ -137,7 +137,7 @@ def _deliver(workload: Workload, records: pa.Table, folder: Path, number: int) -
         rows = records.filter(field("side") == side).select(list(columns))
         read = workload.pipeline.node(source).source
         assert read is not None
-        declared = read.files.schema
+        declared = read.reads.schema
         kinds = [(name, pa.string() if declared[name] == "STRING" else pa.int64()) for name in columns]
         path = folder / source / f"{number:05d}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)

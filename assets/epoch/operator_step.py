@@ -14,12 +14,14 @@ from infra.epochs.external_modifications import refuse_modified_node, refuse_unr
 from infra.epochs.inputs import PinnedInputs, broadcast_if_few, pinned_table
 from infra.epochs.plan import CommitNote, EpochPlan, InputSlice
 from infra.epochs.waiting import Queues, held_back
+from infra.sources.kafka.copartitioned import Topics
 from pipelines import GlobalView, Node, Operation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from infra.engine.shared_frames import SharedFrames
+    from infra.epochs.log import EpochLog
     from infra.epochs.step import StepFrames
     from joins.operator import Moment, Numbers, Side
 
@@ -42,6 +44,8 @@ class OperatorStep:
         Adds declared numbers as columns; default: the declared ones.
     clock
         Wall clock, epoch millis.
+    log
+        The pipeline's epoch log: it says how many partitions the topics have that inputs come from.
     """
 
     node: Node
@@ -51,6 +55,7 @@ class OperatorStep:
     ordered: Ordered | None = None
     numbers: Numbers | None = None
     clock: Callable[[], float] = lambda: time.time() * 1000
+    log: EpochLog | None = None
 
     @property
     def operation(self) -> Operation:
@@ -74,6 +79,8 @@ class OperatorStep:
             refuse_lacking(node, note[1])
             refuse_modified_node(paths, node.is_table)
             found[side] = note
+        if self._topics is not None:
+            self._topics.refuse_unequal(self.node)
         if previous is not None and _moved(found, previous):
             # An input was computed anew, and what was consumed of it counts nothing any more.
             plan = self.plan(None, None, epoch)
@@ -107,6 +114,10 @@ class OperatorStep:
             grace=previous.grace if previous else None,
             skipped=previous.skipped if previous else (),
         )
+
+    @property
+    def _topics(self) -> Topics | None:
+        return None if self.log is None else Topics(self.tables, self.log)
 
     def slice(self, side: str, part: InputSlice) -> InputSlice:
         """A slice of an input, with the folded table that the operator reads beside it."""
@@ -145,7 +156,8 @@ class OperatorStep:
             return ends
         assert self.session is not None, "waiting looks into the inputs"
         paths = {s: NodeTables(self.tables, n.pipeline.name, n.name).changelog for s, n in self.nodes.items()}
-        partitions = {side: node.partitions for side, node in self.nodes.items()}
+        topics = self._topics
+        partitions = {s: topics.count(n) if topics is not None else n.partitions for s, n in self.nodes.items()}
         times = {s: note.times for s, (_, note) in found.items()}
         queues = Queues(paths, ends, times, partitions, self.operation.co_partitioned)
         return held_back(queues, after, idle, self.session, self.clock())

@@ -14,13 +14,16 @@ from threading import RLock, Thread, local
 from typing import TYPE_CHECKING
 
 from infra.settings import Settings, SettingsError
-from pipelines import Node, Pipeline
+from pipelines import Kafka, Node, Pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from infra.epochs.context import EpochContext, Quality
     from infra.epochs.step import Step
+    from infra.sources.ingest import IngestStep
+    from infra.sources.kafka.connection import Connection
+    from infra.sources.kafka.ingest import TopicStep
 
 
 EPOCHS = "_epochs"
@@ -152,13 +155,34 @@ class Platform:
     def step(self, node: Node) -> Step:
         """The node's part in an epoch."""
         from assets.epoch.operator_step import OperatorStep
+
+        if node.operation is None:
+            return self.source_step(node)
+        return OperatorStep(
+            node, self.settings.tables, self.code_version, session=self.session, log=self.runner(node.pipeline).log
+        )
+
+    def source_step(self, node: Node) -> IngestStep | TopicStep:
+        """A source's part in an epoch."""
         from infra.sources.ingest import IngestStep
 
-        if node.operation is not None:
-            return OperatorStep(node, self.settings.tables, self.code_version, session=self.session)
-        context = self.runner(node.pipeline)
+        context, settings = self.runner(node.pipeline), self.settings
         changelog = context.paths(node).changelog
-        return IngestStep(node, changelog, context.log, self.settings.data, self.session, self.code_version)
+        assert node.source is not None
+        if isinstance(node.source.reads, Kafka):
+            from infra.sources.kafka.ingest import TopicStep
+            from infra.sources.kafka.registry import Registry
+
+            registry = Registry(settings.schema_registry, settings.schemas)
+            landing = settings.landing / node.pipeline.name / node.name
+            return TopicStep(node, changelog, context.log, self._connection, registry, landing, self.code_version)
+        return IngestStep(node, changelog, context.log, settings.data, self.session, self.code_version)
+
+    @cached_property
+    def _connection(self) -> Connection:
+        from infra.sources.kafka.connection import Connection
+
+        return Connection(self.settings.kafka)
 
 
 @dataclass

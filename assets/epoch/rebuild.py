@@ -1,8 +1,8 @@
 """Rebuilding: nodes recomputed from their inputs, and everything below them, which follows.
 
 A rebuild is an epoch from offset 0 whose one commit replaces the changelog (`infra.epochs.stages.plan.Rebuild`).
-A source is read again from its files: where some that it consumed are gone, so would their records be, and it is
-refused.
+A source is read again from its files or its topic: where some of what it consumed is gone, so would its records be, and
+it is refused.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def rebuild(
     grace
         Milliseconds instead of the declared grace of the selected nodes, as long as they are not rebuilt again.
     lossy
-        Whether a source may lose the records of files that are gone.
+        Whether a source may lose records: of files that are gone, or that its topic has no more.
 
     Raises
     ------
     RebuildRefusedError
-        Where files of a source are gone, or a node has no grace.
+        Where records of a source are gone, or a node has no grace.
     """
     from assets.defs.runs import run_pipeline
 
@@ -51,7 +51,7 @@ def rebuild(
         elif grace is not None:
             raise RebuildRefusedError(f"'{pipeline.name}.{node.name}' is a source: it has no grace")
         if node.source is not None and not lossy:
-            _refuse_lost_files(platform, node)
+            _refuse_lost_records(platform, node)
     selected = [node.name for node in with_what_follows(pipeline, nodes)]
     return run_pipeline(platform, pipeline, selected, {node.name: grace for node in nodes})
 
@@ -65,19 +65,10 @@ def with_what_follows(pipeline: Pipeline, nodes: Sequence[Node]) -> list[Node]:
     return [node for node in pipeline.stored if node.name in names]
 
 
-def _refuse_lost_files(platform: Platform, node: Node) -> None:
-    from infra.delta.io import last_note
-    from infra.sources.discovery import discover
-    from infra.sources.ingest import IngestStep
-
-    step = platform.step(node)
-    assert isinstance(step, IngestStep)
-    found = last_note(step.changelog)
-    there = {state.path for state in discover(step.source.files, step.data, platform.session)}
-    consumed = step.consumed(found[1].since, found[1].epoch) if found else []
-    gone = [state.path for state in consumed if state.path not in there]
-    if gone:
+def _refuse_lost_records(platform: Platform, node: Node) -> None:
+    gone = platform.source_step(node).lost()
+    if gone is not None:
         raise RebuildRefusedError(
-            f"source '{node.pipeline.name}.{node.name}': {len(gone)} of {len(consumed)} files that it consumed are "
-            f"gone (first: {gone[0]}), and so would their records be; put them back, or add --lose-missing-files"
+            f"source '{node.pipeline.name}.{node.name}': {gone}, and so would their records be; put them back, or add "
+            "--lose-missing-files"
         )

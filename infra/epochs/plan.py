@@ -28,6 +28,33 @@ class PlannedFile(_Value):
     duplicate_of: str | None = None
 
 
+class TopicSlice(_Value):
+    """The records ``[start, end)`` of each partition of a topic; ``end`` is where the next slice starts.
+
+    ``id`` distinguishes the topic from a later one of its name. Not each offset has a record: transactions and
+    compaction leave gaps. ``high`` is the high watermark when it was planned: past ``end`` lies what open transactions
+    hold back. ``added`` are partitions that the slice before did not have; ``lost`` is what was gone before it was
+    read, ``[start, end)``, and accepted as such.
+    """
+
+    topic: str
+    id: str
+    ranges: dict[int, tuple[int, int]]
+    high: Offsets = {}
+    added: tuple[int, ...] = ()
+    lost: dict[int, tuple[int, int]] = {}
+
+    @property
+    def records(self) -> int:
+        """How many records it may hold at most."""
+        return sum(end - start for start, end in self.ranges.values())
+
+    @property
+    def unread(self) -> dict[int, tuple[int, int]]:
+        """The ranges that hold anything."""
+        return {partition: (start, end) for partition, (start, end) in self.ranges.items() if end > start}
+
+
 class InputSlice(_Value):
     """The records ``(after, upto]`` of one input, in its changelog at ``version``.
 
@@ -69,8 +96,8 @@ class EpochPlan(_Value):
     output's before the epoch, ``output_version`` its changelog's version then (None: not written yet). An incarnation
     begins with epoch ``since``, which replaces all that went before. ``declared`` is the node's declaration, flat;
     ``grace`` (ms), where the incarnation was rebuilt with another one than declared, holds for all of it.
-    The open dead letters of the epochs ``retries`` are read again. Records ``skipped`` stay out of this epoch and of
-    all later ones of the incarnation.
+    ``files`` or ``topic`` is what a source reads. The open dead letters of the epochs ``retries`` are read again.
+    Records ``skipped`` stay out of this epoch and of all later ones of the incarnation.
     """
 
     pipeline: str
@@ -81,6 +108,7 @@ class EpochPlan(_Value):
     previous_epoch: int = 0
     inputs: dict[str, InputSlice] = {}
     files: tuple[PlannedFile, ...] = ()
+    topic: TopicSlice | None = None
     retries: tuple[int, ...] = ()
     output_version: int | None = None
     ends: Offsets = {}
@@ -94,7 +122,8 @@ class EpochPlan(_Value):
     @property
     def records(self) -> int:
         """How many records the epoch reads; of files, whose records nobody knows yet, one for each 32 bytes."""
-        return sum(part.records for part in self.inputs.values()) + sum(file.length for file in self.files) // 32
+        of_topic = self.topic.records if self.topic is not None else 0
+        return sum(part.records for part in self.inputs.values()) + sum(f.length for f in self.files) // 32 + of_topic
 
     @property
     def rows(self) -> int:

@@ -1,7 +1,8 @@
 """Event time of a row: a wall clock in a zone, or epoch millis, to epoch millis within the source's bounds.
 
 One bad clock must not close every window: a record outside the declared bounds is a dead letter, and stream time does
-not see it. ``max_ahead`` counts from the modification time of the record's file, which the plan pins; counted from the
+not see it. ``max_ahead`` counts from the modification time of the record's file, which the plan pins, or from
+the record's timestamp in its topic; counted from the
 wall clock of the run, an epoch run again could have other records.
 """
 
@@ -11,7 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from pipelines import Source
+from pipelines import Files, Source
 from pipelines.source import instant_ms
 from pipelines.window import duration_ms
 
@@ -67,7 +68,7 @@ def out_of_bounds(source: Source, timestamp: Column, modified: Column) -> list[C
     timestamp
         Event time, as `event_millis` gives it.
     modified
-        Modification time of the record's file, epoch millis.
+        Modification time of the record's file, or the timestamp that Kafka has of it, epoch millis.
     """
     problems: list[Column] = []
 
@@ -82,7 +83,8 @@ def out_of_bounds(source: Source, timestamp: Column, modified: Column) -> list[C
         last = instant_ms("not_after", source.not_after)
         problem(timestamp > last, f" is after not_after={source.not_after}")
     if source.max_ahead is not None:
-        says = f" is more than max_ahead={source.max_ahead} after its file was modified, "
+        since = "its file was modified" if isinstance(source.reads, Files) else "the timestamp that Kafka has of it"
+        says = f" is more than max_ahead={source.max_ahead} after {since}, "
         problem(timestamp - modified > duration_ms(source.max_ahead), says, _shown(modified))
     return problems
 

@@ -6,10 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from pyspark.sql import SparkSession
+
+from infra.delta.io import last_note
 from infra.epochs.log import EpochLog
-from infra.epochs.plan import EpochPlan, PlannedFile
+from infra.epochs.plan import CommitNote, EpochPlan, PlannedFile
 from infra.sources.dead_letters import OpenLetters, open_letters
 from infra.sources.discovery import FileState, changed, refuse_changed, unconsumed
+from pipelines import Node, Source
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,63 @@ def history(log: EpochLog, node: str, dead_letters: str, since: int, upto: int) 
     plans = log.lines(node, "plan", since - 1)
     committed = [body for epoch, body in plans.items() if epoch <= upto and epoch not in refused]
     return SourceHistory([EpochPlan.model_validate_json(body) for body in committed], dead_letters)
+
+
+@dataclass(frozen=True)
+class SourceStep:
+    """What the steps of all sources share: where the node's tables lie, and what it has consumed.
+
+    Attributes
+    ----------
+    changelog
+        Location of the node's changelog.
+    """
+
+    node: Node
+    changelog: str
+    log: EpochLog
+
+    @property
+    def source(self) -> Source:
+        """The declared source."""
+        assert self.node.source is not None
+        return self.node.source
+
+    @property
+    def name(self) -> str:
+        """The source as messages name it."""
+        return f"{self.node.pipeline.name}.{self.node.name}"
+
+    @property
+    def dead_letters(self) -> str:
+        """Location of the node's dead letters: beside its changelog."""
+        return f"{self.changelog.removesuffix('/changelog')}/dead_letter"
+
+    @property
+    def rejected(self) -> str:
+        """Location of the bad rows of the newest epoch that was refused for them."""
+        return f"{self.changelog.removesuffix('/changelog')}/rejected"
+
+    def open_letters(self) -> OpenLetters:
+        """Dead letters that no epoch has taken up again."""
+        return self.so_far(self.note()).open
+
+    def without_failing_records(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
+        """None: a row that is no record is a dead letter, and fails nothing."""
+        return None
+
+    def note(self) -> CommitNote | None:
+        """The note of the node's newest commit."""
+        found = last_note(self.changelog)
+        return found[1] if found else None
+
+    def so_far(self, note: CommitNote | None) -> SourceHistory:
+        """What the incarnation has consumed up to a commit."""
+        return self.consumed(note.since, note.epoch) if note else SourceHistory((), self.dead_letters)
+
+    def consumed(self, since: int, upto: int) -> SourceHistory:
+        """What committed epochs of an incarnation have consumed."""
+        return history(self.log, self.node.name, self.dead_letters, since, upto)
 
 
 def states(files: Iterable[PlannedFile]) -> list[FileState]:

@@ -15,36 +15,24 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from infra.delta.io import last_note
 from infra.engine.shared_frames import SharedFrames
 from infra.epochs.declaration import new_columns
-from infra.epochs.log import EpochLog
 from infra.epochs.plan import CommitNote, EpochPlan
-from infra.epochs.refusal import EpochRefusedError
 from infra.epochs.step import StepFrames
-from infra.sources.dead_letters import GONE, OpenLetters, rows_again
+from infra.sources.dead_letters import GONE, rows_again
 from infra.sources.discovery import FileState, discover, moved
 from infra.sources.duplicates import duplicates, hashed, marked
-from infra.sources.history import SourceHistory, history, states
+from infra.sources.history import SourceStep, states
 from infra.sources.reading import SourceFrames, read, read_all
-from infra.sources.rejected_rows import first_bad_rows, reject
-from pipelines import Node, Source
-
-
-class TooManyBadRowsError(EpochRefusedError):
-    """More of an epoch's rows are no records than the source allows; the files stay unread."""
-
-    replan = True
+from infra.sources.rejected_rows import Read, refuse_too_many
 
 
 @dataclass(frozen=True)
-class IngestStep:
-    """One source node.
+class IngestStep(SourceStep):
+    """One source node that reads files.
 
     Attributes
     ----------
-    changelog
-        Location of the node's changelog.
     data
         Folder or URL that relative patterns start from.
     session
@@ -53,50 +41,31 @@ class IngestStep:
         Whether open dead letters are planned, in place of new files.
     """
 
-    node: Node
-    changelog: str
-    log: EpochLog
     data: str
     session: Callable[[], SparkSession]
     code_version: str = ""
     retry: bool = False
-
-    @property
-    def source(self) -> Source:
-        """The declared source."""
-        assert self.node.source is not None
-        return self.node.source
-
-    @property
-    def dead_letters(self) -> str:
-        """Location of the node's dead letters: beside its changelog."""
-        return f"{self.changelog.removesuffix('/changelog')}/dead_letter"
-
-    @property
-    def rejected(self) -> str:
-        """Location of the bad rows of the newest epoch that was refused for them."""
-        return f"{self.changelog.removesuffix('/changelog')}/rejected"
 
     def check(self, plan: EpochPlan) -> str | None:
         """Why the plan cannot be run: a file of this machine is not what it was when it was planned."""
         found = next(moved(states(plan.files)), None)
         return None if found is None else f"file {found.path} was changed or removed after it was planned"
 
-    def consumed(self, since: int, upto: int) -> list[FileState]:
-        """Files that committed epochs of an incarnation have loaded."""
-        return states(self._history(since, upto).loaded)
-
     def unread(self) -> list[FileState]:
         """Files that no committed epoch has consumed; ValueError where one changed after it was."""
-        return self._so_far(self._note()).unread(self._found())
+        return self.so_far(self.note()).unread(self._found())
 
-    def open_letters(self) -> OpenLetters:
-        """Dead letters that no epoch has taken up again."""
-        return self._so_far(self._note()).open
+    def lost(self) -> str | None:
+        """What a rebuild would lose of the records so far, for it can be read no more; None where nothing."""
+        found = self.note()
+        there = {state.path for state in self._found()}
+        consumed = states(self.so_far(found).loaded)
+        gone = [state.path for state in consumed if state.path not in there]
+        return f"{len(gone)} of {len(consumed)} files that it consumed are gone (first: {gone[0]})" if gone else None
 
     def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
         """Plan all files that are new; the first epoch is planned without any, to give the changelog its shape."""
-        so_far = self._so_far(previous)
+        so_far = self.so_far(previous)
         retries = so_far.open.epochs if self.retry else ()
         if self.retry:
             found = [state for state in self._found() if state.path in so_far.open.files]
@@ -130,7 +99,7 @@ class IngestStep:
         again: list[DataFrame] = []
         if plan.retries:
             again = rows_again(spark, self.dead_letters, self.source.files, plan.retries)
-            before = self._history(plan.since, plan.previous_epoch)
+            before = self.consumed(plan.since, plan.previous_epoch)
             gone = before.open.files - {file.path for file in plan.files}
             files += [state for state in states(before.files) if state.path in gone]
             unread |= dict.fromkeys(gone, GONE)
@@ -149,33 +118,14 @@ class IngestStep:
         without = frozenset({"dead_letter"} if not found.dead else ())
         return StepFrames(frames.records, {"dead_letter": frames.dead}, accept=accept, without_rows=without)
 
-    def without_failing_records(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
-        """None: a row that is no record is a dead letter, and fails nothing."""
-        return None
-
     def _refuse_too_many(self, plan: EpochPlan, unread_files: int, dead: DataFrame, rows: int, letters: int) -> None:
         """Refuse the epoch where more rows are bad than the source allows; letters that are retried are known."""
         share = self.source.max_bad_share
         bad = letters - (unread_files if share else len(duplicates(plan.files)))
         total = bad + rows
         if bad > share * total and not plan.retries:
-            reject(dead, self.rejected, plan)
-            first = first_bad_rows(dead, letters)
-            raise TooManyBadRowsError(
-                f"source '{self.node.pipeline.name}.{self.node.name}': {bad} of {total} rows in "
-                f"{len(plan.files)} files are no records, more than max_bad_share={share}; nothing was loaded: mend "
-                f"the files or raise the share. {first}. All are kept in {self.rejected}"
-            )
-
-    def _note(self) -> CommitNote | None:
-        found = last_note(self.changelog)
-        return found[1] if found else None
-
-    def _so_far(self, note: CommitNote | None) -> SourceHistory:
-        return self._history(note.since, note.epoch) if note else SourceHistory((), self.dead_letters)
-
-    def _history(self, since: int, upto: int) -> SourceHistory:
-        return history(self.log, self.node.name, self.dead_letters, since, upto)
+            read = Read(f"{len(plan.files)} files", "line", "mend the files or raise the share")
+            refuse_too_many(self.name, dead, self.rejected, plan, (bad, total, letters), share, read)
 
     def _found(self) -> Sequence[FileState]:
         return discover(self.source.files, self.data, self.session)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from infra.delta.io import quoted
@@ -29,22 +30,38 @@ def json_rows(spark: SparkSession, files: Files, ranks: Ranks) -> tuple[list[Dat
 
 def json_parsed(lines: DataFrame, files: Files) -> DataFrame:
     """Give what `as_declared` gives of lines."""
-    # In an object around it, a second object on the line is an error; from_json drops it unseen
-    # (test: JSON fields by name).
-    wrapped = F.concat(F.lit('{"r":'), "text", F.lit("}"))
-    columns = ", ".join(
-        f"{quoted(name)} {kind if kind.upper().startswith(_AS_DECLARED) else 'STRING'}"
-        for name, kind in files.schema.items()
-    )
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"}
-    parsed = lines.withColumn("p", F.from_json(wrapped, f"r STRUCT<{columns}>, bad STRING", options))
+    parsed = lines.withColumn("p", parsed_json(F.col("text"), files.schema))
     malformed = F.when(F.contains("text", F.lit("\ufffd")), "the line is not UTF-8 text").when(
-        F.isnull("p.r") | F.isnotnull("p.bad"),
+        not_one_object(F.col("p")),
         "the line is not one JSON object with fields of the declared types",
     )
     raw = F.struct(*[F.col("p.r").getField(c).alias(f"r{i}") for i, c in enumerate(files.schema)])
     rows = parsed.select(*LINE_COLUMNS, raw.alias("raw"), malformed.alias("malformed"))
     return as_declared(rows, files.schema)
+
+
+def parsed_json(text: Column, schema: Mapping[str, str], encoded: tuple[str, ...] = ()) -> Column:
+    """One JSON object a text, as a struct with the fields in ``r``; of types to be cast, these are text.
+
+    Parameters
+    ----------
+    encoded
+        Types, besides numbers and nested ones, that the text has in a form of their own: bytes in base64.
+    """
+    # In an object around it, a second object on the line is an error; from_json drops it unseen
+    # (test: JSON fields by name).
+    wrapped = F.concat(F.lit('{"r":'), text, F.lit("}"))
+    columns = ", ".join(
+        f"{quoted(name)} {kind if kind.upper().startswith((*_AS_DECLARED, *encoded)) else 'STRING'}"
+        for name, kind in schema.items()
+    )
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"}
+    return F.from_json(wrapped, f"r STRUCT<{columns}>, bad STRING", options)
+
+
+def not_one_object(parsed: Column) -> Column:
+    """Whether the text that `parsed_json` had is no object with fields of the declared types."""
+    return F.isnull(parsed["r"]) | F.isnotnull(parsed["bad"])
 
 
 def _problem(path: str) -> str | None:

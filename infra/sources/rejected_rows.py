@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,63 @@ from pyspark.sql import functions as F
 
 from infra.delta.io import RETENTION, append
 from infra.epochs.plan import EpochPlan
+from infra.epochs.refusal import EpochRefusedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
 SHOWN, WIDTH = 5, 200
 """Bad rows that a message names, and characters of each."""
+
+
+class TooManyBadRowsError(EpochRefusedError):
+    """More of an epoch's rows are no records than the source allows; what it was to read stays unread."""
+
+    replan = True
+
+
+@dataclass(frozen=True)
+class Read:
+    """What an epoch has read, in the words of a message: ``rows in 3 files``, and where a row stands in them.
+
+    Attributes
+    ----------
+    within
+        What holds the rows.
+    unit
+        What a row's number counts.
+    mend
+        What would do.
+    """
+
+    within: str
+    unit: str
+    mend: str
+
+
+def refuse_too_many(
+    source: str, dead: DataFrame, path: str, plan: EpochPlan, counts: tuple[int, int, int], share: float, read: Read
+) -> None:
+    """Keep the bad rows of an epoch and refuse it.
+
+    Parameters
+    ----------
+    source
+        Its name, as ``PIPELINE.SOURCE``.
+    dead, path
+        As in `reject`.
+    counts
+        Bad rows, all rows, and dead letters, of which some may be whole files.
+    share
+        The share of bad rows that the source allows.
+    """
+    bad, total, letters = counts
+    reject(dead, path, plan)
+    first = first_bad_rows(dead, letters, read.unit)
+    raise TooManyBadRowsError(
+        f"source '{source}': {bad} of {total} rows in {read.within} are no records, more than max_bad_share={share}; "
+        f"nothing was loaded: {read.mend}. {first}. All are kept in {path}"
+    )
 
 
 def reject(dead: DataFrame, path: str, plan: EpochPlan) -> None:
@@ -39,14 +91,14 @@ def reject(dead: DataFrame, path: str, plan: EpochPlan) -> None:
     append(rows, path, app_id, plan.epoch, properties=RETENTION, replace=True)
 
 
-def first_bad_rows(dead: DataFrame, count: int) -> str:
+def first_bad_rows(dead: DataFrame, count: int, unit: str = "line") -> str:
     """The first of so many bad rows, each with its place, its text and what is wrong with it."""
     shown = dead.orderBy("file", "position").limit(SHOWN).collect()
-    texts = [text for _, rows in groupby(shown, lambda row: row.file) for text in _texts(list(rows))]
+    texts = [text for _, rows in groupby(shown, lambda row: row.file) for text in _texts(list(rows), unit)]
     return f"{'The first' if count > len(texts) else 'They are'}: {'; '.join(texts)}"
 
 
-def _texts(rows: Sequence[Row]) -> Iterator[str]:
+def _texts(rows: Sequence[Row], unit: str) -> Iterator[str]:
     """Bad rows of one file, in their order."""
     texts = [row.text for row in rows if row.text is not None]
     lines = _line_numbers(rows[0].file, texts) if texts and rows[0].line is None else iter(())
@@ -54,8 +106,8 @@ def _texts(rows: Sequence[Row]) -> Iterator[str]:
         if row.text is None:
             yield f"{row.file} ({row.reason})"
             continue
-        line = row.line or next(lines, None)
-        place = f"line {line}" if line else f"bad row {row.position}"
+        line = row.line if row.line is not None else next(lines, None)
+        place = f"{unit} {line}" if line is not None else f"bad row {row.position}"
         text = row.text if len(row.text) <= WIDTH else f"{row.text[:WIDTH]}…"
         yield f"{row.file}, {place}: {json.dumps(text, ensure_ascii=False)} ({row.reason})"
 

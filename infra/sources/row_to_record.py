@@ -16,22 +16,29 @@ from pyspark.sql import types as T
 from infra.sources.declared_types import SHOWN, not_a
 from infra.sources.event_time import check_event_time, event_millis, is_zone, needs_zone, out_of_bounds
 from infra.sources.line_formats import LINE_COLUMNS
-from pipelines import Expr, Source
+from pipelines import Expr, Files, Source
 
 KEPT = 10_000
 """Characters of a row that a dead letter keeps; a row that has as many or more counts as cut."""
 _CUT = f" (its text is cut to {KEPT:,} characters)"
 
 
-def to_records(rows: DataFrame, source: Source) -> DataFrame:
+def to_records(rows: DataFrame, source: Source, partition: str | None = None) -> DataFrame:
     """Give every row its ``key value timestamp sequence excluded``, and ``reason`` and its text if it is dead.
 
     Declared types come first, then ``where``, the tombstone, and the other expressions. Each step
     guards the next with CASE, because Spark may move a filter but not a branch (test: expressions
     see only rows that parsed).
+
+    Parameters
+    ----------
+    partition
+        A declared column that gives each row its ``partition``, where it has one already.
     """
+    # A row of a file can be read there; of what a topic may remove, all is kept.
+    kept_whole = not isinstance(source.reads, Files)
     own = _prefix(source)
-    named = [F.col(f"typed.t{i}").alias(name) for i, name in enumerate(source.files.schema)]
+    named = [F.col(f"typed.t{i}").alias(name) for i, name in enumerate(source.reads.schema)]
     typed = rows.select(*named, F.struct(*LINE_COLUMNS, "malformed").alias(own))
     kinds = _kinds(typed, source)
     sound = F.isnull(f"{own}.malformed")
@@ -47,6 +54,7 @@ def to_records(rows: DataFrame, source: Source) -> DataFrame:
         _evaluated(source.value, kept & ~gone).alias("values"),
         F.when(kept, F.expr(source.timestamp)).alias("moment"),
         F.when(kept, zone.cast("string")).alias("zone"),
+        *([F.col(partition).alias("partition")] if partition else ()),
     )
     made = found.select(
         "*",
@@ -63,10 +71,13 @@ def to_records(rows: DataFrame, source: Source) -> DataFrame:
         F.struct("row.file_rank", "row.block", "row.row").alias("sequence"),
         _shown_file().alias("file"),
         "row.line",
-        F.when(F.isnotnull("reason"), F.substring("row.text", 1, KEPT)).alias("text"),
+        F.when(F.isnotnull("reason"), F.col("row.text") if kept_whole else F.substring("row.text", 1, KEPT)).alias(
+            "text"
+        ),
         F.when(F.isnotnull("reason"), F.col("row.header")).alias("header"),
         "row.modified_ms",
-        F.concat("reason", F.when(is_cut(F.col("row.text")), _CUT).otherwise("")).alias("reason"),
+        F.concat("reason", F.lit("") if kept_whole else _cut(F.col("row.text"))).alias("reason"),
+        *(["partition"] if partition else ()),
     )
 
 
@@ -75,9 +86,13 @@ def is_cut(text: Column) -> Column:
     return F.coalesce(F.char_length(text) >= KEPT, F.lit(False))
 
 
+def _cut(text: Column) -> Column:
+    return F.when(is_cut(text), _CUT).otherwise("")
+
+
 def _prefix(source: Source) -> str:
     own = "row"
-    while any(name.lower().startswith(own) for name in source.files.schema):
+    while any(name.lower().startswith(own) for name in source.reads.schema):
         own += "_"
     return own
 

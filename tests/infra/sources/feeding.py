@@ -63,7 +63,7 @@ class Fed:
         """The same source by another declaration; ``schema`` is of its files."""
         assert self.node.source is not None
         files = replace(self.node.source.files, **{k: changes.pop(k) for k in ("schema", "null") if k in changes})
-        origin = replace(self.node.source, files=files, **changes)
+        origin = replace(self.node.source, reads=files, **changes)
         return replace(self, node=replace(self.node, origin=origin))
 
     def records(self) -> list[dict[str, Any]]:

@@ -1,0 +1,100 @@
+"""Avro payloads as JSON text, by the schema that they were written with.
+
+| written | text |
+|---|---|
+| ``{"n": 1}``, a record | ``{"n": 1}`` |
+| ``"a"``, and the format declares one column ``id`` | ``{"id": "a"}`` |
+| bytes ``ff``, decimal 1.50, the instant of 1 ms | ``"/w=="``, ``"1.50"``, ``"1970-01-01T00:00:00.001000+00:00"`` |
+| by a schema with a field less | no such field: it is null |
+
+Held by ``tests/infra/sources/kafka/test_formats.py``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from datetime import date, datetime, time
+from decimal import Decimal
+from functools import cache
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+from infra.sources.kafka.framing import Decode, UndecodableError, framed
+from infra.sources.kafka.registry import Registry
+from pipelines import Avro
+
+
+def avro_decode(format: Avro, registry: Registry) -> Decode:
+    """What gives the text of payloads of this format."""
+    from fastavro import parse_schema, schemaless_reader
+
+    columns = tuple(format.schema)
+
+    def text(body: bytes, writer: Any) -> str:
+        stream = BytesIO(body)
+        try:
+            # fastavro says with errors of all kinds that bytes are not of the schema.
+            found = schemaless_reader(stream, writer, None)
+        except Exception as error:
+            raise UndecodableError(f"is not Avro of its schema: {type(error).__name__}") from None
+        if stream.read(1):
+            raise UndecodableError("is not Avro of its schema: bytes are left over")
+        if not isinstance(found, dict) and len(columns) != 1:
+            raise UndecodableError("is no record by its schema, and several columns are declared")
+        return as_json(found if isinstance(found, dict) else {columns[0]: found})
+
+    if format.writer is not None:
+        own = parse_schema(json.loads(format.writer))
+        return lambda payload: text(payload, own)
+
+    @cache
+    def writer_of(id: int) -> Any:
+        described = registry.schema(id)
+        if described is None:
+            return f"has schema {id}, which the registry does not have"
+        if described.get("schemaType", "AVRO") != "AVRO":
+            return f"has schema {id}, which is of {described['schemaType']} and not of Avro"
+        if described.get("references"):
+            return f"has schema {id}, which refers to other schemas: that is not supported"
+        try:
+            return parse_schema(json.loads(described["schema"])), id
+        except ValueError:
+            return f"has schema {id}, which is no schema of Avro"
+
+    def decode(payload: bytes) -> str:
+        id, body = framed(payload)
+        writer = writer_of(id)
+        if isinstance(writer, str):
+            raise UndecodableError(writer)
+        return text(body, writer[0])
+
+    return decode
+
+
+def as_json(value: Any) -> str:
+    """A decoded value as JSON; what JSON has no form for is text that Spark casts."""
+    try:
+        return json.dumps(value, default=_shown, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), default=_shown)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    raise TypeError(type(value).__name__)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,109 @@
+"""Clients of the broker that the settings name; nothing that they say shows where it is or how to log in there.
+
+| what fails | what a message says |
+|---|---|
+| no broker is set | set RIVERMEET_KAFKA to host:port |
+| a variable names no property | RIVERMEET_KAFKA_SASL_PASWORD names no property of librdkafka |
+| the broker is down | the broker that RIVERMEET_KAFKA names does not answer (_TRANSPORT) |
+| the password is wrong | the same, (_AUTHENTICATION) |
+
+librdkafka's own messages name hosts, so that only the names of its errors are shown. Held by
+``tests/infra/sources/kafka/test_connection.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from infra.settings import SettingsError
+from infra.sources.kafka.refusals import BrokerUnavailableError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError
+    from confluent_kafka.admin import AdminClient
+
+SECONDS = 20.0
+"""How long a question to the broker may take."""
+_FETCHED = 8 << 20
+_QUEUED_KB = 64 << 10
+"""Bytes that a request brings, and kilobytes that lie ready; with a chunk of rows, what reading takes of memory."""
+_silent = logging.getLogger("rivermeet.librdkafka")
+_silent.addHandler(logging.NullHandler())
+_silent.propagate = False
+
+
+@dataclass(frozen=True)
+class Connection:
+    """The broker that all topics are read from.
+
+    Attributes
+    ----------
+    properties
+        librdkafka's, as the settings give them.
+    """
+
+    properties: Mapping[str, str] = field(repr=False)
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """Answers questions about topics."""
+        try:
+            from confluent_kafka.admin import AdminClient
+        except ImportError:
+            raise SettingsError("topics are read with confluent-kafka: pip install 'rivermeet[kafka]'") from None
+        return self._made(AdminClient, {})
+
+    def consumer(self) -> Consumer:
+        """Reads assigned partitions: committed records only, from the offsets that it is given, in no group."""
+        from confluent_kafka import Consumer
+
+        return self._made(
+            Consumer,
+            {
+                # A name that librdkafka asks for; nothing is ever committed under it.
+                "group.id": "rivermeet",
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "error",
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "allow.auto.create.topics": False,
+                "fetch.wait.max.ms": 50,
+                "fetch.message.max.bytes": _FETCHED,
+                "queued.min.messages": 1_000_000,
+                "queued.max.messages.kbytes": _QUEUED_KB,
+            },
+        )
+
+    def _made(self, client: Any, own: Mapping[str, Any]) -> Any:
+        from confluent_kafka import KafkaException
+
+        if "bootstrap.servers" not in self.properties:
+            raise SettingsError("a source reads a topic, and no broker is named: set RIVERMEET_KAFKA to host:port")
+        try:
+            return client({**self.properties, **own, "error_cb": _ignored}, logger=_silent)
+        except KafkaException as error:
+            name = error.args[0].name()
+            at_fault = next((p for p in self.properties if f'"{p}"' in str(error)), None)
+            if at_fault is None:
+                raise SettingsError(
+                    f"a variable RIVERMEET_KAFKA_… has a value that librdkafka refuses ({name})"
+                ) from None
+            variable = f"RIVERMEET_KAFKA_{at_fault.upper().replace('.', '_')}"
+            raise SettingsError(f"{variable} names no property of librdkafka, or has no value of it ({name})") from None
+
+
+def unavailable(error: KafkaError, topic: str) -> BrokerUnavailableError:
+    """The refusal for an error of the broker."""
+    return BrokerUnavailableError(
+        f"topic '{topic}': the broker that RIVERMEET_KAFKA names does not answer as it should ({error.name()}); what "
+        "was planned stands: see to the broker, or to RIVERMEET_KAFKA_…, and run again"
+    )
+
+
+def _ignored(error: KafkaError) -> None:
+    """Lost connections come back by themselves; one that does not ends the wait for records."""

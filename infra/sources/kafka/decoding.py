@@ -1,0 +1,73 @@
+"""Payloads of Avro, Protobuf and Java's numbers as text, from which Spark takes declared types as it does from files.
+
+| format | payload | text |
+|---|---|---|
+| Avro | ``00 00000007 02 61 18`` | ``{"id": "a", "n": 12}``, by the writer's schema 7 |
+| Protobuf | ``0a 01 61`` | ``{"id": "a"}``, by the writer's descriptor |
+| Number("INT") | ``ff ff ff fe`` | ``-2`` |
+| JSON, Text, Raw | any | none: Spark reads the bytes themselves |
+
+What evolves, evolves by the rules of files then: a field that is absent is null, one of another type is cast, and a
+record that does not fit is a dead letter with the reason that a line of a file would have. Held by
+``tests/infra/sources/kafka/test_formats.py``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+from infra.sources.kafka.avro import avro_decode
+from infra.sources.kafka.framing import Decode, UndecodableError
+from infra.sources.kafka.protobuf import protobuf_decode
+from infra.sources.kafka.registry import Registry
+from pipelines import Avro, Number, Protobuf
+from pipelines.kafka import Format
+
+_JAVA = {"SMALLINT": ">h", "INT": ">i", "BIGINT": ">q", "FLOAT": ">f", "DOUBLE": ">d"}
+
+
+class Decoded(NamedTuple):
+    """The text of a payload, or why there is none; both are None where Spark reads the payload itself."""
+
+    text: str | None = None
+    problem: str | None = None
+
+
+def decoder(format: Format | None, place: str, registry: Registry) -> Callable[[bytes | None], Decoded]:
+    """What makes text of the payloads of a key or a value; the reasons name that ``place``."""
+    if format is None:
+        return lambda payload: Decoded()
+    decode = _decode(format, place, registry)
+    if decode is None:
+        return lambda payload: Decoded()
+
+    def decoded(payload: bytes | None) -> Decoded:
+        if payload is None:
+            return Decoded()
+        try:
+            return Decoded(decode(payload))
+        except UndecodableError as error:
+            return Decoded(problem=f"the {place} {error}")
+
+    return decoded
+
+
+def _decode(format: Format, place: str, registry: Registry) -> Decode | None:
+    if isinstance(format, Avro):
+        return avro_decode(format, registry)
+    if isinstance(format, Protobuf):
+        return protobuf_decode(format, registry)
+    return _number(_JAVA[format.type.upper()], format.type.upper()) if isinstance(format, Number) else None
+
+
+def _number(layout: str, kind: str) -> Decode:
+    size = struct.calcsize(layout)
+
+    def decode(payload: bytes) -> str:
+        if len(payload) != size:
+            raise UndecodableError(f"has {len(payload)} bytes, and a {kind} has {size}")
+        return str(struct.unpack(layout, payload)[0])
+
+    return decode

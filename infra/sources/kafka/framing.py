@@ -1,0 +1,41 @@
+"""Payloads that name their schema: a zero byte, the schema's id in four bytes, the highest first, and the body.
+
+| payload | schema | body |
+|---|---|---|
+| ``00 00000007 02 61`` | 7 | ``02 61`` |
+| ``00 00000007`` | 7 | none |
+| ``00 0007`` | none: too short | |
+| ``7b 7d`` | none: JSON | |
+
+Held by ``tests/infra/sources/kafka/test_formats.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+MAGIC, HEADER = b"\x00", 5
+"""A payload that names its schema starts with a zero byte and the schema's id in four, the highest first."""
+
+
+class UndecodableError(ValueError):
+    """A payload that is not what its format says; the message is the reason of its dead letter."""
+
+
+Decode = Callable[[bytes], str]
+"""Gives a payload's text; `UndecodableError` where it has none."""
+
+
+def schema_id(payload: bytes | None) -> int | None:
+    """The id of the schema that a payload names; None where it begins otherwise."""
+    if payload is None or len(payload) < HEADER or not payload.startswith(MAGIC):
+        return None
+    return int.from_bytes(payload[1:HEADER], "big")
+
+
+def framed(payload: bytes) -> tuple[int, bytes]:
+    """The id of the writer's schema, and the body."""
+    found = schema_id(payload)
+    if found is None:
+        raise UndecodableError("names no schema: it does not begin with a zero byte and the id of one")
+    return found, payload[HEADER:]

@@ -1,0 +1,187 @@
+"""A topic as a step of the commit protocol: a slice is planned, consumed once, and becomes records of a changelog.
+
+| the topic has | the epoch |
+|---|---|
+| new records | reads them, up to the last stable offset of each partition |
+| offsets without records: transactions, compaction | is made all the same: its plan says where the next one starts |
+| nothing new | is not made |
+| removed records, become another topic, lost its end | is refused (``infra/sources/kafka/topic.py``) |
+
+The position is in the plan of the last committed epoch. A record that is none of the source is a dead letter, with its
+bytes, as a row of a file is, and too many of them refuse the epoch. Held by
+``tests/infra/sources/kafka/test_reading.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from infra import crash
+from infra.engine.shared_frames import SharedFrames
+from infra.epochs.declaration import new_columns
+from infra.epochs.plan import CommitNote, EpochPlan, TopicSlice
+from infra.epochs.step import StepFrames
+from infra.sources.history import SourceStep
+from infra.sources.kafka.connection import Connection
+from infra.sources.kafka.consume import PATIENCE, consumed
+from infra.sources.kafka.landing import Landed, Landing
+from infra.sources.kafka.letters import letters_again
+from infra.sources.kafka.records import landing_of, taken
+from infra.sources.kafka.registry import Registry
+from infra.sources.kafka.rows import landed_rows
+from infra.sources.kafka.topic import TopicState, next_slice, problem, topic_id, topic_state, unreadable
+from infra.sources.reading import SourceFrames, partition_of
+from infra.sources.rejected_rows import Read, refuse_too_many
+from infra.sources.row_to_record import to_records
+from pipelines import Kafka
+
+
+@dataclass(frozen=True)
+class TopicStep(SourceStep):
+    """One source node that reads a topic.
+
+    Attributes
+    ----------
+    connection, registry
+        Where the records and the schemas are.
+    landing
+        Folder of the node's landed records.
+    retry
+        Whether open dead letters are planned, in place of new records.
+    accept_loss
+        Whether records that the topic has no more are passed over.
+    patience
+        Seconds without progress after which reading is given up.
+    """
+
+    connection: Connection
+    registry: Registry
+    landing: Path
+    code_version: str = ""
+    retry: bool = False
+    accept_loss: bool = False
+    patience: float = PATIENCE
+
+    @property
+    def topic(self) -> Kafka:
+        """The declared topic."""
+        return self.source.topic
+
+    def position(self, note: CommitNote | None) -> TopicSlice | None:
+        """The slice that the node's last committed epoch has read; None before the first."""
+        if note is None:
+            return None
+        plan = self.log.lines(self.node.name, "plan", note.epoch - 1).get(note.epoch)
+        return EpochPlan.model_validate_json(plan).topic if plan is not None else None
+
+    def state(self) -> TopicState:
+        """The topic as it stands."""
+        return topic_state(self.connection, self.topic.topic)
+
+    def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
+        """Plan all that is stable; the first epoch is planned without any, to give the changelog its shape."""
+        before = self.position(previous)
+        retries = self.so_far(previous).open.epochs if self.retry else ()
+        if self.retry:
+            if not retries or before is None:
+                return None
+            ends = {p: (end, end) for p, (_, end) in before.ranges.items()}
+            found = before.model_copy(update={"ranges": ends, "added": (), "lost": {}})
+        else:
+            found = next_slice(before, self.state(), self.name, self.accept_loss)
+            # A column that the source gets is new, also where no record is: what reads the source has to find it.
+            due = found.unread or found.lost or (before is not None and before.id != found.id)
+            if previous is not None and not due and not new_columns(self.node, previous):
+                return None
+        return EpochPlan(
+            pipeline=self.node.pipeline.name,
+            node=self.node.name,
+            incarnation=previous.incarnation if previous else 1,
+            epoch=epoch,
+            since=previous.since if previous else 1,
+            previous_epoch=previous.epoch if previous else 0,
+            topic=found,
+            retries=retries,
+            output_version=version,
+            ends=previous.ends if previous else {},
+            code_version=self.code_version,
+        )
+
+    def check(self, plan: EpochPlan) -> str | None:
+        """Why a plan is passed over: what it reads is gone, and that was accepted. Else reading it refuses it."""
+        if not self.accept_loss or plan.topic is None or not plan.topic.unread:
+            return None
+        why = unreadable(plan.topic, self.state(), self.name)
+        return None if why is None else str(why)
+
+    def lost(self) -> str | None:
+        """What a rebuild would lose of the records so far, for it can be read no more; None where nothing."""
+        slices = [plan.topic for plan in self.so_far(self.note()).plans if plan.topic is not None]
+        if not slices:
+            return None
+        starts = {p: start for found in reversed(slices) for p, (start, _) in found.ranges.items()}
+        ends = {p: end for p, (_, end) in slices[-1].ranges.items()}
+        why = problem(self.state(), slices[-1].topic, slices[-1].id, starts, ends, self.name)
+        return None if why is None else f"the topic does not have all that was read of it ({type(why).__name__})"
+
+    def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
+        """Consume the planned slice, or decode the planned letters again; what is no record is a dead letter."""
+        planned = plan.topic
+        assert planned is not None, "a plan of a topic has a slice"
+        landing = Landing.anew(self.landing, plan.epoch)
+        landing.write(self._landed(plan, planned))
+        crash.reached("landed", self.node.name)
+        parsed = shared.keep(self._parsed(landing.read(spark)))
+        frames = SourceFrames(parsed)
+        ((dead,),) = parsed.agg(F.count_if(F.isnotnull("reason"))).collect()
+
+        def accept(rows: int, sides: Mapping[str, int]) -> None:
+            self._refuse_too_many(plan, frames.dead, rows, sides["dead_letter"])
+
+        without = frozenset({"dead_letter"} if not dead else ())
+        return StepFrames(frames.records, {"dead_letter": frames.dead}, accept=accept, without_rows=without)
+
+    def _landed(self, plan: EpochPlan, planned: TopicSlice) -> Iterator[Landed]:
+        landed = landing_of(self.topic, self.registry)
+        if plan.retries:
+            yield from letters_again(self.dead_letters, plan.retries, landed)
+        if not planned.unread:
+            return
+        why = unreadable(planned, self.state(), self.name)
+        if why is not None:
+            raise why
+        yield from taken(consumed(self.connection, planned, self.name, self.patience), planned, landed)
+        # Made anew while it was read, it may have given records of both.
+        why = problem(self._now(planned), planned.topic, planned.id, {}, {}, self.name)
+        if why is not None:
+            raise why
+
+    def _now(self, planned: TopicSlice) -> TopicState:
+        return TopicState(planned.topic, topic_id(self.connection, planned.topic)[0], {}, {}, {})
+
+    def _parsed(self, landed: DataFrame) -> DataFrame:
+        own = None if self.node.partitions else "kafka_partition"
+        parsed = to_records(landed_rows(landed, self.topic), self.source, own)
+        return parsed if own else parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
+
+    def _refuse_too_many(self, plan: EpochPlan, dead: DataFrame, rows: int, letters: int) -> None:
+        """Refuse the epoch where more records are bad than the source allows; letters that are retried are known."""
+        share, total = self.source.max_bad_share, letters + rows
+        if letters > share * total and not plan.retries:
+            read = Read(f"topic '{self.topic.topic}'", "offset", "mend the declaration or raise the share")
+            refuse_too_many(self.name, dead, self.rejected, plan, (letters, total, letters), share, read)
+
+
+def lag_lines(found: TopicSlice | None, state: TopicState) -> list[dict[str, Any]]:
+    """Per partition what was consumed, what is stable, and the high watermark."""
+    ends = {p: end for p, (_, end) in found.ranges.items()} if found is not None and found.id == state.id else {}
+    return [
+        {"partition": p, "consumed": ends.get(p, 0), "stable_end": state.stable[p], "high_watermark": state.high[p]}
+        for p in sorted(state.stable)
+    ]

@@ -1,0 +1,61 @@
+"""Dead letters of a topic, decoded again from the bytes that they keep: the topic may have removed them long since.
+
+    epoch 1   orders/0, offset 7   {"value": "eA=="}     the value is not one JSON object …
+    epoch 4   retries epoch 1, by ``Text()``             offset 7 is a record now, and comes after all that there is
+
+A letter is kept whole, however long, and comes again with its own partition, offset, timestamp and headers. Held by
+``tests/infra/sources/kafka/test_bad_records.py``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow.compute as pc
+
+from infra.delta.lines import opened
+from infra.sources.kafka.landing import Landed
+
+Payloads = tuple[int, int, int, bytes | None, bytes | None, list[dict[str, Any]] | None]
+"""Partition, offset, timestamp, key, value and headers of a record."""
+AGAIN = -1
+"""``file_rank`` of letters: before all records that are new."""
+
+
+def letters_again(path: str, epochs: Sequence[int], landed: Callable[..., Landed]) -> Iterator[Landed]:
+    """The letters of these epochs as records to be landed; ``path`` is the table.
+
+    Parameters
+    ----------
+    landed
+        Gives a record, of its place (``file_rank``, ``block``, ``row``) and its payloads.
+    """
+    table = opened(path)
+    if table is None:
+        return
+    wanted = pc.field("epoch").isin(list(epochs)) & (pc.field("position") > 0)
+    columns = ["epoch", "file", "position", "text", "header"]
+    letters = table.to_pyarrow_dataset().to_table(columns, filter=wanted)
+    in_order = letters.sort_by([(name, "ascending") for name in ("epoch", "file", "position")])
+    for row, letter in enumerate(line for batch in in_order.to_batches(1000) for line in batch.to_pylist()):
+        payloads = _payloads(letter["text"], letter["header"])
+        # A letter of files that the source read before stays one: it has no bytes of a record.
+        if payloads is not None:
+            yield landed((AGAIN, 0, row), payloads)
+
+
+def _payloads(text: str | None, header: str | None) -> Payloads | None:
+    try:
+        kept, origin = json.loads(text or ""), json.loads(header or "")
+        headers = [{"key": h["key"], "value": _bytes(h.get("value"))} for h in kept.get("headers") or ()] or None
+        place = origin["partition"], origin["offset"], origin["timestamp"]
+        return *place, _bytes(kept.get("key")), _bytes(kept.get("value")), headers
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)

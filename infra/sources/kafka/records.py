@@ -1,0 +1,87 @@
+"""Consumed records with their place in the epoch: by offset within a partition, by time between partitions.
+
+| partition | offset | timestamp | block | place |
+|---|---|---|---|---|
+| 0 | 7 | 1000 | 1000 | first |
+| 0 | 8 | 900 | 1000 | third: after its partition's offset 7, and after what came with an earlier time |
+| 1 | 3 | 950 | 950 | second where the records are hashed anew, alone where they stay in their partitions |
+
+``block`` is the running maximum of the timestamp within the partition and the slice: without it, a year of partition 0
+would come before partition 1, and close all of its windows. Held by ``tests/infra/sources/kafka/test_reading.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from infra.epochs.plan import TopicSlice
+from infra.sources.kafka.decoding import decoder
+from infra.sources.kafka.framing import schema_id
+from infra.sources.kafka.landing import Landed
+from infra.sources.kafka.letters import Payloads
+from infra.sources.kafka.registry import Registry
+from pipelines import JSON, Avro, Kafka, Protobuf
+from pipelines.kafka import Format
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+Place = tuple[int, int, int]
+Lands = Callable[[Place, Payloads], Landed]
+
+
+def landing_of(topic: Kafka, registry: Registry) -> Lands:
+    """What gives a record as it lands, of its place and its payloads."""
+    key_of, value_of = decoder(topic.key, "key", registry), decoder(topic.value, "value", registry)
+
+    def landed(place: Place, payloads: Payloads) -> Landed:
+        partition, offset, timestamp, key, value, headers = payloads
+        found, made = key_of(key), value_of(value)
+        return Landed(
+            *place,
+            partition,
+            offset,
+            timestamp,
+            key,
+            value,
+            found.text,
+            made.text,
+            _schema(topic.key, key),
+            _schema(topic.value, value),
+            headers,
+            found.problem or made.problem,
+        )
+
+    return landed
+
+
+def taken(messages: Iterable[Message], planned: TopicSlice, landed: Lands) -> Iterator[Landed]:
+    """The messages of a slice as they land."""
+    heads: dict[int, int] = {}
+    for message in messages:
+        payloads = _payloads(message)
+        partition, offset, timestamp = payloads[:3]
+        heads[partition] = max(heads.get(partition, timestamp), timestamp)
+        # Unique, and in the order of the offsets: no two partitions have the same remainder.
+        row = offset * len(planned.ranges) + partition
+        yield landed((0, heads[partition], row), payloads)
+
+
+def _payloads(message: Message) -> Payloads:
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None and offset is not None
+    headers: list[dict[str, Any]] | None = None
+    if message.headers():
+        headers = [{"key": key, "value": value} for key, value in message.headers() or ()]
+    return partition, offset, message.timestamp()[1], _bytes(message.key()), _bytes(message.value()), headers
+
+
+def _bytes(payload: bytes | str | None) -> bytes | None:
+    return payload.encode() if isinstance(payload, str) else payload
+
+
+def _schema(format: Format | None, payload: bytes | None) -> int | None:
+    """The schema that a payload names, where the format may have one."""
+    bare = (isinstance(format, Avro) and format.writer) or (isinstance(format, Protobuf) and format.descriptor)
+    return schema_id(payload) if isinstance(format, JSON | Avro | Protobuf) and not bare else None

@@ -1,0 +1,117 @@
+"""Schemas by their ids: from the schema registry once, and from the home folder ever after, for ids never change.
+
+| the registry | a payload with the id |
+|---|---|
+| has the schema | is decoded with it, also when the registry is down the next time |
+| says that there is no such id | is a dead letter |
+| does not answer, or asks for a password | fails the run: nobody knows what the payload is |
+| is not set | fails the run, with the variable to set |
+
+Held by ``tests/infra/sources/kafka/test_registry.py``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from dataclasses import dataclass, field
+from hashlib import sha256
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.request import Request, urlopen
+
+from infra.settings import SettingsError
+from infra.sources.kafka.refusals import RegistryUnavailableError
+
+SECONDS = 10.0
+_NO_SUCH_SCHEMA = (40400, 40403)
+"""Error codes of "there is no such schema"; a 404 of a wrong URL has none of them."""
+
+
+@dataclass(frozen=True)
+class Registry:
+    """A schema registry with Confluent's interface.
+
+    Attributes
+    ----------
+    url
+        With user and password, if it asks for them.
+    cache
+        Folder that keeps what it gave.
+    """
+
+    url: str = field(repr=False)
+    cache: Path
+    _known: dict[tuple[int, str], dict[str, Any] | None] = field(default_factory=dict, repr=False)
+
+    def schema(self, id: int, form: str = "") -> dict[str, Any] | None:
+        """The schema with this id, as the registry describes it; None where there is none.
+
+        Parameters
+        ----------
+        form
+            ``serialized`` for the descriptor of Protobuf in base64, in place of its text.
+
+        Raises
+        ------
+        RegistryUnavailableError
+            Where the registry does not say.
+        """
+        if (id, form) not in self._known:
+            self._known[id, form] = self._kept(id, form)
+        return self._known[id, form]
+
+    def _kept(self, id: int, form: str) -> dict[str, Any] | None:
+        if not self.url:
+            raise SettingsError("payloads name schemas, and no registry is: set RIVERMEET_SCHEMA_REGISTRY to its URL")
+        # Ids are one registry's. Its address is not to be read from a path.
+        whose = sha256(_bare(self.url)[0].encode()).hexdigest()[:12]
+        file = self.cache / whose / f"{id}{form and '-'}{form}.json"
+        if file.exists():
+            return json.loads(file.read_bytes())
+        found = self._asked(id, form)
+        if found is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            half = file.with_name(f".{file.name}.{os.getpid()}")
+            half.write_text(json.dumps(found))
+            half.replace(file)
+        return found
+
+    def _asked(self, id: int, form: str) -> dict[str, Any] | None:
+        url, user = _bare(self.url)
+        request = Request(f"{url}/schemas/ids/{id}{f'?format={form}' if form else ''}")
+        if user:
+            request.add_header("Authorization", f"Basic {base64.b64encode(user.encode()).decode()}")
+        try:
+            with urlopen(request, timeout=SECONDS) as answer:
+                return json.load(answer)
+        except HTTPError as error:
+            if error.code == 404 and _code(error) in _NO_SUCH_SCHEMA:
+                return None
+            why = f"status {error.code}"
+        except URLError as error:
+            why = type(error.reason).__name__
+        except (OSError, HTTPException, ValueError) as error:
+            why = type(error).__name__
+        raise RegistryUnavailableError(
+            f"the registry that RIVERMEET_SCHEMA_REGISTRY names does not give schema {id} ({why}); what was planned "
+            "stands: see to the registry, and run again"
+        )
+
+
+def _code(error: HTTPError) -> int | None:
+    try:
+        return json.load(error).get("error_code")
+    except (ValueError, AttributeError, OSError):
+        return None
+
+
+def _bare(url: str) -> tuple[str, str]:
+    """The URL without its user, and ``user:password``."""
+    parts = urlsplit(url)
+    user, _, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=host)), unquote(user)

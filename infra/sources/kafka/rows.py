@@ -1,0 +1,99 @@
+"""Landed records as the rows of a source: declared columns with their types, or why a record has none.
+
+    key a, value {"n": 12}, n INT        typed: id a, n 12, kafka_offset 7; judged like a row of a file from here on
+    key a, value {"n": "x"}              malformed: column 'n': 'x' is not INT
+    key a, value [1]                     malformed: the value is not one JSON object with fields of the declared types
+    key ff, value {"n": 12}              malformed: the key is not UTF-8 text
+
+Of each record's dead letter ``file`` is TOPIC/PARTITION, ``line`` the offset, ``text`` the bytes of key, value and
+headers in base64, and ``header`` where they came from, with the ids of their schemas. Held by
+``tests/infra/sources/kafka/test_formats.py`` and ``tests/infra/sources/kafka/test_bad_records.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from infra.sources.declared_types import as_declared
+from infra.sources.json import not_one_object, parsed_json
+from infra.sources.kafka.framing import HEADER
+from infra.sources.line_formats import LINE_COLUMNS
+from pipelines import JSON, Avro, Kafka, Protobuf, Raw, Text
+from pipelines.kafka import Format
+
+_PLACE = ("file_rank", "block", "row")
+
+
+def landed_rows(landed: DataFrame, topic: Kafka) -> DataFrame:
+    """Give what `as_declared` gives of landed records."""
+    texts = landed.withColumns(
+        {
+            **_text("key", topic.key),
+            **_text("value", topic.value),
+            "file": F.concat(F.lit(f"{topic.topic}/"), F.col("partition")),
+            "letter": F.to_json(F.struct("key", "value", "headers")),
+            "origin": F.to_json(F.struct("partition", "offset", "timestamp", "key_schema", "value_schema")),
+        }
+    )
+    columns: dict[str, Column] = {}
+    problems = [F.col("problem")]
+    for place, format in (("key", topic.key), ("value", topic.value)):
+        found, problem = _columns(place, format)
+        columns |= found
+        problems += problem
+    columns |= {
+        "kafka_timestamp": F.col("timestamp"),
+        "kafka_partition": F.col("partition"),
+        "kafka_offset": F.col("offset"),
+        "kafka_tombstone": F.isnull("value"),
+        "kafka_headers": F.coalesce("headers", F.expr("CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>)")),
+    }
+    raw = F.struct(*[columns[name].alias(f"r{i}") for i, name in enumerate(topic.schema)])
+    line: Mapping[str, Column] = {
+        **{name: F.col(name) for name in (*_PLACE, "file")},
+        "modified_ms": F.col("timestamp"),
+        "member": F.lit(None).cast("string"),
+        "line": F.col("offset"),
+        "text": F.col("letter"),
+        "header": F.col("origin"),
+    }
+    rows = texts.select(
+        *[line[name].alias(name) for name in LINE_COLUMNS], raw.alias("raw"), F.coalesce(*problems).alias("malformed")
+    )
+    return as_declared(rows, topic.schema)
+
+
+def _text(place: str, format: Format | None) -> dict[str, Column]:
+    """The text that columns come from, and what is parsed of it."""
+    if isinstance(format, JSON | Text):
+        payload = F.col(place)
+        if isinstance(format, JSON):
+            # No JSON begins with a zero byte: that is the header that a registry's serializer writes.
+            named = F.substring(payload, 1, 1) == F.lit(b"\x00")
+            payload = F.when(named, F.substring(payload, HEADER + 1, 2**31 - 1)).otherwise(payload)
+        made = payload.cast("string")
+    else:
+        made = F.col(f"{place}_text")
+    if not isinstance(format, JSON | Avro | Protobuf):
+        return {f"{place}_text": made}
+    encoded = () if isinstance(format, JSON) else ("BINARY",)
+    return {f"{place}_text": made, f"{place}_parsed": parsed_json(made, format.schema, encoded)}
+
+
+def _columns(place: str, format: Format | None) -> tuple[dict[str, Column], list[Column]]:
+    """Declared columns of a key or value, and what may be wrong with it."""
+    if format is None:
+        return {}, []
+    text, problems = F.col(f"{place}_text"), []
+    if isinstance(format, JSON | Text):
+        problems.append(F.when(~F.is_valid_utf8(text), f"the {place} is not UTF-8 text"))
+    if not isinstance(format, JSON | Avro | Protobuf):
+        column = next(iter(format.columns(place)))
+        return {column: F.col(place) if isinstance(format, Raw) else text}, problems
+    parsed = F.col(f"{place}_parsed")
+    wrong = f"the {place} is not one JSON object with fields of the declared types"
+    problems.append(F.when(F.isnotnull(text) & not_one_object(parsed), wrong))
+    return {column: parsed["r"].getField(column) for column in format.schema}, problems

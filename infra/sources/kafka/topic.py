@@ -1,0 +1,147 @@
+"""A topic as it stands, the next slice of it, and why a slice can be read no more.
+
+    partition 0: records 0 … 11 read before, low watermark 0, stable end 14, high watermark 15
+
+    next slice   [12, 14): 14 is held back by an open transaction
+    refused      low watermark 13: record 12 is gone, before it was read
+    refused      stable end 9: what was read is gone, and other records will come under its offsets
+    refused      another topic id: other records lie under all offsets
+
+The slice goes into the epoch log before it is read, and the position is the end of the last committed slice, never that
+of a consumer group. Held by ``tests/infra/sources/kafka/test_slices.py``
+and ``tests/infra/sources/kafka/test_faults.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra.epochs.plan import TopicSlice
+from infra.sources.kafka.connection import SECONDS, Connection, unavailable
+from infra.sources.kafka.refusals import (
+    EndWentBackError,
+    RecordsGoneError,
+    TopicMissingError,
+    TopicRefusedError,
+    TopicRemadeError,
+)
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """A topic, and of each partition the first offset that is there, the last stable one, and the last, plus one."""
+
+    topic: str
+    id: str
+    low: Mapping[int, int]
+    stable: Mapping[int, int]
+    high: Mapping[int, int]
+
+
+def topic_id(connection: Connection, topic: str) -> tuple[str, list[int]]:
+    """The id of a topic, and its partitions."""
+    from confluent_kafka import KafkaException, TopicCollection
+
+    try:
+        described = connection.admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic].result()
+    except KafkaException as error:
+        raise _refusal(error, topic) from None
+    return str(described.topic_id), sorted(partition.id for partition in described.partitions)
+
+
+def topic_state(connection: Connection, topic: str) -> TopicState:
+    """What the broker has of a topic now."""
+    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+
+    id, partitions = topic_id(connection, topic)
+
+    def offsets(spec: Any, level: IsolationLevel) -> Mapping[int, int]:
+        asked: dict[TopicPartition, Any] = {TopicPartition(topic, p): spec for p in partitions}
+        answers = connection.admin.list_offsets(asked, isolation_level=level, request_timeout=SECONDS)
+        return {place.partition: answer.result().offset for place, answer in answers.items()}
+
+    committed, all_records = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+    try:
+        # The end before the beginning: retention in between must not put one behind the other.
+        stable, high = (offsets(OffsetSpec.latest(), level) for level in (committed, all_records))
+        return TopicState(topic, id, offsets(OffsetSpec.earliest(), committed), stable, high)
+    except KafkaException as error:
+        raise _refusal(error, topic) from None
+
+
+def next_slice(before: TopicSlice | None, state: TopicState, name: str, accept_loss: bool = False) -> TopicSlice:
+    """What comes after the slice ``before``; all that is there where there is none.
+
+    Parameters
+    ----------
+    name
+        The source, as ``PIPELINE.SOURCE``.
+    accept_loss
+        Whether to go on behind what is gone.
+    """
+    starts = dict.fromkeys(state.low, 0) | {p: end for p, (_, end) in before.ranges.items()} if before else state.low
+    lost: dict[int, tuple[int, int]] = {}
+    if before is not None:
+        why = problem(state, before.topic, before.id, starts, starts, name)
+        if why is not None and not accept_loss:
+            raise why
+        if why is not None:
+            starts = starts if before.id == state.id else dict.fromkeys(state.low, 0)
+            lost = {p: (start, state.low[p]) for p, start in starts.items() if start < state.low.get(p, start)}
+            starts = {p: min(max(starts.get(p, 0), low), max(state.stable[p], low)) for p, low in state.low.items()}
+    return TopicSlice(
+        topic=state.topic,
+        id=state.id,
+        ranges={p: (start, max(state.stable[p], start)) for p, start in sorted(starts.items())},
+        high=dict(state.high),
+        added=tuple(sorted(state.low.keys() - before.ranges.keys())) if before and before.id == state.id else (),
+        lost=lost,
+    )
+
+
+def unreadable(planned: TopicSlice, state: TopicState, name: str) -> TopicRefusedError | None:
+    """The refusal for a slice that can be read no more; None where it can."""
+    starts = {p: start for p, (start, _) in planned.unread.items()}
+    ends = {p: end for p, (_, end) in planned.unread.items()}
+    return problem(state, planned.topic, planned.id, starts, ends, name)
+
+
+def problem(
+    state: TopicState, topic: str, id: str, starts: Mapping[int, int], ends: Mapping[int, int], name: str
+) -> TopicRefusedError | None:
+    """Why records from ``starts`` on, which once reached to ``ends``, cannot be read; None where they can."""
+    cure = f"`rivermeet accept-loss {name.replace('.', ' ')}` goes on with what is there, and says what is lost"
+    if (topic, id) != (state.topic, state.id):
+        what = f"topic '{topic}' was deleted and made anew" if topic == state.topic else f"its records are of '{topic}'"
+        return TopicRemadeError(
+            f"source '{name}' reads topic '{state.topic}', and {what}: what lies under its offsets are other records. "
+            f"{cure}; a rebuild with --lose-missing-files begins anew, without the records so far"
+        )
+    gone = [f"{p}: {start} to {state.low[p] - 1}" for p, start in starts.items() if start < state.low.get(p, start)]
+    if gone:
+        return RecordsGoneError(
+            f"source '{name}': topic '{topic}' has removed records before they were read, by partition and offset "
+            f"{'; '.join(gone)}: its retention is shorter than the time between two epochs. {cure}"
+        )
+    back = [f"{p}: {state.stable.get(p, 0)} and not {end}" for p, end in ends.items() if state.stable.get(p, 0) < end]
+    if back:
+        return EndWentBackError(
+            f"source '{name}': topic '{topic}' ends before what was read or planned of it, by partition "
+            f"{'; '.join(back)}: the broker has lost records. {cure}"
+        )
+    return None
+
+
+def _refusal(error: Exception, topic: str) -> Exception:
+    from confluent_kafka import KafkaError
+
+    found = error.args[0]
+    if found.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._NOENT):
+        return TopicMissingError(
+            f"there is no topic '{topic}': make it, or take its source out of the pipeline; if it was deleted, its "
+            "records so far stay, and those that were not read are lost"
+        )
+    return unavailable(found, topic)
