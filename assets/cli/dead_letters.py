@@ -26,7 +26,7 @@ def retry_dead_letters(pipeline: str, selected: Sequence[str]) -> None:
 
     Those that are records now are appended to the source's changelog, after all that it has, as a late delivery is: run
     the pipeline to join them. The others stay dead letters, with their new reason. A file that could not be read is
-    read again where it lies.
+    read again where it lies; a record of a topic is decoded again from the bytes that its letter keeps.
     """
     from pipelines import load
 
@@ -44,7 +44,8 @@ def _sources(pipeline: Pipeline, selected: Sequence[str]) -> list[Node]:
         if node.source is None:
             sources = ", ".join(n.name for n in pipeline.stored if n.source)
             raise click.ClickException(
-                f"'{pipeline.name}.{node.name}' reads no files and has no dead letters; select one of {sources}"
+                f"'{pipeline.name}.{node.name}' reads no files or topic and has no dead letters of its own; "
+                f"select one of {sources}"
             )
     return nodes
 
@@ -52,11 +53,8 @@ def _sources(pipeline: Pipeline, selected: Sequence[str]) -> list[Node]:
 def retried(platform: Platform, node: Node) -> str:
     """Retry the open dead letters of a source in one epoch; a line that says what became of them."""
     from assets.epoch.run import run_node
-    from infra.sources.ingest import IngestStep
 
-    step = platform.step(node)
-    assert isinstance(step, IngestStep)
-    step = replace(step, retry=True)
+    step = replace(platform.source_step(node), retry=True)
     runner = platform.runner(node.pipeline)
     while True:
         letters = step.open_letters().count
@@ -66,4 +64,4 @@ def retried(platform: Platform, node: Node) -> str:
         if result.plan.retries:
             dead = result.sides["dead_letter"]
             return f"{node.name}: {letters:,} dead letters retried, {result.rows:,} records, {dead:,} still dead"
-        # An epoch of new files that a killed run had planned came first, unchanged.
+        # An epoch of new files or records that a killed run had planned came first, unchanged.

@@ -31,7 +31,7 @@ def _milliseconds(_: click.Context, option: click.Parameter, text: str | None) -
     help="Replay with this grace instead of the declared one, such as 10m.",
 )
 @click.option("--table-only", is_flag=True, help="Only fold the table again from its changelog.")
-@click.option("--lose-missing-files", "lossy", is_flag=True, help="Do without the files of a source that are gone.")
+@click.option("--lose-missing-files", "lossy", is_flag=True, help="Do without files and records that are gone.")
 @one_line_errors
 def rebuild(pipeline: str, selected: Sequence[str], grace: int | None, table_only: bool, lossy: bool) -> None:
     """Recompute PIPELINE from its inputs and replace its rows in one commit; nodes below it follow."""

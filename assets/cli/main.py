@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assets.bench.run import bench
+from assets.cli.accept_loss import accept_loss
 from assets.cli.dead_letters import retry_dead_letters
 from assets.cli.engine import engine
 from assets.cli.errors import one_line_errors
@@ -39,6 +40,7 @@ main.add_command(explain)
 main.add_command(rebuild)
 main.add_command(verify)
 main.add_command(retry_dead_letters)
+main.add_command(accept_loss)
 main.add_command(maintain)
 main.add_command(quarantine)
 main.add_command(report)

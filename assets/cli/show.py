@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +12,7 @@ from assets.refused.states import states
 from infra.delta.io import last_note, read
 from infra.delta.lines import opened
 from infra.epochs.plan import CommitNote
-from pipelines import Node, Pipeline
+from pipelines import Kafka, Node, Pipeline
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
@@ -51,6 +51,7 @@ def status_table(platform: Platform, pipeline: Pipeline) -> str:
     for name, refusal in rejected.items():
         way += f"\n{name}: {refusal}" if refusal else ""
     way += "".join(f"\n{line}" for node in pipeline.stored if (line := _behind(platform, node)))
+    way += "".join(f"\n{line}" for node in pipeline.stored for line in _topic(platform, node))
     return f"{pipeline.name}\n{table(header, lines)}{way}"
 
 
@@ -66,6 +67,27 @@ def _rejected(platform: Platform, node: Node) -> str | None:
         return None
     bad = f"{rows.num_rows:,} bad row{'s' if rows.num_rows > 1 else ''}"
     return f"epoch {epoch} was refused: {bad}, with file, line and reason, in {paths.rejected}"
+
+
+def _topic(platform: Platform, node: Node) -> Iterator[str]:
+    """Per partition of a source's topic where it ends, and what was read of it."""
+    from infra.epochs.refusal import EpochRefusedError
+
+    if node.source is None or not isinstance(node.source.reads, Kafka):
+        return
+    topic = node.source.reads.topic
+    try:
+        lines = platform.topic_lag(node)
+    except EpochRefusedError as refusal:
+        yield f"{node.name}: {refusal}"
+        return
+    for line in lines:
+        held = line["high_watermark"] - line["stable_end"]
+        waits = f", {held:,} offsets held back by open transactions" if held else ""
+        yield (
+            f"{node.name}: topic '{topic}', partition {line['partition']}: consumed up to {line['consumed']:,}, "
+            f"stable end {line['stable_end']:,}, high watermark {line['high_watermark']:,}{waits}"
+        )
 
 
 def _behind(platform: Platform, node: Node) -> str | None:
@@ -107,22 +129,23 @@ def _status(platform: Platform, node: Node, held: Sequence[HeldState]) -> list[A
 
 def _dead(platform: Platform, node: Node) -> int:
     """Dead letters that are open."""
-    from infra.sources.ingest import IngestStep
-
-    step = platform.step(node)
-    assert isinstance(step, IngestStep)
-    return step.open_letters().count
+    return platform.source_step(node).open_letters().count
 
 
-def _lag(platform: Platform, node: Node, note: CommitNote) -> int:
-    """Records of the inputs, or files of a source, that were not read yet."""
+def _lag(platform: Platform, node: Node, note: CommitNote) -> int | None:
+    """Records of the inputs, files of a source, or offsets of its topic, that were not read yet; None: nobody knows."""
     operation = node.operation
     if operation is None:
+        from infra.epochs.refusal import EpochRefusedError
         from infra.sources.ingest import IngestStep
 
-        step = platform.step(node)
-        assert isinstance(step, IngestStep)
-        return len(step.unread())
+        step = platform.source_step(node)
+        if isinstance(step, IngestStep):
+            return len(step.unread())
+        try:
+            return sum(max(line["stable_end"] - line["consumed"], 0) for line in platform.topic_lag(node))
+        except EpochRefusedError:
+            return None
     lag = 0
     for side in operation.triggers:
         part = operation.inputs[side]

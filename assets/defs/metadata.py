@@ -14,7 +14,7 @@ from expectations.invariant import Severity
 from expectations.invariants import invariants_of
 from expectations.verdict import Verdict
 from infra.delta.layout import NodeTables
-from infra.epochs.plan import Decision
+from infra.epochs.plan import Decision, TopicSlice
 from infra.settings import Settings
 from pipelines import Node
 
@@ -36,7 +36,8 @@ def changelog_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mappi
     assert result is not None and judgement is not None
     plan = result.plan
     rows_in = {f"rows_in_{side}": part.records for side, part in plan.inputs.items()}
-    rows_in |= {"files": len(plan.files)} if node.source else {}
+    rows_in |= {"files": len(plan.files)} if node.source and plan.topic is None else {}
+    rows_in |= _topic(plan.topic) if plan.topic is not None else {}
     return {
         "epoch": plan.epoch,
         **rows_in,
@@ -139,7 +140,24 @@ def _positions(result: EpochResult) -> Mapping[str, Any]:
         for side, part in plan.inputs.items()
     }
     files = {"files": [f.path for f in plan.files]} if plan.files else {}
-    return {**inputs, **files}
+    topic = {"topic": plan.topic.model_dump(mode="json")} if plan.topic is not None else {}
+    return {**inputs, **files, **topic}
+
+
+def _topic(found: TopicSlice) -> Mapping[str, Any]:
+    """What an epoch has read of a topic, and what was there when it was planned."""
+    ends = {p: end for p, (_, end) in found.ranges.items()}
+    columns = [dg.TableColumn(name, "int") for name in ("partition", "consumed", "high_watermark", "held_back")]
+    rows = [
+        {"partition": p, "consumed": end, "high_watermark": high, "held_back": max(high - end, 0)}
+        for p, end in ends.items()
+        for high in [found.high.get(p, end)]
+    ]
+    return {
+        "offsets_in": found.records,
+        "lag_held_back": sum(row["held_back"] for row in rows),
+        "lag_by_partition": dg.MetadataValue.table([dg.TableRecord(row) for row in rows], dg.TableSchema(columns)),
+    }
 
 
 def _described(node: Node, path: str, *, lineage: bool) -> Mapping[str, Any]:

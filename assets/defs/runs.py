@@ -19,9 +19,16 @@ from infra.settings import PROJECT, Settings
 from pipelines import Pipeline
 
 EXPLAINED = (
+    "BrokerUnavailableError",
     "DeclarationChangedError",
+    "EndWentBackError",
     "EpochRefusedError",
     "Failure",
+    "NotCoPartitionedError",
+    "RecordsGoneError",
+    "RegistryUnavailableError",
+    "TopicMissingError",
+    "TopicRemadeError",
     "ExternalModificationError",
     "ShapeChangedError",
     "TooManyBadRowsError",

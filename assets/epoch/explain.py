@@ -46,6 +46,9 @@ def _node(platform: Platform, node: Node, selected: Sequence[str]) -> Iterator[s
         yield f"         {side}: {_range(part)}"
     for file in planned.plan.files:
         yield f"         {file.path}{', a duplicate' if file.duplicate_of else ''}"
+    if (topic := planned.plan.topic) is not None:
+        ranges = topic.unread.items()
+        yield from (f"         {topic.topic}/{p}: offsets {start}-{end - 1}" for p, (start, end) in ranges)
     for stage in stages_of(step, planned.plan, planned):
         yield f"{stage.name:<8} {stage.explain(context)}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from assets.epoch.platform import Platform
@@ -37,6 +37,8 @@ def materialise_epoch(platform: Platform, node: Node, run_id: str, rebuild: Rebu
         platform.say(
             f"  {node.name:<24} epoch {missed.epoch}: its run ended before its checks; {_holds(missed.verdicts)}"
         )
+    for line in _warnings(node, outcome):
+        platform.say(f"  {node.name:<24} WARNING {line}")
     platform.say(f"  {node.name:<24} nothing new" if outcome.result is None else _line(node, outcome))
     return outcome
 
@@ -85,6 +87,22 @@ def _line(node: Node, outcome: Outcome) -> str:
         f"  {node.name:<24} epoch {result.plan.epoch}: {result.rows:,} rows{extra}{again}; "
         f"{_holds(judgement.verdicts)}; {seconds:.1f} s"
     )
+
+
+def _warnings(node: Node, outcome: Outcome) -> Iterator[str]:
+    """What a topic has become since the epoch before, and a person should know."""
+    found = outcome.result.plan.topic if outcome.result is not None else None
+    if found is None:
+        return
+    if found.added:
+        moved = (
+            " keys may lie elsewhere from now on, and their order across that is not given"
+            if not node.partitions
+            else ""
+        )
+        yield f"topic '{found.topic}' has got partitions {', '.join(map(str, found.added))};{moved or ' they are read'}"
+    for partition, (start, end) in found.lost.items():
+        yield f"topic '{found.topic}', partition {partition}: offsets {start} to {end - 1} are lost, as was accepted"
 
 
 def _holds(verdicts: Sequence[Verdict]) -> str:

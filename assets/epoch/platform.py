@@ -178,6 +178,14 @@ class Platform:
             return TopicStep(node, changelog, context.log, self._connection, registry, landing, self.code_version)
         return IngestStep(node, changelog, context.log, settings.data, self.session, self.code_version)
 
+    def topic_lag(self, node: Node) -> list[dict[str, int]]:
+        """Per partition of a source's topic what was consumed, what is stable, and the high watermark."""
+        from infra.sources.kafka.ingest import TopicStep, lag_lines
+
+        step = self.source_step(node)
+        assert isinstance(step, TopicStep), f"{node.name} reads a topic"
+        return lag_lines(step.position(step.note()), step.state())
+
     @cached_property
     def _connection(self) -> Connection:
         from infra.sources.kafka.connection import Connection

@@ -63,7 +63,9 @@ class Write:
         """What the stage reads, in one line."""
         parts = [f"{part.records:,} records of {side}" for side, part in self.plan.inputs.items()]
         files = len(self.plan.files)
-        parts += [f"{files} file{'s' if files != 1 else ''}"] if self.step.node.source is not None else []
+        topic = self.plan.topic
+        of_files = [f"{files} file{'s' if files != 1 else ''}"] if self.step.node.source is not None else []
+        parts += of_files if topic is None else [f"{topic.records:,} offsets of topic '{topic.topic}'"]
         again = f"; dead letters of epochs {', '.join(map(str, self.plan.retries))}" if self.plan.retries else ""
         rules = f", semantics {self.plan.semantics}" if self.plan.inputs else ""
         return f"{', '.join(parts) or 'no records'}{rules}{again}"

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -128,7 +127,7 @@ class TopicStep(SourceStep):
         starts = {p: start for found in reversed(slices) for p, (start, _) in found.ranges.items()}
         ends = {p: end for p, (_, end) in slices[-1].ranges.items()}
         why = problem(self.state(), slices[-1].topic, slices[-1].id, starts, ends, self.name)
-        return None if why is None else f"the topic does not have all that was read of it ({type(why).__name__})"
+        return None if why is None else f"what it read of topic '{slices[-1].topic}' is gone ({type(why).__name__})"
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Consume the planned slice, or decode the planned letters again; what is no record is a dead letter."""
@@ -178,7 +177,7 @@ class TopicStep(SourceStep):
             refuse_too_many(self.name, dead, self.rejected, plan, (letters, total, letters), share, read)
 
 
-def lag_lines(found: TopicSlice | None, state: TopicState) -> list[dict[str, Any]]:
+def lag_lines(found: TopicSlice | None, state: TopicState) -> list[dict[str, int]]:
     """Per partition what was consumed, what is stable, and the high watermark."""
     ends = {p: end for p, (_, end) in found.ranges.items()} if found is not None and found.id == state.id else {}
     return [

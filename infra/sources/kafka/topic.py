@@ -84,12 +84,13 @@ def next_slice(before: TopicSlice | None, state: TopicState, name: str, accept_l
     """
     starts = dict.fromkeys(state.low, 0) | {p: end for p, (_, end) in before.ranges.items()} if before else state.low
     lost: dict[int, tuple[int, int]] = {}
+    same = before is not None and (before.topic, before.id) == (state.topic, state.id)
     if before is not None:
         why = problem(state, before.topic, before.id, starts, starts, name)
         if why is not None and not accept_loss:
             raise why
         if why is not None:
-            starts = starts if before.id == state.id else dict.fromkeys(state.low, 0)
+            starts = starts if same else dict.fromkeys(state.low, 0)
             lost = {p: (start, state.low[p]) for p, start in starts.items() if start < state.low.get(p, start)}
             starts = {p: min(max(starts.get(p, 0), low), max(state.stable[p], low)) for p, low in state.low.items()}
     return TopicSlice(
@@ -97,7 +98,7 @@ def next_slice(before: TopicSlice | None, state: TopicState, name: str, accept_l
         id=state.id,
         ranges={p: (start, max(state.stable[p], start)) for p, start in sorted(starts.items())},
         high=dict(state.high),
-        added=tuple(sorted(state.low.keys() - before.ranges.keys())) if before and before.id == state.id else (),
+        added=tuple(sorted(state.low.keys() - before.ranges.keys())) if before and same else (),
         lost=lost,
     )
 

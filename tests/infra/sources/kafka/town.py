@@ -20,8 +20,8 @@ from infra.delta.io import read
 from infra.delta.lines import opened
 from infra.epochs.stages.plan import Rebuild
 from infra.epochs.step import EpochResult
-from infra.sources.ingest import IngestStep
 from infra.feeds.broker import Broker
+from infra.sources.ingest import IngestStep
 from infra.sources.kafka.connection import Connection
 from infra.sources.kafka.ingest import TopicStep
 from infra.sources.kafka.registry import Registry

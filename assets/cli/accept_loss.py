@@ -1,0 +1,49 @@
+"""`rivermeet accept-loss`: go on with a topic of which records are gone that were not read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import click
+
+from assets.cli.errors import one_line_errors
+from assets.cli.terminal import platform_here
+
+if TYPE_CHECKING:
+    from assets.epoch.platform import Platform
+    from pipelines import Node
+
+
+@click.command("accept-loss")
+@click.argument("pipeline")
+@click.argument("source")
+@one_line_errors
+def accept_loss(pipeline: str, source: str) -> None:
+    """Read what the topic of SOURCE has now, although records before it were removed, or it is another topic.
+
+    The records so far stay as they are, and the epoch log keeps which offsets were lost. Where nothing is lost this is
+    a run like any other.
+    """
+    from pipelines import load
+
+    click.echo(accepted(platform_here(), load(pipeline).node(source)))
+
+
+def accepted(platform: Platform, node: Node) -> str:
+    """Run one epoch of a source that passes over what is gone; a line that says what was lost."""
+    from assets.epoch.run import run_node
+    from infra.sources.kafka.ingest import TopicStep
+
+    step = platform.source_step(node) if node.source is not None else None
+    if not isinstance(step, TopicStep):
+        raise click.ClickException(f"'{node.pipeline.name}.{node.name}' reads no topic, so that none can lose records")
+    result = run_node(platform.runner(node.pipeline), replace(step, accept_loss=True), str(uuid4())).result
+    if result is None or result.plan.topic is None:
+        return f"{node.name}: nothing is lost, and nothing is new"
+    found = result.plan.topic
+    gone = "; ".join(f"partition {p}, offsets {start} to {end - 1}" for p, (start, end) in found.lost.items())
+    start = ", ".join(f"{p}: {first}" for p, (first, _) in found.ranges.items())
+    lost = f"lost: {gone}" if gone else "no offset of this topic is lost"
+    return f"{node.name}: {result.rows:,} records read from offsets {start}; {lost}"

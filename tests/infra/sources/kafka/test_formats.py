@@ -1,0 +1,172 @@
+"""What the payloads of each format become: text by the writer's schema, or why they are dead. No broker is needed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("confluent_kafka")
+
+from fastavro import parse_schema, schemaless_writer
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+from infra.sources.kafka.decoding import Decoded, decoder
+from infra.sources.kafka.registry import Registry
+from pipelines import JSON, Avro, Number, Protobuf, Raw, Text
+from pipelines.kafka import Format
+
+ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}, {"name": "n", "type": "int"}]}
+WIDE = {
+    "type": "record",
+    "name": "Wide",
+    "fields": [
+        {"name": "b", "type": "bytes"},
+        {"name": "d", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "t", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "x", "type": ["null", "double"]},
+    ],
+}
+FIELDS = [("id", 1, "STRING", False), ("n", 2, "INT64", False), ("maybe", 3, "INT32", True), ("raw", 4, "BYTES", False)]
+
+
+def avro(schema: Any, value: Any) -> bytes:
+    stream = BytesIO()
+    schemaless_writer(stream, parse_schema(schema), value)
+    return stream.getvalue()
+
+
+def framed(id: int, body: bytes, indexes: bytes = b"") -> bytes:
+    return b"\0" + struct.pack(">I", id) + indexes + body
+
+
+def shop() -> FileDescriptorProto:
+    """Messages ``shop.Other`` and ``shop.Order``."""
+    file = FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
+    file.message_type.add(name="Other")
+    order = file.message_type.add(name="Order")
+    for name, number, kind, optional in FIELDS:
+        field = order.field.add(
+            name=name,
+            number=number,
+            type=FieldDescriptorProto.Type.Value(f"TYPE_{kind}"),
+            label=FieldDescriptorProto.LABEL_OPTIONAL,
+            proto3_optional=optional,
+        )
+        if optional:
+            order.oneof_decl.add(name=f"_{name}")
+            field.oneof_index = 0
+    return file
+
+
+def message(**values: Any) -> bytes:
+    pool = DescriptorPool()
+    pool.Add(shop())
+    return GetMessageClass(pool.FindMessageTypeByName("shop.Order"))(**values).SerializeToString()
+
+
+class Known(Registry):
+    """A registry that has some schemas and asks nobody."""
+
+    def __init__(self, **schemas: Any) -> None:
+        super().__init__("", Path())
+        object.__setattr__(self, "_schemas", {int(id[1:]): schema for id, schema in schemas.items()})
+
+    def schema(self, id: int, form: str = "") -> dict[str, Any] | None:
+        return getattr(self, "_schemas").get(id)  # noqa: B009
+
+
+REGISTRY = Known(
+    s7={"schema": json.dumps(ORDER)},
+    s8={"schema": json.dumps({"type": "string"})},
+    s9={"schema": base64.b64encode(shop().SerializeToString()).decode(), "schemaType": "PROTOBUF"},
+    s10={"schema": json.dumps(ORDER), "references": [{"name": "x", "subject": "x", "version": 1}]},
+    s11={"schema": "{"},
+)
+LOCAL = base64.b64encode(FileDescriptorSet(file=[shop()]).SerializeToString()).decode()
+BOTH = {"id": "STRING", "n": "INT"}
+DECODED: list[tuple[str, Format, bytes | None, Any]] = [
+    ("a null value", Avro(BOTH), None, None),
+    ("Avro", Avro(BOTH), framed(7, avro(ORDER, {"id": "a", "n": 12})), {"id": "a", "n": 12}),
+    ("Avro, no record", Avro({"id": "STRING"}), framed(8, avro("string", "a")), {"id": "a"}),
+    ("Avro, local", Avro(BOTH, json.dumps(ORDER)), avro(ORDER, {"id": "b", "n": -1}), {"id": "b", "n": -1}),
+    (
+        "Avro, logical types",
+        Avro({"b": "BINARY", "x": "DOUBLE"}, json.dumps(WIDE)),
+        avro(
+            WIDE,
+            {
+                "b": b"\xff",
+                "d": Decimal("1.50"),
+                "t": datetime(1970, 1, 1, 0, 0, 0, 1000, UTC),
+                "day": date(2020, 2, 29),
+                "x": float("nan"),
+            },
+        ),
+        {"b": "/w==", "d": "1.50", "t": "1970-01-01T00:00:00.001000+00:00", "day": "2020-02-29", "x": "nan"},
+    ),
+    (
+        "Protobuf",
+        Protobuf(BOTH, "shop.Order"),
+        framed(9, message(id="a", n=2**53 + 1, raw=b"\xff"), b"\x02\x02"),
+        {"id": "a", "n": str(2**53 + 1), "raw": "/w=="},
+    ),
+    (
+        "Protobuf, local",
+        Protobuf(BOTH, "shop.Order", LOCAL),
+        message(id="a", maybe=0),
+        {"id": "a", "n": "0", "maybe": 0, "raw": ""},
+    ),
+    ("SMALLINT", Number("SMALLINT"), struct.pack(">h", -2), -2),
+    ("INT", Number("INT"), struct.pack(">i", -2), -2),
+    ("BIGINT", Number("BIGINT"), struct.pack(">q", 2**62), 2**62),
+    ("FLOAT", Number("FLOAT"), struct.pack(">f", 0.5), 0.5),
+    ("DOUBLE", Number("DOUBLE"), struct.pack(">d", -0.1), -0.1),
+]
+BARE = "the value names no schema: it does not begin with a zero byte and the id of one"
+DEAD: list[tuple[str, Format, bytes, str]] = [
+    ("too short", Avro(BOTH), b"\0\0", BARE),
+    ("JSON", Avro(BOTH), b'{"id": 1}', BARE),
+    ("no such schema", Avro(BOTH), framed(1, b""), "the value has schema 1, which the registry does not have"),
+    ("another kind", Avro(BOTH), framed(9, b""), "the value has schema 9, which is of PROTOBUF and not of Avro"),
+    ("references", Avro(BOTH), framed(10, b""),
+     "the value has schema 10, which refers to other schemas: that is not supported"),
+    ("no schema", Avro(BOTH), framed(11, b""), "the value has schema 11, which is no schema of Avro"),
+    ("cut short", Avro(BOTH), framed(7, b"\x04a"), "the value is not Avro of its schema: EOFError"),
+    ("left over", Avro(BOTH), framed(7, b"\x02a\x02xx"), "the value is not Avro of its schema: bytes are left over"),
+    ("no record", Avro(BOTH), framed(8, b"\x02a"),
+     "the value is no record by its schema, and several columns are declared"),
+    ("another message", Protobuf(BOTH, "shop.Order"), framed(9, b"\0"), "the value is a shop.Other and no shop.Order"),
+    ("no message", Protobuf(BOTH, "shop.Order"), framed(9, b"\x02\x0e"), "the value names no message of schema 9"),
+    ("ends early", Protobuf(BOTH, "shop.Order"), framed(9, b"\x80"), "the value ends before its message is named"),
+    ("no Protobuf", Protobuf(BOTH, "shop.Order", LOCAL), b"\xff\xff", "the value is no shop.Order"),
+    ("no number", Number("INT"), b"12", "the value has 2 bytes, and a INT has 4"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("format", "payload", "expected"), [case[1:] for case in DECODED], ids=[c[0] for c in DECODED])
+def test_text(format: Format, payload: bytes | None, expected: Any) -> None:
+    found = decoder(format, "value", REGISTRY)(payload)
+    assert found.problem is None
+    assert (None if found.text is None else json.loads(found.text)) == expected
+
+
+@pytest.mark.parametrize(("format", "payload", "reason"), [case[1:] for case in DEAD], ids=[case[0] for case in DEAD])
+def test_reasons(format: Format, payload: bytes, reason: str) -> None:
+    found = decoder(format, "value", REGISTRY)(payload)
+    assert found == Decoded(problem=reason)
+
+
+@pytest.mark.parametrize("format", [JSON(BOTH), Text(), Raw(), None])
+def test_what_spark_reads_itself(format: Format | None) -> None:
+    assert decoder(format, "key", REGISTRY)(b"\xff") == Decoded()
