@@ -28,3 +28,9 @@ def broker() -> Iterator[Broker]:
 def town(broker: Broker, spark: SparkSession, tmp_path: Path) -> Town:
     """Topics and tables of one test."""
     return Town(World(tmp_path, spark, new_session(spark), {}), broker)
+
+
+@pytest.fixture
+def beside(broker: Broker, spark: SparkSession, tmp_path: Path) -> Town:
+    """Tables beside those of ``town``."""
+    return Town(World(tmp_path / "beside", spark, new_session(spark), {}), broker)

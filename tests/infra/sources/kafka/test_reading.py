@@ -149,13 +149,12 @@ def test_compaction_leaves_gaps(town: Town) -> None:
         "people", cleanup_policy="compact", segment_ms=100, min_cleanable_dirty_ratio=0.001, max_compaction_lag_ms=200
     )
     for n in range(3):
-        town.send("people", (0, "a", {"name": f"A{n}"}, 1 + n), (0, f"k{n}", {"name": "K"}, 1 + n))
-        time.sleep(0.2)
+        town.send("people", (0, "a", {"name": f"A{n}"}, 1000 * n + 1), (0, f"k{n}", {"name": "K"}, 1000 * n + 1))
     sent, deadline = 6, time.monotonic() + 30
     while len(offsets(town, "people")) == sent and time.monotonic() < deadline:
-        # A segment is compacted once it is no longer the newest.
+        # A segment is compacted once it is no longer the newest, and a new one begins by the time of its records.
         time.sleep(0.3)
-        town.send("people", (0, "last", None, 9))
+        town.send("people", (0, "last", None, 1000 * sent))
         sent += 1
     node = people(town)
     result = town.run(node)
