@@ -19,7 +19,7 @@ JARS := .jars/.fetched
 # In their order: by itself xdist takes files of one long test last, and then one process waits for the other.
 AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo ui test prove lint types docs docs-serve bench cluster cluster-stop clean
+.PHONY: help demo ui test prove lint types docs docs-serve bench cluster cluster-stop kafka clean
 
 help:  ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ cluster: $(JARS)  ## Start a Spark cluster on this machine, for RIVERMEET_ENGINE
 
 cluster-stop: $(INSTALLED)  ## Stop that cluster
 	@$(BIN)/python -m infra.engine.cluster stop
+
+kafka: $(DEVELOPED) $(CHECKED)  ## Run a Kafka broker on this machine until Ctrl-C, on PORT (default 9092)
+	@$(BIN)/python -m infra.feeds.broker
 
 clean:  ## Stop engine and cluster; remove the environment, caches and all that runs wrote here (.rivermeet)
 	@if [ -x $(BIN)/rivermeet ]; then $(BIN)/rivermeet engine stop || true; $(BIN)/python -m infra.engine.cluster stop || true; fi

@@ -44,7 +44,7 @@ def _sources(pipeline: Pipeline, selected: Sequence[str]) -> list[Node]:
         if node.source is None:
             sources = ", ".join(n.name for n in pipeline.stored if n.source)
             raise click.ClickException(
-                f"'{pipeline.name}.{node.name}' reads no files or topic and has no dead letters of its own; "
+                f"'{pipeline.name}.{node.name}' reads no files or topic and has no dead letters; "
                 f"select one of {sources}"
             )
     return nodes

@@ -96,21 +96,28 @@ def status(pipeline: str | None) -> None:
 @main.command()
 @click.argument("pipeline")
 @click.option("--step", type=int, help="Last delivery to make, from 1; default all.")
+@click.option("--kafka", "broker", metavar="HOST:PORT", help="Deliver the rows as topics of this broker instead.")
 @one_line_errors
-def feed(pipeline: str, step: int | None) -> None:
-    """Deliver the files of PIPELINE's own source system into the data folder."""
+def feed(pipeline: str, step: int | None, broker: str | None) -> None:
+    """Deliver the files of PIPELINE's own source system into the data folder, or their rows as topics."""
     from assets.epoch.platform import data_root
     from infra.feeds.registry import feed as deliver
     from infra.settings import Settings
 
-    root = data_root(Settings.from_env())
+    settings = Settings.from_env()
     try:
-        written = deliver(pipeline, root, step)
+        if broker is not None:
+            from infra.feeds.topics import TopicFeed
+
+            topics = TopicFeed({**settings.kafka, "bootstrap.servers": broker}, settings.home / "delivered")
+            said = topics.deliver(pipeline, step)
+        else:
+            said = [f"wrote {path}" for path in deliver(pipeline, data_root(settings), step)]
     except ValueError as error:
         raise click.ClickException(str(error)) from None
-    for path in written:
-        click.echo(f"wrote {path}")
-    if not written:
+    for line in said:
+        click.echo(line)
+    if not said:
         click.echo("all delivered already")
 
 

@@ -34,6 +34,15 @@ NOT_KNOWN = "NA"
 EXPORTED = "exported"
 
 _KEY = ("year", "month", "day", "carrier", "flight", "origin")
+KEYS = {
+    "departures": _KEY,
+    "arrivals": _KEY,
+    "flights": ("time_hour", "carrier", "flight"),
+    "airlines": ("carrier",),
+    "airports": ("faa",),
+    "planes": ("tailnum",),
+}
+"""Key columns of each kind of file."""
 _LEFT = ("sched_dep_time", "dep_time", "dep_delay", "dest", "tailnum")
 DEPARTURE_COLUMNS = (*_KEY, *_LEFT, "distance", "time_hour")
 ARRIVAL_COLUMNS = (*_KEY, *_LEFT, "sched_arr_time", "arr_time", "arr_delay", "air_time", "tzone")

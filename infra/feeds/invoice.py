@@ -11,6 +11,9 @@ from pathlib import Path
 from infra.feeds.files import write_file
 
 STEPS = 3
+NOT_KNOWN = None
+KEYS = {"products": ("product_id",), "customers": ("account_id",), "purchases": ("purchase_id",)}
+"""Key columns of each kind of file."""
 
 _COLUMNS = {
     "products": ("product_id", "name", "description", "price", "withdrawn", "at"),

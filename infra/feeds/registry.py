@@ -1,11 +1,14 @@
 """Pipelines that bring their own source system, and how many deliveries it makes.
 
-To add a feed, write a module with ``STEPS`` and ``write(data_root, step)`` and name it here.
+To add a feed, write a module with ``STEPS``, ``KEYS`` (the key columns of each kind of file), ``NOT_KNOWN`` (what
+stands for null in its files) and ``write(data_root, step)``, and name it here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 from infra.feeds import flights as flights_feed
 from infra.feeds import invoice as invoice_feed
@@ -16,6 +19,22 @@ _FEEDS = {"flights": flights_feed, "invoice": invoice_feed}
 def steps(pipeline: str) -> int:
     """How many steps the pipeline's feed has; 0 where it has none."""
     return _FEEDS[pipeline].STEPS if pipeline in _FEEDS else 0
+
+
+def keys(pipeline: str) -> Mapping[str, Sequence[str]]:
+    """Key columns of each kind of file that the pipeline's feed delivers."""
+    return _named(pipeline).KEYS
+
+
+def not_known(pipeline: str) -> str | None:
+    """What stands for null in the feed's files; None where null itself does."""
+    return _named(pipeline).NOT_KNOWN
+
+
+def _named(pipeline: str) -> ModuleType:
+    if pipeline not in _FEEDS:
+        raise KeyError(f"no feed for pipeline '{pipeline}'; there are {', '.join(_FEEDS)}")
+    return _FEEDS[pipeline]
 
 
 def feed(pipeline: str, data_root: Path, step: int | None = None) -> list[str]:
@@ -36,10 +55,9 @@ def feed(pipeline: str, data_root: Path, step: int | None = None) -> list[str]:
     list of str
         Files written, relative to ``data_root``. Files that are there stay untouched and are not listed.
     """
-    if pipeline not in _FEEDS:
-        raise KeyError(f"no feed for pipeline '{pipeline}'; there are {', '.join(_FEEDS)}")
+    delivers = _named(pipeline)
     last = steps(pipeline)
     step = last if step is None else step
     if not 1 <= step <= last:
         raise ValueError(f"the feed of '{pipeline}' has steps 1 to {last}, not {step}")
-    return [path for n in range(1, step + 1) for path in _FEEDS[pipeline].write(data_root, n)]
+    return [path for n in range(1, step + 1) for path in delivers.write(data_root, n)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -57,8 +57,8 @@ def test_defaults_are_those_of_the_record() -> None:
 
 
 def test_what_is_declared_goes_beside_them() -> None:
-    node = Pipeline("shop").table("orders", ORDERS, key=["n"], value=["id", "kafka_offset"], timestamp="at", where="n > 0",
-                                  tombstone="n = 9", partitions=3)  # fmt: skip
+    options: Any = {"timestamp": "at", "where": "n > 0", "tombstone": "n = 9", "partitions": 3}
+    node = Pipeline("shop").table("orders", ORDERS, key=["n"], value=["id", "kafka_offset"], **options)
     source = node.source
     assert source is not None
     assert (node.key, node.value, node.partitions) == ({"n": "INT"}, ("id", "kafka_offset"), 3)
@@ -73,7 +73,7 @@ def test_a_global_table_is_one_partition() -> None:
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a name": (lambda: Kafka("a b", value=Text()), "topic 'a b': a name is letters"),
-    "no format": (lambda: Kafka("t", value="json"), "value='json' is no format"),  # pyright: ignore
+    "no format": (lambda: Kafka("t", value=cast(Any, "json")), "value='json' is no format"),
     "no columns": (lambda: Kafka("t", value=JSON({})), "the value of topic 't' has no columns"),
     "a column twice": (lambda: Kafka("t", key=Text("A"), value=JSON({"a": "INT"})), "two columns 'A'"),
     "a column of Kafka's": (lambda: Kafka("t", value=Text("kafka_offset")), "two columns 'kafka_offset'"),
@@ -107,11 +107,10 @@ def test_topics_meet_topics_and_files_what_is_hashed() -> None:
     orders = shop.stream("orders", ORDERS)
     payments = shop.stream("payments", Kafka("payments", key=Text("id"), value=JSON({"paid": "INT"})))
     assert orders.join(payments, window=window).partitions == OF_ITS_TOPIC
-    files = shop.stream(
-        "files", Files("*.csv", "csv", {"id": "STRING", "x": "INT", "t": "BIGINT"}), key=["id"], timestamp="t"
-    )
-    with pytest.raises(DeclarationError, match="'orders' has the partitions of its topic .* 'files' has 4 partitions"):
+    rows = Files("*.csv", "csv", {"id": "STRING", "x": "INT", "t": "BIGINT"})
+    files = shop.stream("files", rows, key=["id"], timestamp="t")
+    with pytest.raises(DeclarationError, match=r"'orders' has the partitions of its topic .* 'files' has 4 partitions"):
         orders.join(files, window=window)
     hashed = shop.stream("hashed", ORDERS, partitions=4)
     assert hashed.join(files, window=window).partitions == 4
-    assert orders.select_key({"n": Expr("n", "INT")}, "by_n").partitions == 4
+    assert orders.select_key({"by": Expr("n", "INT")}, "by_n").partitions == 4

@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.both_engines, pytest.mark.timeout(1800)]
 EPOCH = ("join", "ingest")
 TRIED: Mapping[str, tuple[str, ...]] = {
     "planned": (*EPOCH, "rebuild"),
+    "landed": ("topic",),
     "computed": EPOCH,
     "sides-written": (*EPOCH, "rebuild"),
     "committed": EPOCH,
@@ -32,7 +33,11 @@ TRIED: Mapping[str, tuple[str, ...]] = {
     "rebuilt": ("rebuild",),
     "maintained": ("maintenance",),
 }
-"""Crash point to what is killed there; decisions about a held epoch in ``tests/assets/quality/test_quarantine.py``."""
+"""Crash point to what is killed there.
+
+Of topics in ``tests/infra/sources/kafka/test_faults.py``, of held epochs in
+``tests/assets/quality/test_quarantine.py``.
+"""
 Delivery = tuple[list[Record], list[Record], list[dict[str, Any] | str]]
 
 

@@ -33,7 +33,8 @@ WIDER = {
 
 def orders(town: Town, format: Format, **options: Any) -> Node:
     topic = Kafka(town.named("orders"), key=Text("id"), value=format)
-    return Pipeline("shop").stream("orders", topic, **{"max_bad_share": 1} | options)
+    given: Any = {"max_bad_share": 1} | options
+    return Pipeline("shop").stream("orders", topic, **given)
 
 
 def framed(id: int, schema: Any, value: Any) -> bytes:

@@ -43,7 +43,7 @@ JOINS = ("paid", "named", "both")
 def shop(sources: Mapping[str, Any], **options: Any) -> Pipeline:
     """Two streams, two tables, and a join of each kind between them."""
     made = Pipeline("shop")
-    given = {"value": ["v"]} | options
+    given: Any = {"value": ["v"]} | options
     orders, payments = (made.stream(name, sources[name], **given) for name in STREAMS)
     users, accounts = (made.table(name, sources[name], **given) for name in TABLES)
     both = {"l": "left.v", "r": "right.v"}

@@ -1,0 +1,107 @@
+"""A pipeline over a topic as it is run from the command line and in Dagster: progress, status, metadata, cures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import dagster as dg
+import pytest
+
+from assets.cli.accept_loss import accepted
+from assets.cli.dead_letters import retried
+from assets.cli.show import status_table
+from assets.defs.keys import changelog_key
+from assets.epoch.explain import explain
+from assets.epoch.idle import idle_run
+from assets.epoch.platform import OnEngine
+from assets.epoch.rebuild import RebuildRefusedError, rebuild
+from infra.settings import Settings
+from pipelines import JSON, Files, Kafka, Pipeline, Text
+from tests.assets.home import Home, homed
+from tests.infra.sources.kafka.town import Town
+
+pytestmark = pytest.mark.slow
+
+
+def shop(town: Town) -> Pipeline:
+    made = Pipeline("shop")
+    value = JSON({"n": "INT"})
+    made.table("stock", Kafka(town.named("stock"), key=Text("id"), value=value), max_bad_share=0.5)
+    return made
+
+
+def metadata(home: Home) -> dict[str, Any]:
+    """Of the newest materialisation of the changelog."""
+    event = home.instance.get_latest_materialization_event(changelog_key(home.pipeline.node("stock")))
+    assert event is not None and event.asset_materialization is not None
+    return {name: value.value for name, value in event.asset_materialization.metadata.items()}
+
+
+def test_a_pipeline_over_a_topic(town: Town, settings: Settings, tmp_path: Path) -> None:
+    topic = town.make("stock", 2)
+    kafka = {"bootstrap.servers": town.broker.address, "client.id": "s3cret"}
+    with homed(shop(town), tmp_path / "home", settings) as home:
+        home.platform.settings = replace(home.platform.settings, kafka=kafka)
+        node = home.pipeline.node("stock")
+        town.send("stock", (0, "a", {"n": 1}, 10), (1, "b", {"n": "x"}, 11), (0, "c", {"n": 3}, 12))
+        planned = list(explain(home.platform, home.pipeline))
+        assert f"           {topic}/0: offsets 0-1" in planned
+        assert f"  write    3 offsets of topic '{topic}'" in planned
+        assert home.run()
+        assert any("epoch 1: 2 rows, 1 dead letter" in line for line in home.said), home.said
+        found = metadata(home)
+        assert (found["offsets_in"], found["lag_held_back"], found["dead"]) == (3, 0, 1)
+        assert found["input_positions"]["topic"]["ranges"] == {"0": [0, 2], "1": [0, 1]}
+        assert "files" not in found
+        assert idle_run(home.platform, home.pipeline) is True, "nothing new, and no engine was asked"
+
+        town.send("stock", (0, "a", None, 20))
+        status = status_table(home.platform, home.pipeline)
+        assert f"stock: topic '{topic}', partition 0: consumed up to 2, stable end 3, high watermark 3" in status
+        assert status.splitlines()[3].split()[:6] == ["stock", "table", "1", "2", "1", "1"], "lag 1, one dead letter"
+        town.grow("stock", 3)
+        assert home.run()
+        assert any(
+            "WARNING topic" in line and "has got partitions 2; keys may lie elsewhere" in line for line in home.said
+        )
+        assert retried(home.platform, node) == "stock: 1 dead letters retried, 0 records, 1 still dead"
+
+        town.send("stock", (0, "d", {"n": 4}, 30), (0, "e", {"n": 5}, 31))
+        town.remove_before("stock", {0: 4})
+        assert not home.run()
+        said = "\n".join(home.said)
+        assert "has removed records before they were read" in said and "`rivermeet accept-loss shop stock`" in said
+        assert town.broker.address not in said and "s3cret" not in said
+        with pytest.raises(RebuildRefusedError, match=f"what it read of topic '{topic}' is gone"):
+            rebuild(home.platform, home.pipeline, ["stock"])
+        assert accepted(home.platform, node) == (
+            "stock: 1 records read from offsets 0: 4, 1: 1, 2: 0; lost: partition 0, offsets 3 to 3"
+        )
+        assert rebuild(home.platform, home.pipeline, ["stock"], lossy=True)
+        assert [
+            key for _, _, key, _, _ in Town(replace(town.world, root=tmp_path / "home"), town.broker).rows(node)
+        ] == [("e",)]
+        everything = repr(
+            home.instance.get_event_records(dg.EventRecordsFilter(dg.DagsterEventType.ASSET_MATERIALIZATION))
+        )
+        assert town.broker.address not in everything and "s3cret" not in everything
+
+
+def test_status_without_a_broker(
+    town: Town, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("infra.sources.kafka.topic.SECONDS", 0.5)
+    own = replace(settings, home=tmp_path, tables=str(tmp_path / "tables"), kafka={"bootstrap.servers": "127.0.0.1:1"})
+    status = status_table(OnEngine(own, engine=settings), shop(town))
+    assert "stock: topic" in status and "the broker that RIVERMEET_KAFKA names does not answer" in status
+    assert "127.0.0.1" not in status
+
+
+def test_only_topics_lose_records(settings: Settings, tmp_path: Path) -> None:
+    made = Pipeline("shop")
+    node = made.stream("files", Files("*.csv", "csv", {"id": "INT", "n": "INT"}), key=["id"], timestamp="n")
+    with pytest.raises(click.ClickException, match=r"'shop.files' reads no topic"):
+        accepted(OnEngine(replace(settings, home=tmp_path), engine=settings), node)
