@@ -54,7 +54,7 @@ class Connection:
         try:
             from confluent_kafka.admin import AdminClient
         except ImportError:
-            raise SettingsError("topics are read with confluent-kafka: pip install 'rivermeet[kafka]'") from None
+            raise SettingsError("topics are read with confluent-kafka: pip install -e '.[kafka]'") from None
         return self._made(AdminClient, {})
 
     def consumer(self) -> Consumer:

@@ -34,6 +34,7 @@ Lands = Callable[[Place, Payloads], Landed]
 def landing_of(topic: Kafka, registry: Registry) -> Lands:
     """What gives a record as it lands, of its place and its payloads."""
     key_of, value_of = decoder(topic.key, "key", registry), decoder(topic.value, "value", registry)
+    key_named, value_named = _names_schema(topic.key), _names_schema(topic.value)
 
     def landed(place: Place, payloads: Payloads) -> Landed:
         partition, offset, timestamp, key, value, headers = payloads
@@ -47,8 +48,8 @@ def landing_of(topic: Kafka, registry: Registry) -> Lands:
             value,
             found.text,
             made.text,
-            _schema(topic.key, key),
-            _schema(topic.value, value),
+            schema_id(key) if key_named else None,
+            schema_id(value) if value_named else None,
             headers,
             found.problem or made.problem,
         )
@@ -71,9 +72,8 @@ def taken(messages: Iterable[Message], planned: TopicSlice, landed: Lands) -> It
 def _payloads(message: Message) -> Payloads:
     partition, offset = message.partition(), message.offset()
     assert partition is not None and offset is not None
-    headers: list[dict[str, Any]] | None = None
-    if message.headers():
-        headers = [{"key": key, "value": value} for key, value in message.headers() or ()]
+    given = message.headers()
+    headers: list[dict[str, Any]] | None = [{"key": key, "value": value} for key, value in given] if given else None
     return partition, offset, message.timestamp()[1], _bytes(message.key()), _bytes(message.value()), headers
 
 
@@ -81,7 +81,7 @@ def _bytes(payload: bytes | str | None) -> bytes | None:
     return payload.encode() if isinstance(payload, str) else payload
 
 
-def _schema(format: Format | None, payload: bytes | None) -> int | None:
-    """The schema that a payload names, where the format may have one."""
+def _names_schema(format: Format | None) -> bool:
+    """Whether payloads may begin with the id of a schema."""
     bare = (isinstance(format, Avro) and format.writer) or (isinstance(format, Protobuf) and format.descriptor)
-    return schema_id(payload) if isinstance(format, JSON | Avro | Protobuf) and not bare else None
+    return isinstance(format, JSON | Avro | Protobuf) and not bare

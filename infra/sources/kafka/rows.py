@@ -74,7 +74,7 @@ def _text(place: str, format: Format | None) -> dict[str, Column]:
             # No JSON begins with a zero byte: that is the header that a registry's serializer writes.
             named = F.substring(payload, 1, 1) == F.lit(b"\x00")
             payload = F.when(named, F.substring(payload, HEADER + 1, 2**31 - 1)).otherwise(payload)
-        made = payload.cast("string")
+        made = F.try_validate_utf8(payload.cast("string"))
     else:
         made = F.col(f"{place}_text")
     if not isinstance(format, JSON | Avro | Protobuf):
@@ -89,7 +89,7 @@ def _columns(place: str, format: Format | None) -> tuple[dict[str, Column], list
         return {}, []
     text, problems = F.col(f"{place}_text"), []
     if isinstance(format, JSON | Text):
-        problems.append(F.when(~F.is_valid_utf8(text), f"the {place} is not UTF-8 text"))
+        problems.append(F.when(F.isnotnull(place) & F.isnull(text), f"the {place} is not UTF-8 text"))
     if not isinstance(format, JSON | Avro | Protobuf):
         column = next(iter(format.columns(place)))
         return {column: F.col(place) if isinstance(format, Raw) else text}, problems

@@ -80,10 +80,6 @@ def test_a_pipeline_over_a_topic(town: Town, settings: Settings, tmp_path: Path)
         assert accepted(home.platform, node) == (
             "stock: 1 records read from offsets 0: 4, 1: 1, 2: 0; lost: partition 0, offsets 3 to 3"
         )
-        assert rebuild(home.platform, home.pipeline, ["stock"], lossy=True)
-        assert [
-            key for _, _, key, _, _ in Town(replace(town.world, root=tmp_path / "home"), town.broker).rows(node)
-        ] == [("e",)]
         everything = repr(
             home.instance.get_event_records(dg.EventRecordsFilter(dg.DagsterEventType.ASSET_MATERIALIZATION))
         )

@@ -1,0 +1,96 @@
+"""Payloads of each format as typed columns: what Spark makes of the bytes, or of the text that they were decoded to."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from infra.sources.kafka.landing import Landing
+from infra.sources.kafka.letters import Payloads
+from infra.sources.kafka.records import landing_of
+from infra.sources.kafka.rows import landed_rows
+from pipelines import JSON, Avro, Kafka, Number, Protobuf, Raw, Text
+from pipelines.kafka import Format
+from tests.infra.sources.kafka.test_formats import BOTH, LOCAL, ORDER, REGISTRY, WIDE, avro, framed, message
+
+pytestmark = pytest.mark.slow
+
+NESTED = {
+    "type": "record",
+    "name": "Nested",
+    "fields": [
+        {"name": "list", "type": {"type": "array", "items": "bytes"}},
+        {"name": "inner", "type": {"type": "record", "name": "In", "fields": [{"name": "day", "type": "string"}]}},
+    ],
+}
+MOMENT = datetime(2024, 2, 29, 23, 59, 59, 123456, UTC)
+EXACT = {"b": b"\xff\x00", "d": Decimal("1234567.89"), "t": MOMENT, "day": date(2024, 2, 29), "x": float("-inf")}
+TYPES = {"b": "BINARY", "d": "DECIMAL(9,2)", "t": "TIMESTAMP", "day": "DATE", "x": "DOUBLE"}
+
+
+NO_OBJECT = "the value is not one JSON object with fields of the declared types"
+CASES: dict[str, tuple[Format, bytes | None, list[Any] | str]] = {
+    "JSON": (JSON(BOTH), b' {"n": 7, "id": "a", "more": [1]}\n', ["a", 7]),
+    "JSON of a registry": (JSON(BOTH), framed(5, b'{"n": 7}'), [None, 7]),
+    "no value": (JSON(BOTH), None, [None, None]),
+    "two objects": (JSON(BOTH), b'{"n": 1} {"n": 2}', NO_OBJECT),
+    "nothing": (JSON(BOTH), b"", NO_OBJECT),
+    "not UTF-8": (JSON(BOTH), b'{"id": "\xff"}', "the value is not UTF-8 text"),
+    "another type": (JSON(BOTH), b'{"n": 1.5}', "column 'n': '1.5' is not INT"),
+    "Avro": (Avro(BOTH), framed(7, avro(ORDER, {"id": "a", "n": -1})), ["a", -1]),
+    "Avro of another type": (
+        Avro({"id": "INT"}),
+        framed(7, avro(ORDER, {"id": "a", "n": 1})),
+        "column 'id': 'a' is not INT",
+    ),
+    "Avro's own types": (
+        Avro(TYPES, json.dumps(WIDE)),
+        avro(WIDE, EXACT),
+        [b"\xff\x00", EXACT["d"], MOMENT.replace(tzinfo=None), EXACT["day"], float("-inf")],
+    ),
+    "Avro, nested": (
+        Avro({"list": "ARRAY<BINARY>", "inner": "STRUCT<day: DATE>"}, json.dumps(NESTED)),
+        avro(NESTED, {"list": [b"\x01", b""], "inner": {"day": "2024-02-29"}}),
+        [[b"\x01", b""], {"day": date(2024, 2, 29)}],
+    ),
+    "Protobuf": (
+        Protobuf({"n": "BIGINT", "maybe": "INT", "raw": "BINARY"}, "shop.Order", LOCAL),
+        message(n=2**60, raw=b"\xff"),
+        [2**60, None, b"\xff"],
+    ),
+    "text": (Text(), "ä".encode(), ["ä"]),
+    "empty text": (Text(), b"", [""]),
+    "no text": (Text(), b"\xff", "the value is not UTF-8 text"),
+    "bytes": (Raw("bytes"), b"\xff", [b"\xff"]),
+    "a number": (Number("DOUBLE"), struct.pack(">d", 0.1), [0.1]),
+    "an infinite one": (Number("FLOAT"), struct.pack(">f", float("inf")), [float("inf")]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_typed_or_dead(spark: SparkSession, tmp_path: Path, case: str) -> None:
+    format, payload, expected = CASES[case]
+    row = landed(spark, tmp_path, Kafka("t", key=Text("k"), value=format), (3, 5, 10, b"key", payload, None))
+    typed = list(row["typed"].values())
+    if isinstance(expected, str):
+        assert row["malformed"] == expected
+    else:
+        assert (row["malformed"], typed[1:-4]) == (None, expected)
+    assert (typed[0], typed[-4:]) == ("key", [10, 3, 5, payload is None])
+    assert (row["file"], row["line"], row["modified_ms"]) == ("t/3", 5, 10)
+
+
+def landed(spark: SparkSession, folder: Path, topic: Kafka, payloads: Payloads) -> Mapping[str, Any]:
+    """The one row that a record becomes."""
+    landing = Landing.anew(folder / "landing", 1)
+    assert landing.write([landing_of(topic, REGISTRY)((0, 0, 0), payloads)]) == 1
+    (row,) = landed_rows(landing.read(spark), topic).collect()
+    return row.asDict(recursive=True)
