@@ -72,13 +72,14 @@ def _rejected(platform: Platform, node: Node) -> str | None:
 def _topic(platform: Platform, node: Node) -> Iterator[str]:
     """Per partition of a source's topic where it ends, and what was read of it."""
     from infra.epochs.refusal import EpochRefusedError
+    from infra.settings import SettingsError
 
     if node.source is None or not isinstance(node.source.reads, Kafka):
         return
     topic = node.source.reads.topic
     try:
         lines = platform.topic_lag(node)
-    except EpochRefusedError as refusal:
+    except (EpochRefusedError, SettingsError) as refusal:
         yield f"{node.name}: {refusal}"
         return
     for line in lines:
@@ -137,6 +138,7 @@ def _lag(platform: Platform, node: Node, note: CommitNote) -> int | None:
     operation = node.operation
     if operation is None:
         from infra.epochs.refusal import EpochRefusedError
+        from infra.settings import SettingsError
         from infra.sources.ingest import IngestStep
 
         step = platform.source_step(node)
@@ -144,7 +146,7 @@ def _lag(platform: Platform, node: Node, note: CommitNote) -> int | None:
             return len(step.unread())
         try:
             return sum(max(line["stable_end"] - line["consumed"], 0) for line in platform.topic_lag(node))
-        except EpochRefusedError:
+        except (EpochRefusedError, SettingsError):
             return None
     lag = 0
     for side in operation.triggers:

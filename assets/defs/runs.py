@@ -27,6 +27,7 @@ EXPLAINED = (
     "NotCoPartitionedError",
     "RecordsGoneError",
     "RegistryUnavailableError",
+    "SettingsError",
     "TopicMissingError",
     "TopicRemadeError",
     "ExternalModificationError",

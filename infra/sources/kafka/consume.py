@@ -44,7 +44,7 @@ def consumed(connection: Connection, planned: TopicSlice, name: str, patience: f
     TopicRefusedError
         Where they cannot be read.
     """
-    from confluent_kafka import TopicPartition
+    from confluent_kafka import KafkaException, TopicPartition
 
     ends = {p: end for p, (_, end) in planned.unread.items()}
     if not ends:
@@ -53,6 +53,9 @@ def consumed(connection: Connection, planned: TopicSlice, name: str, patience: f
     try:
         consumer.assign([TopicPartition(planned.topic, p, start) for p, (start, _) in planned.unread.items()])
         yield from _until(consumer, planned, ends, name, connection, patience)
+    except KafkaException as error:
+        # What librdkafka says of it names hosts.
+        raise unavailable(error.args[0], planned.topic) from None
     finally:
         consumer.close()
 

@@ -94,6 +94,10 @@ def test_status_without_a_broker(
     status = status_table(OnEngine(own, engine=settings), shop(town))
     assert "stock: topic" in status and "the broker that RIVERMEET_KAFKA names does not answer" in status
     assert "127.0.0.1" not in status
+    unset = replace(own, kafka={})
+    assert "stock: a source reads a topic, and no broker is named: set RIVERMEET_KAFKA" in status_table(
+        OnEngine(unset, engine=settings), shop(town)
+    )
 
 
 def test_only_topics_lose_records(settings: Settings, tmp_path: Path) -> None:
