@@ -25,6 +25,7 @@ EXPLAINED = (
     "EpochRefusedError",
     "Failure",
     "NotCoPartitionedError",
+    "PositionLostError",
     "RecordsGoneError",
     "RegistryUnavailableError",
     "SettingsError",

@@ -180,7 +180,8 @@ class Platform:
 
     def topic_lag(self, node: Node) -> list[dict[str, int]]:
         """Per partition of a source's topic what was consumed, what is stable, and the high watermark."""
-        from infra.sources.kafka.ingest import TopicStep, lag_lines
+        from infra.sources.kafka.ingest import TopicStep
+        from infra.sources.kafka.topic import lag_lines
 
         step = self.source_step(node)
         assert isinstance(step, TopicStep), f"{node.name} reads a topic"

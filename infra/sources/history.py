@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -101,6 +102,20 @@ class SourceStep:
     def without_failing_records(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
         """None: a row that is no record is a dead letter, and fails nothing."""
         return None
+
+    def next_plan(self, previous: CommitNote | None, version: int | None, epoch: int, **reads: Any) -> EpochPlan:
+        """The plan that goes on from a commit; ``reads`` are its fields that say what it reads."""
+        return EpochPlan(
+            pipeline=self.node.pipeline.name,
+            node=self.node.name,
+            incarnation=previous.incarnation if previous else 1,
+            epoch=epoch,
+            since=previous.since if previous else 1,
+            previous_epoch=previous.epoch if previous else 0,
+            output_version=version,
+            ends=previous.ends if previous else {},
+            **reads,
+        )
 
     def note(self) -> CommitNote | None:
         """The note of the node's newest commit."""

@@ -79,19 +79,8 @@ class IngestStep(SourceStep):
         files = hashed(found)
         if files and self.source.duplicate_files == "dead_letter":
             files = marked(files, so_far.loaded, self.source.files.format)
-        return EpochPlan(
-            pipeline=self.node.pipeline.name,
-            node=self.node.name,
-            incarnation=previous.incarnation if previous else 1,
-            epoch=epoch,
-            since=previous.since if previous else 1,
-            previous_epoch=previous.epoch if previous else 0,
-            files=tuple(files),
-            retries=retries,
-            output_version=version,
-            ends=previous.ends if previous else {},
-            code_version=self.code_version,
-        )
+        reads = {"files": tuple(files), "retries": retries, "code_version": self.code_version}
+        return self.next_plan(previous, version, epoch, **reads)
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Read the planned files and letters; what is no record goes to the dead-letter table."""

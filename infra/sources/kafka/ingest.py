@@ -32,6 +32,7 @@ from infra.sources.kafka.consume import PATIENCE, consumed
 from infra.sources.kafka.landing import Landed, Landing
 from infra.sources.kafka.letters import letters_again
 from infra.sources.kafka.records import landing_of, taken
+from infra.sources.kafka.refusals import PositionLostError
 from infra.sources.kafka.registry import Registry
 from infra.sources.kafka.rows import landed_rows
 from infra.sources.kafka.topic import TopicState, next_slice, problem, topic_id, topic_state, unreadable
@@ -73,11 +74,27 @@ class TopicStep(SourceStep):
         return self.source.topic
 
     def position(self, note: CommitNote | None) -> TopicSlice | None:
-        """The slice that the node's last committed epoch has read; None before the first."""
+        """The slice that the node has read last; None before the first.
+
+        Raises
+        ------
+        PositionLostError
+            Where the epoch log does not have the plan of the last committed epoch.
+        """
         if note is None:
             return None
-        plan = self.log.lines(self.node.name, "plan", note.epoch - 1).get(note.epoch)
-        return EpochPlan.model_validate_json(plan).topic if plan is not None else None
+        body = self.log.lines(self.node.name, "plan", note.epoch - 1).get(note.epoch)
+        if body is None:
+            raise PositionLostError(
+                f"source '{self.name}': the epoch log has no plan of epoch {note.epoch}, so that nobody knows up to "
+                f"where its topic was read: put the log back ({self.log.path}), or run "
+                f"`rivermeet rebuild {self.node.pipeline.name} --select {self.node.name}`"
+            )
+        last = EpochPlan.model_validate_json(body).topic
+        if last is not None:
+            return last
+        # The source has read files since, or did so before it read a topic.
+        return next((plan.topic for plan in reversed(self.so_far(note).plans) if plan.topic is not None), None)
 
     def state(self) -> TopicState:
         """The topic as it stands."""
@@ -98,19 +115,7 @@ class TopicStep(SourceStep):
             due = found.unread or found.lost or (before is not None and before.id != found.id)
             if previous is not None and not due and not new_columns(self.node, previous):
                 return None
-        return EpochPlan(
-            pipeline=self.node.pipeline.name,
-            node=self.node.name,
-            incarnation=previous.incarnation if previous else 1,
-            epoch=epoch,
-            since=previous.since if previous else 1,
-            previous_epoch=previous.epoch if previous else 0,
-            topic=found,
-            retries=retries,
-            output_version=version,
-            ends=previous.ends if previous else {},
-            code_version=self.code_version,
-        )
+        return self.next_plan(previous, version, epoch, topic=found, retries=retries, code_version=self.code_version)
 
     def check(self, plan: EpochPlan) -> str | None:
         """Why a plan is passed over: what it reads is gone, and that was accepted. Else reading it refuses it."""
@@ -175,12 +180,3 @@ class TopicStep(SourceStep):
         if letters > share * total and not plan.retries:
             read = Read(f"topic '{self.topic.topic}'", "offset", "mend the declaration or raise the share")
             refuse_too_many(self.name, dead, self.rejected, plan, (letters, total, letters), share, read)
-
-
-def lag_lines(found: TopicSlice | None, state: TopicState) -> list[dict[str, int]]:
-    """Per partition what was consumed, what is stable, and the high watermark."""
-    ends = {p: end for p, (_, end) in found.ranges.items()} if found is not None and found.id == state.id else {}
-    return [
-        {"partition": p, "consumed": ends.get(p, 0), "stable_end": state.stable[p], "high_watermark": state.high[p]}
-        for p in sorted(state.stable)
-    ]

@@ -25,6 +25,10 @@ class EndWentBackError(TopicRefusedError):
     """A topic ends before the records that were read of it: the broker has lost some."""
 
 
+class PositionLostError(TopicRefusedError):
+    """The epoch log does not say up to where a topic was read."""
+
+
 class NotCoPartitionedError(TopicRefusedError):
     """A join of two topics with other numbers of partitions."""
 

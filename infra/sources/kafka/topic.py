@@ -136,6 +136,15 @@ def problem(
     return None
 
 
+def lag_lines(found: TopicSlice | None, state: TopicState) -> list[dict[str, int]]:
+    """Per partition what was consumed, what is stable, and the high watermark."""
+    ends = {p: end for p, (_, end) in found.ranges.items()} if found is not None and found.id == state.id else {}
+    return [
+        {"partition": p, "consumed": ends.get(p, 0), "stable_end": state.stable[p], "high_watermark": state.high[p]}
+        for p in sorted(state.stable)
+    ]
+
+
 def _refusal(error: Exception, topic: str) -> Exception:
     from confluent_kafka import KafkaError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ from infra.feeds.broker import running
 from infra.sources.kafka import consume, ingest
 from infra.sources.kafka.refusals import (
     BrokerUnavailableError,
+    PositionLostError,
     RecordsGoneError,
     TopicMissingError,
     TopicRefusedError,
@@ -137,6 +139,18 @@ def test_a_topic_that_is_made_anew_while_it_is_read(town: Town, monkeypatch: pyt
         town.run(node)
     assert town.run(node, accept_loss=True) is not None
     assert said(town, node) == ["other", "records"]
+
+
+def test_an_epoch_log_that_is_lost(town: Town) -> None:
+    """To begin anew would be to read everything twice."""
+    town.make("lines")
+    node = lines(town)
+    put(town, "a")
+    town.run(node)
+    shutil.rmtree(town.world.root / "epochs")
+    with pytest.raises(PositionLostError, match=r"no plan of epoch 1.*`rivermeet rebuild shop --select lines`"):
+        town.run(node)
+    survived("an epoch log that is lost", "refused: nobody knows up to where a topic was read")
 
 
 def until_missing(town: Town, node: Stream) -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from infra.epochs.plan import TopicSlice
 from infra.sources.kafka.consume import consumed
-from infra.sources.kafka.ingest import lag_lines
-from infra.sources.kafka.topic import topic_state
+from infra.sources.kafka.topic import lag_lines, topic_state
 from pipelines import JSON, Kafka, Pipeline, Stream, Table, Text, expr
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import survived
