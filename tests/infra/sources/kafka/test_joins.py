@@ -146,3 +146,20 @@ def test_other_numbers_of_partitions(town: Town) -> None:
     names = [town.named(name) for name in STREAMS]
     assert f"topic '{names[0]}' has 2 partitions, topic '{names[1]}' has 3, and equal keys" in str(refused.value)
     survived("joined topics with other numbers of partitions", "refused, naming both topics and counts")
+
+
+def test_records_wait_for_the_other_topic(town: Town) -> None:
+    """``max_task_idle_ms`` looks at each partition of the topics, as many as there are."""
+    made = Pipeline("shop")
+    for name in STREAMS:
+        town.make(name)
+    value = JSON({"v": "STRING"})
+    orders, payments = (made.stream(n, Kafka(town.named(n), key=Text("id"), value=value)) for n in STREAMS)
+    window, both = JoinWindow("1s", "1s"), {"l": "left.v", "r": "right.v"}
+    paid = orders.join(payments, "paid", window=window, select=both, max_task_idle_ms=None)
+    town.send("orders", (0, "a", {"v": "pen"}, 10), (0, "a", {"v": "ink"}, 30))
+    town.send("payments", (0, "a", {"v": "1"}, 20))
+    town.run_all((orders, payments))
+    plan = town.step(paid).plan(None, None, 1)
+    assert plan is not None
+    assert {side: part.records for side, part in plan.inputs.items()} == {"left": 1, "right": 1}, "30 may be preceded"
