@@ -18,6 +18,9 @@ POINTS = (
     "decided",
     "rebuilt",
     "maintained",
+    "sending",
+    "marked",
+    "delivered",
 )
 SETTING = "RIVERMEET_CRASH_AT"
 

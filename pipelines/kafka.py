@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_args
 
 FIELDS: Mapping[str, str] = {
@@ -29,7 +29,8 @@ FIELDS: Mapping[str, str] = {
 HEADERS: Mapping[str, str] = {"kafka_headers": "ARRAY<STRUCT<key:STRING,value:BINARY>>"}
 """The column that ``headers=True`` adds."""
 NUMBERS = ("SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+"""Names that topics can have."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,10 @@ class JSON:
     Attributes
     ----------
     schema
-        Field to Spark SQL type. A payload may have more fields.
+        Field to Spark SQL type. A payload may have more fields. What is written has the columns of its node.
     """
 
-    schema: Mapping[str, str]
+    schema: Mapping[str, str] = field(default_factory=dict)
 
     def columns(self, place: str) -> Mapping[str, str]:
         """Decoded columns with their types; ``place`` is ``key`` or ``value``."""
@@ -162,7 +163,7 @@ class Kafka:
     headers: bool = False
 
     def __post_init__(self) -> None:
-        if not _TOPIC.fullmatch(self.topic):
+        if not TOPIC.fullmatch(self.topic):
             raise ValueError(f"topic {self.topic!r}: a name is letters, digits, '.', '_' and '-'")
         for place, format in (("key", self.key), ("value", self.value)):
             if format is not None and not isinstance(format, get_args(Format)):

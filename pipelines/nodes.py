@@ -14,6 +14,7 @@ from pipelines import declare
 from pipelines.errors import DeclarationError
 from pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
 from pipelines.operations import Aggregation
+from pipelines.sink import TopicSink, Written, topic_sink
 from pipelines.source import Expr, Source
 from pipelines.window import SlidingWindows, TimeWindows
 
@@ -81,6 +82,24 @@ class Node:
     def is_stored(self) -> bool:
         """Whether the node has a changelog; a view has none."""
         return self.kind != "global_view"
+
+    def to_topic(
+        self, topic: str, value: Written | None = None, key: Written | None = None, partitions: int | None = None
+    ) -> TopicSink:
+        """Write the changelog to a topic: a stream's rows as they are, a table's with null for what is deleted.
+
+        Parameters
+        ----------
+        topic
+            Name of the topic; it can be read by Kafka Streams as co-partitioned with any other topic of such keys.
+        value
+            Format of the values: `JSON` (default).
+        key
+            Format of the keys. Default: `Text` of a key that is one STRING, else `JSON`.
+        partitions
+            How many the topic gets if it is not there. Without it the topic has to be there.
+        """
+        return self.pipeline.add_sink(topic_sink(self, topic, value, key, partitions))
 
     def refuse(self, name: str, problem: str) -> DeclarationError:
         """The error for a node ``name`` that cannot be made of this one."""

@@ -12,6 +12,7 @@ from pipelines.declare import DEFAULT_PARTITIONS, history_ms
 from pipelines.errors import DeclarationError, listed
 from pipelines.kafka import Kafka
 from pipelines.nodes import OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
+from pipelines.sink import TopicSink
 from pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Source, quoted
 from pipelines.window import duration_ms
 
@@ -112,6 +113,7 @@ class Pipeline:
             raise ValueError(f"pipeline '{name}': freshness is {self.freshness} ms; make it '1m' or more")
         self._nodes: dict[str, Node] = {}
         self._checks: dict[str, tuple[Check, ...]] = {}
+        self._sinks: dict[str, TopicSink] = {}
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -122,6 +124,15 @@ class Pipeline:
     def stored(self) -> tuple[Node, ...]:
         """All nodes that have a changelog: all but views."""
         return tuple(node for node in self.nodes if node.is_stored)
+
+    @property
+    def sinks(self) -> tuple[TopicSink, ...]:
+        """All topics that nodes are written to."""
+        return tuple(self._sinks.values())
+
+    def sinks_of(self, node: Node) -> tuple[TopicSink, ...]:
+        """Those of one node."""
+        return tuple(sink for sink in self.sinks if sink.node is node)
 
     def node(self, name: str) -> Node:
         """The node of that name; KeyError with the choices where there is none."""
@@ -183,6 +194,20 @@ class Pipeline:
             raise DeclarationError(self.name, node.name, why)
         self._nodes[node.name] = node
         return node
+
+    def add_sink(self, sink: TopicSink) -> TopicSink:
+        """Take in a topic that one of the nodes is written to."""
+        if self._nodes.get(sink.node.name) is not sink.node:
+            raise DeclarationError(
+                self.name, sink.node.name, f"is no node of this pipeline; there are {listed(self._nodes)}"
+            )
+        if sink.topic in self._sinks:
+            other = self._sinks[sink.topic].node.name
+            raise sink.node.refuse(
+                sink.node.name, f"topic {sink.topic!r} is written by '{other}' already; name another"
+            )
+        self._sinks[sink.topic] = sink
+        return sink
 
     def check(
         self,

@@ -13,6 +13,7 @@ from infra.delta.io import last_note, read
 from infra.delta.lines import opened
 from infra.epochs.plan import CommitNote
 from pipelines import Kafka, Node, Pipeline
+from pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
@@ -52,6 +53,7 @@ def status_table(platform: Platform, pipeline: Pipeline) -> str:
         way += f"\n{name}: {refusal}" if refusal else ""
     way += "".join(f"\n{line}" for node in pipeline.stored if (line := _behind(platform, node)))
     way += "".join(f"\n{line}" for node in pipeline.stored for line in _topic(platform, node))
+    way += "".join(f"\n{_delivered(platform, sink)}" for sink in pipeline.sinks)
     return f"{pipeline.name}\n{table(header, lines)}{way}"
 
 
@@ -67,6 +69,15 @@ def _rejected(platform: Platform, node: Node) -> str | None:
         return None
     bad = f"{rows.num_rows:,} bad row{'s' if rows.num_rows > 1 else ''}"
     return f"epoch {epoch} was refused: {bad}, with file, line and reason, in {paths.rejected}"
+
+
+def _delivered(platform: Platform, sink: TopicSink) -> str:
+    """How far the topic of a sink is."""
+    from assets.sinks.delivery import sink_lag
+
+    lag = sink_lag(platform, sink)
+    behind = f"{lag.rows:,} rows of {lag.epochs} epochs behind" if lag.epochs else "all of it"
+    return f"{sink.node.name}: delivered to topic '{sink.topic}' up to epoch {lag.epoch}, {behind}"
 
 
 def _topic(platform: Platform, node: Node) -> Iterator[str]:

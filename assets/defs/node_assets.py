@@ -6,7 +6,7 @@ news from its other input, or tables that others have changed, which only its ow
 show the verdicts of the current epoch (``assets/quality/standing.py``).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -79,13 +79,23 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
                 yield from check_results(platform.settings, asset_of, folded.verdicts, folded.epoch)
             else:
                 yield from verdicts_of_fold(platform, node, context.run.run_id)
-        elif any(rivermeet.waits(other) for other in below(node, context)):
+        elif _has_work_below(node, rivermeet, list(below(node, context))):
             yield from confirmed(platform, node, context.run.run_id)
         else:
             context.log.info(f"{node.name}: nothing new")
             yield from show_standing(platform, node, context, rivermeet.shown)
 
     return run_node
+
+
+def _has_work_below(node: Node, rivermeet: PlatformResource, others: Sequence[Node]) -> bool:
+    """Whether a node below has news, or the topic of one of them, or of the node itself, is behind."""
+    from assets.sinks.delivery import sink_lag
+
+    if any(rivermeet.waits(other) for other in others):
+        return True
+    sinks = [sink for one in (node, *others) for sink in one.pipeline.sinks_of(one)]
+    return any(sink_lag(rivermeet.platform, sink).epochs for sink in sinks)
 
 
 def nodes_of(pipeline: Pipeline, context: dg.AssetExecutionContext) -> list[Node]:

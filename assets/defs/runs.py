@@ -14,6 +14,7 @@ from assets.defs.automation import WHOLE
 from assets.defs.keys import keys_of
 from assets.defs.node_assets import node_assets
 from assets.defs.resource import PlatformResource
+from assets.defs.sink_assets import sink_asset, topic_key
 from assets.epoch.platform import Platform, use
 from infra.settings import PROJECT, Settings
 from pipelines import Pipeline
@@ -21,6 +22,7 @@ from pipelines import Pipeline
 EXPLAINED = (
     "BrokerUnavailableError",
     "DeclarationChangedError",
+    "DeliveryFailedError",
     "EndWentBackError",
     "EpochRefusedError",
     "Failure",
@@ -28,6 +30,9 @@ EXPLAINED = (
     "PositionLostError",
     "RecordsGoneError",
     "RegistryUnavailableError",
+    "SinkFencedError",
+    "SinkRebuiltError",
+    "SinkTopicMissingError",
     "SettingsError",
     "TopicMissingError",
     "TopicRemadeError",
@@ -70,8 +75,11 @@ def run_pipeline(
     nodes = [node for node in pipeline.stored if not selected or node.name in selected]
     with dg.DagsterInstance.get() as instance:
         result = dg.materialize(
-            [node_assets(node) for node in pipeline.stored],
-            selection=[key for node in nodes for key in keys_of(node)],
+            [*map(node_assets, pipeline.stored), *map(sink_asset, pipeline.sinks)],
+            selection=[
+                *(key for node in nodes for key in keys_of(node)),
+                *(topic_key(sink) for node in nodes for sink in pipeline.sinks_of(node)),
+            ],
             resources={"rivermeet": PlatformResource(rebuild=dict(rebuild) if rebuild else None)},
             instance=instance,
             run_config=QUIET,

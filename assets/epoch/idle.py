@@ -2,7 +2,7 @@
 
 | every node of the run | the run |
 |---|---|
-| has an epoch, nothing new, no open plan, a folded table, verdicts | is idle: what stands is said again |
+| has an epoch, nothing new, no open plan, a folded table, verdicts; topics have it | is idle: what stands is said |
 | any other | is made: it reads, refuses, folds or judges what there is |
 
 An idle run leaves no trace: Dagster's page goes on showing the run before. Held by ``tests/assets/cli/test_idle.py``.
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from assets.epoch.platform import Platform
 from assets.quality.judge_fold import is_judged
 from assets.quality.quality_table import State, last_states
+from assets.sinks.delivery import sink_lag
 from expectations.invariant import Invariant
 from expectations.invariants import invariants_of
 from infra.delta.io import is_protected, last_note
@@ -47,7 +48,9 @@ class Standing:
 
 def is_idle(platform: Platform, nodes: Sequence[Node]) -> bool:
     """Whether a run of these nodes has nothing to do; asks metadata only."""
-    return all(_rests(platform, node) for node in nodes)
+    return all(_rests(platform, node) for node in nodes) and not any(
+        sink_lag(platform, sink).epochs for node in nodes for sink in node.pipeline.sinks_of(node)
+    )
 
 
 def idle_run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool | None:

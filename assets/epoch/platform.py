@@ -175,7 +175,7 @@ class Platform:
 
             registry = Registry(settings.schema_registry, settings.schemas)
             landing = settings.landing / node.pipeline.name / node.name
-            return TopicStep(node, changelog, context.log, self._connection, registry, landing, self.code_version)
+            return TopicStep(node, changelog, context.log, self.connection, registry, landing, self.code_version)
         return IngestStep(node, changelog, context.log, settings.data, self.session, self.code_version)
 
     def topic_lag(self, node: Node) -> list[dict[str, int]]:
@@ -188,7 +188,8 @@ class Platform:
         return lag_lines(step.position(step.note()), step.state())
 
     @cached_property
-    def _connection(self) -> Connection:
+    def connection(self) -> Connection:
+        """The broker that topics are read from and written to."""
         from infra.sources.kafka.connection import Connection
 
         return Connection(self.settings.kafka)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -51,6 +51,34 @@ def records(
 def epoch_rows(spark: SparkSession, path: str, epoch: int, version: int | None = None) -> DataFrame:
     """Records of one epoch."""
     return _rows(spark, path, version, _of_epoch(epoch)).where(f"epoch = {epoch}")
+
+
+def part_rows(
+    session: Callable[[], SparkSession],
+    path: str,
+    after: Mapping[int, int],
+    upto: Offsets,
+    version: int,
+    columns: Sequence[str],
+) -> pa.Table:
+    """Records whose offset is in ``(after, upto]``, with those of the columns that there are, in any order.
+
+    Parameters
+    ----------
+    session
+        Gives the session for files that Delta has to read.
+    """
+    table = opened(path, version)
+    if table is None or not _is_plain(table):
+        frame = records(session(), path, after, upto, version)
+        return frame.select(*(name for name in columns if name in frame.columns)).toArrow()
+    schema = pa.schema(table.schema().to_arrow())
+    files = lines_of(table, path, schema, lambda files: _chosen(files, _offsets(after, upto)))
+    within = [
+        (pc.field("partition") == p) & (pc.field("offset") > after.get(p, -1)) & (pc.field("offset") <= end)
+        for p, end in upto.items()
+    ]
+    return files.to_table([name for name in columns if name in schema.names], filter=reduce(or_, within))
 
 
 @dataclass(frozen=True)

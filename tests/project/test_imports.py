@@ -120,7 +120,8 @@ def test_a_folder_is_read_at_a_glance(package: str) -> None:
 KNOWN_CIRCLES: tuple[frozenset[str], ...] = (
     # A node knows its verbs, and a verb makes nodes.
     frozenset(
-        f"pipelines.{name}" for name in ("check", "declare", "grouped", "joins", "nodes", "operations", "pipeline")
+        f"pipelines.{name}"
+        for name in ("check", "declare", "grouped", "joins", "nodes", "operations", "pipeline", "sink")
     ),
 )
 

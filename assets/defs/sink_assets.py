@@ -1,0 +1,97 @@
+"""A topic as an asset below its node's changelog, with checks of what was delivered.
+
+| check | holds where |
+|---|---|
+| ``all_rows_delivered`` | the broker acknowledged as many rows as the changelog has |
+| ``rows_read_back`` | a reader of committed records finds the rows of this delivery where they were written |
+
+A node with nothing new whose topic is behind confirms its epoch, so that the topic's step runs (``node_assets.py``).
+Held by ``tests/assets/sinks/test_sink_runs.py``.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from assets.defs.keys import changelog_key
+from assets.defs.resource import PlatformResource
+from pipelines.sink import TopicSink
+
+if TYPE_CHECKING:
+    from assets.sinks.delivery import DeliveryOutcome
+
+DELIVERED, READ_BACK = "all_rows_delivered", "rows_read_back"
+
+
+def topic_key(sink: TopicSink) -> dg.AssetKey:
+    """The topic as an asset."""
+    return dg.AssetKey([sink.node.pipeline.name, f"{sink.topic}_topic"])
+
+
+def sink_asset(sink: TopicSink) -> dg.AssetsDefinition:
+    """The asset of one sink."""
+    node, key = sink.node, topic_key(sink)
+
+    @dg.multi_asset(
+        name=re.sub(r"\W", "_", f"{node.pipeline.name}__{sink.topic}_topic"),
+        specs=[
+            dg.AssetSpec(
+                key,
+                deps=[changelog_key(node)],
+                group_name=node.pipeline.name,
+                kinds={"kafka"},
+                description=f"The changelog of `{node.name}` as topic `{sink.topic}`, each row once.",
+            )
+        ],
+        check_specs=[
+            dg.AssetCheckSpec(DELIVERED, asset=key, description="The topic got as many rows as the changelog has."),
+            dg.AssetCheckSpec(READ_BACK, asset=key, description="Rows just delivered are read back, each once."),
+        ],
+    )
+    def deliver_topic(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
+        from assets.sinks.delivery import deliver_rows
+        from infra.epochs.refusal import EpochRefusedError
+
+        try:
+            outcome = deliver_rows(rivermeet.platform, sink)
+        except EpochRefusedError as refusal:
+            raise dg.Failure(str(refusal), allow_retries=False) from refusal
+        assert outcome is not None, "its node has an epoch, or this step was skipped"
+        yield dg.MaterializeResult(key, metadata=_metadata(outcome))
+        yield from _checks(sink, outcome)
+
+    return deliver_topic
+
+
+def _metadata(outcome: "DeliveryOutcome") -> dict[str, Any]:
+    position = outcome.delivered.position
+    return {
+        "epoch": position.epoch,
+        "rows_out": outcome.delivered.rows,
+        "transactions": len(outcome.delivered.written),
+        "dagster/row_count": position.records,
+        "seconds": round(outcome.seconds, 3),
+    }
+
+
+def _checks(sink: TopicSink, outcome: "DeliveryOutcome") -> list[dg.AssetCheckResult]:
+    position, rows = outcome.delivered.position, outcome.delivered.rows
+    return [
+        dg.AssetCheckResult(
+            asset_key=topic_key(sink),
+            check_name=DELIVERED,
+            passed=outcome.is_complete,
+            description=f"{position.records:,} rows delivered; the changelog has {outcome.expected:,} up to epoch "
+            f"{position.epoch}.",
+            metadata={"delivered": position.records, "changelog": outcome.expected},
+        ),
+        dg.AssetCheckResult(
+            asset_key=topic_key(sink),
+            check_name=READ_BACK,
+            passed=outcome.is_read_back,
+            description=f"{rows:,} rows delivered now, {outcome.read_back:,} read back.",
+            metadata={"delivered": rows, "read_back": outcome.read_back},
+        ),
+    ]

@@ -1,0 +1,1 @@
+"""Delivery of changelogs to topics, in runs."""

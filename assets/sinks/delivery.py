@@ -1,0 +1,97 @@
+"""What a run delivers to a topic, and whether the topic is behind its changelog.
+
+    changelog at epoch 4, delivered up to epoch 2: behind      a run sends epochs 3 and 4, reads them back, and notes 4
+    changelog at epoch 4, delivered up to epoch 4              nothing to do, and no broker is asked
+
+The note is in the epoch log, for those who ask how far a topic is; where to go on is in the topic alone. Held by
+``tests/assets/sinks/test_sink_runs.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assets.epoch.platform import Platform
+from infra.delta.io import last_note
+from infra.epochs.node_lock import NodeLock, lock_folder
+from infra.epochs.offsets import count_between
+
+if TYPE_CHECKING:
+    from infra.sinks.kafka.deliver import Delivered
+    from pipelines.sink import TopicSink
+
+
+@dataclass(frozen=True)
+class DeliveryOutcome:
+    """What a delivery came to; rows of the changelog and of the topic as they were counted, and seconds of it all.
+
+    Attributes
+    ----------
+    expected
+        Rows that the changelog has up to the position.
+    read_back
+        Rows of this delivery that a reader of committed records finds.
+    """
+
+    delivered: Delivered
+    expected: int
+    read_back: int
+    seconds: float
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the broker acknowledged each row of the changelog, and once."""
+        return self.delivered.position.records == self.expected
+
+    @property
+    def is_read_back(self) -> bool:
+        """Whether the rows of this delivery lie in the topic, each once."""
+        return self.read_back == self.delivered.rows
+
+
+def deliver_rows(platform: Platform, sink: TopicSink) -> DeliveryOutcome | None:
+    """Deliver what a topic does not have yet, and read it back; None where its node has no epoch."""
+    from infra.sinks.kafka.deliver import deliver
+    from infra.sinks.kafka.read_back import read_back
+
+    context, node = platform.runner(sink.node.pipeline), sink.node
+    lock = NodeLock(lock_folder(context.tables, node.pipeline.name, f"{node.name}/topics/{sink.topic}", context.locks))
+    start = time.monotonic()
+    # A second run of this machine waits; one of another is fenced by the broker.
+    with lock.held():
+        found = deliver(sink, context.paths(node).changelog, platform.connection, platform.session)
+        if found is None:
+            return None
+        again = read_back(platform.connection, sink, found.written)
+        position = found.position
+        line = json.dumps({"rows": found.rows, "records": position.records, "ends": position.ends})
+        context.log.write(sink.id, position.incarnation, position.epoch, "delivered", line)
+    outcome = DeliveryOutcome(found, count_between({}, position.ends), again, time.monotonic() - start)
+    rows, epochs = found.rows, position.epoch - found.before.epoch
+    about = f"{rows:,} rows of {epochs} epoch{'s' if epochs != 1 else ''}" if rows else "nothing new"
+    platform.say(f"  {node.name:<24} topic {sink.topic} at epoch {position.epoch}: {about}; {outcome.seconds:.1f} s")
+    return outcome
+
+
+@dataclass(frozen=True)
+class SinkLag:
+    """How far a topic is behind its changelog: the epoch that it was delivered up to, epochs and rows after it."""
+
+    epoch: int
+    epochs: int
+    rows: int
+
+
+def sink_lag(platform: Platform, sink: TopicSink) -> SinkLag:
+    """How far a topic is behind; read from metadata of this home alone."""
+    context = platform.runner(sink.node.pipeline)
+    found = last_note(context.paths(sink.node).changelog)
+    if found is None:
+        return SinkLag(0, 0, 0)
+    note, lines = found[1], context.log.lines(sink.id, "delivered")
+    epoch = max(lines, default=0)
+    ends = {int(p): end for p, end in json.loads(lines[epoch])["ends"].items()} if lines else {}
+    return SinkLag(epoch, max(note.epoch - epoch, 0), max(count_between(ends, note.ends), 0))

@@ -1,0 +1,1 @@
+"""Where changelogs are written to, besides Delta."""

@@ -1,0 +1,1 @@
+"""Topics that changelogs are delivered to, exactly once for whoever reads committed records."""

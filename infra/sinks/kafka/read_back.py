@@ -1,0 +1,35 @@
+"""Reading back what was delivered, as any reader of committed records sees it.
+
+    delivered    epoch 3: 2 rows, in partition 0 from offset 4 to 5
+    read back    offsets 4 and 5, both with the headers of the node and of an epoch up to 3: 2 rows
+
+Others may write to the topic meanwhile: only records with the node's header count. Held by
+``tests/infra/sinks/test_delivery.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from infra.epochs.plan import TopicSlice
+from infra.sinks.kafka.messages import NODE
+from infra.sinks.kafka.position import Position
+from infra.sources.kafka.consume import consumed
+from infra.sources.kafka.topic import topic_id
+
+if TYPE_CHECKING:
+    from infra.sources.kafka.connection import Connection
+    from pipelines.sink import TopicSink
+
+
+def read_back(connection: Connection, sink: TopicSink, written: Sequence[Position]) -> int:
+    """How many rows of a sink lie where they were written."""
+    id, _ = topic_id(connection, sink.topic)
+    found, name = 0, f"{sink.node.pipeline.name}.{sink.node.name}"
+    for part in written:
+        ranges = {p: (first, last + 1) for p, (first, last) in part.written.items()}
+        planned = TopicSlice(topic=sink.topic, id=id, ranges=ranges, high={}, added=(), lost={})
+        for message in consumed(connection, planned, name):
+            found += (NODE, sink.node.name.encode()) in (message.headers() or ())
+    return found

@@ -1,0 +1,66 @@
+"""The topics of a sink: the one that it writes, and the one that keeps its positions.
+
+    to_topic("trips", partitions=4)     made with 4 partitions where it is not there
+    to_topic("trips")                   refused where it is not there: nobody but the broker's owner knows how many
+
+The topic of positions is made with it: one partition, compacted. Held by ``tests/infra/sinks/test_delivery.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from infra.sinks.kafka.position import positions_topic
+from infra.sinks.kafka.refusals import DeliveryFailedError, SinkTopicMissingError
+from infra.sources.kafka.connection import SECONDS
+from infra.sources.kafka.refusals import TopicMissingError
+from infra.sources.kafka.topic import topic_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from infra.sources.kafka.connection import Connection
+    from pipelines.sink import TopicSink
+
+
+def prepare(connection: Connection, sink: TopicSink) -> None:
+    """Make the topics that are not there.
+
+    Raises
+    ------
+    SinkTopicMissingError
+        Where the sink does not say how many partitions its topic is to have.
+    """
+    if not _is_there(connection, sink.topic):
+        if sink.partitions is None:
+            name = f"{sink.node.pipeline.name}.{sink.node.name}"
+            raise SinkTopicMissingError(
+                f"'{name}' is written to topic '{sink.topic}', and there is none: make it, or declare "
+                f"to_topic({sink.topic!r}, partitions=N)"
+            )
+        # Event times may be long past: by default the broker would remove such records at once.
+        _make(connection, sink.topic, sink.partitions, {"retention.ms": "-1"})
+    positions = positions_topic(sink.topic)
+    if not _is_there(connection, positions):
+        _make(connection, positions, 1, {"cleanup.policy": "compact"})
+
+
+def _is_there(connection: Connection, topic: str) -> bool:
+    try:
+        topic_id(connection, topic)
+    except TopicMissingError:
+        return False
+    return True
+
+
+def _make(connection: Connection, topic: str, partitions: int, config: Mapping[str, str]) -> None:
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.cimpl import NewTopic  # pyright: ignore[reportAttributeAccessIssue]
+
+    made = NewTopic(topic, partitions, config=dict(config))
+    try:
+        # It is there once every partition has a leader, and not before.
+        connection.admin.create_topics([made], operation_timeout=SECONDS)[topic].result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise DeliveryFailedError(f"topic '{topic}' cannot be made ({error.args[0].name()})") from None

@@ -1,0 +1,80 @@
+"""A topic that a node's changelog is written to.
+
+    trips.to_topic("trips", value=JSON())
+
+    row of the changelog                              record of the topic
+    key {id: a}, value {n: 1}, timestamp 1000         key a, value {"n": 1}, timestamp 1000
+    key {id: a}, value null, timestamp 2000           key a, no value: a tombstone
+    key {id: a, leg: 2}, value {n: 1}, …              key {"id": "a", "leg": 2}, …
+    timestamp -5                                      timestamp 0, and -5 in the header rivermeet-timestamp
+
+A key of one STRING column is written as text by default, and any other as JSON. Where the broker is, is in settings
+alone. Held by ``tests/pipelines/test_sink.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pipelines.errors import DeclarationError
+from pipelines.kafka import JSON, TOPIC, Number, Raw, Text
+
+if TYPE_CHECKING:
+    from pipelines.nodes import Node
+
+Written = JSON | Text | Number | Raw
+"""Formats that keys and values can be written in."""
+_TYPES: dict[type, str] = {Text: "STRING", Raw: "BINARY"}
+
+
+@dataclass(frozen=True, eq=False)
+class TopicSink:
+    """Where a node's rows are delivered, each once.
+
+    Attributes
+    ----------
+    node
+        Whose changelog is written.
+    topic
+        Name of the topic.
+    value, key
+        Their formats. `Text`, `Number` and `Raw` are of a key that has one column of their type; values are JSON.
+    partitions
+        How many the topic gets where it is made; None: it has to be there.
+    """
+
+    node: Node = field(repr=False)
+    topic: str
+    value: Written
+    key: Written
+    partitions: int | None = None
+
+    @property
+    def id(self) -> str:
+        """What positions are kept under."""
+        return f"{self.node.name}>{self.topic}"
+
+
+def topic_sink(node: Node, topic: str, value: Written | None, key: Written | None, partitions: int | None) -> TopicSink:
+    """The sink of a node, checked."""
+    if not TOPIC.fullmatch(topic):
+        raise _refused(node, topic, "a topic's name is letters, digits, '.', '_' and '-'")
+    if not node.is_stored:
+        raise _refused(node, topic, "a view has no changelog; write what it is made of")
+    if partitions is not None and partitions < 1:
+        raise _refused(node, topic, f"partitions is {partitions}; give 1 or more")
+    if not isinstance(value or JSON(), JSON):
+        raise _refused(node, topic, f"values are written as JSON, and value is {value!r}")
+    types = [kind.upper() for kind in node.key.values()]
+    chosen = key if key is not None else Text() if types == ["STRING"] else JSON()
+    if not isinstance(chosen, JSON | Text | Number | Raw):
+        raise _refused(node, topic, f"keys are written as JSON, Text, Number or Raw, and key is {chosen!r}")
+    wanted = chosen.type.upper() if isinstance(chosen, Number) else _TYPES.get(type(chosen))
+    if wanted is not None and types != [wanted]:
+        raise _refused(node, topic, f"key={chosen!r} needs one key column of type {wanted}, and the key is {types}")
+    return TopicSink(node, topic, value or JSON(), chosen, partitions)
+
+
+def _refused(node: Node, topic: str, problem: str) -> DeclarationError:
+    return DeclarationError(node.pipeline.name, f"{node.name}.to_topic({topic!r})", problem)
