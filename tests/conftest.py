@@ -18,6 +18,9 @@ from infra.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from infra.feeds.broker import Broker
+    from tests.infra.sources.kafka.town import Town
+
 # What passes once passes again: a change is not judged by another draw. New draws: HYPOTHESIS_PROFILE=default.
 hypothesis.register_profile("same", derandomize=True)
 hypothesis.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
@@ -50,7 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What `make test` leaves out is slow, and so are epochs over Delta: ``-m "not slow"`` names all that is quick."""
     for item in items:
         marked = item.get_closest_marker("prove") or item.get_closest_marker("bench")
-        if marked or {"world", "make"} & set(getattr(item, "fixturenames", ())):
+        if marked or {"world", "make", "broker"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
 
 
@@ -107,3 +110,37 @@ def interpreted(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> SparkSession:
     return sessions.session(settings)
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """One broker for all tests of a process; each makes topics of its own."""
+    pytest.importorskip("confluent_kafka")
+    from infra.engine.jars import JarsError
+    from infra.feeds.broker import running
+
+    try:
+        with running() as started:
+            yield started
+    except JarsError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def town(broker: Broker, spark: SparkSession, tmp_path: Path) -> Town:
+    """Topics and tables of one test."""
+    return _town(broker, spark, tmp_path)
+
+
+@pytest.fixture
+def beside(broker: Broker, spark: SparkSession, tmp_path: Path) -> Town:
+    """Tables beside those of ``town``."""
+    return _town(broker, spark, tmp_path / "beside")
+
+
+def _town(broker: Broker, spark: SparkSession, root: Path) -> Town:
+    from infra.engine.session import new_session
+    from tests.infra.sources.kafka.town import Town
+    from tests.world import World
+
+    return Town(World(root, spark, new_session(spark), {}), broker)

@@ -76,7 +76,7 @@ def _delivered(platform: Platform, sink: TopicSink) -> str:
     from assets.sinks.delivery import sink_lag
 
     lag = sink_lag(platform, sink)
-    behind = f"{lag.rows:,} rows of {lag.epochs} epochs behind" if lag.epochs else "all of it"
+    behind = f"{lag.due} behind" if lag.epochs else "all of it"
     return f"{sink.node.name}: delivered to topic '{sink.topic}' up to epoch {lag.epoch}, {behind}"
 
 

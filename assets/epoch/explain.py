@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from assets.epoch.materialise import has_news
 from assets.epoch.platform import Platform
 from assets.epoch.run import stages_of
+from assets.sinks.delivery import sink_lag
 from infra.epochs.plan import EpochPlan, InputSlice
 from infra.epochs.refusal import EpochRefusedError
 from infra.epochs.stages.plan import Plan, Planned
 from pipelines import Node, Pipeline
+from pipelines.sink import TopicSink
 
 
 def explain(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> Iterator[str]:
@@ -23,6 +25,12 @@ def explain(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()
         if not selected or node.name in selected:
             yield node.name
             yield from (f"  {line}" for line in _node(platform, node, selected))
+            yield from (f"  topic    {_topic(platform, sink)}" for sink in pipeline.sinks_of(node))
+
+
+def _topic(platform: Platform, sink: TopicSink) -> str:
+    lag = sink_lag(platform, sink)
+    return f"{sink.topic}, delivered up to epoch {lag.epoch}; due: {lag.due}, and what this run commits"
 
 
 def _node(platform: Platform, node: Node, selected: Sequence[str]) -> Iterator[str]:

@@ -71,9 +71,14 @@ def deliver_rows(platform: Platform, sink: TopicSink) -> DeliveryOutcome | None:
         context.log.write(sink.id, position.incarnation, position.epoch, "delivered", line)
     outcome = DeliveryOutcome(found, count_between({}, position.ends), again, time.monotonic() - start)
     rows, epochs = found.rows, position.epoch - found.before.epoch
-    about = f"{rows:,} rows of {epochs} epoch{'s' if epochs != 1 else ''}" if rows else "nothing new"
+    about = counted(rows, epochs) if rows else "nothing new"
     platform.say(f"  {node.name:<24} topic {sink.topic} at epoch {position.epoch}: {about}; {outcome.seconds:.1f} s")
     return outcome
+
+
+def counted(rows: int, epochs: int) -> str:
+    """So many rows of so many epochs, in words."""
+    return f"{rows:,} row{'s' if rows != 1 else ''} of {epochs} epoch{'s' if epochs != 1 else ''}"
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,11 @@ class SinkLag:
     epoch: int
     epochs: int
     rows: int
+
+    @property
+    def due(self) -> str:
+        """What is to be delivered, in words."""
+        return counted(self.rows, self.epochs)
 
 
 def sink_lag(platform: Platform, sink: TopicSink) -> SinkLag:

@@ -11,6 +11,7 @@ import pytest
 
 from assets.cli.show import status_table
 from assets.defs.sink_assets import topic_key
+from assets.epoch.explain import explain
 from assets.epoch.idle import idle_run
 from assets.sinks import delivery
 from infra.settings import Settings
@@ -52,7 +53,7 @@ def test_a_pipeline_that_writes_a_topic(
         town.send("stock", (0, "a", {"n": 1}, 10), (0, "b", {"n": 2}, 11))
         town.send("price", (0, "a", {"eur": 5}, 12))
         assert home.run(), home.said
-        assert any(f"topic {out} at epoch 1: 1 rows of 1 epoch" in line for line in home.said), home.said
+        assert any(f"topic {out} at epoch 1: 1 row of 1 epoch;" in line for line in home.said), home.said
         assert checks(home) == {"all_rows_delivered": True, "rows_read_back": True}
         assert [(m.key(), m.value()) for m in committed(town, out)] == [(b"a", b'{"n": 1, "eur": 5}')]
         status = status_table(home.platform, home.pipeline)
@@ -64,7 +65,9 @@ def test_a_pipeline_that_writes_a_topic(
             patched.setattr(delivery, "deliver_rows", _down)
             town.send("stock", (0, "a", None, 20))
             assert not home.run()
-        assert "1 rows of 1 epochs behind" in status_table(home.platform, home.pipeline)
+        assert "1 row of 1 epoch behind" in status_table(home.platform, home.pipeline)
+        planned = list(explain(home.platform, home.pipeline))
+        assert f"  topic    {out}, delivered up to epoch 1; due: 1 row of 1 epoch, and what this run commits" in planned
         assert idle_run(home.platform, home.pipeline) is None
         assert home.run(), home.said
         assert [(m.key(), m.value()) for m in committed(town, out)][1:] == [(b"a", None)]
