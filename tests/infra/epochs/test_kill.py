@@ -32,10 +32,11 @@ TRIED: Mapping[str, tuple[str, ...]] = {
     "decided": ("release", "drop"),
     "rebuilt": ("rebuild",),
     "maintained": ("maintenance",),
+    **dict.fromkeys(("sending", "marked", "delivered"), ("sink",)),
 }
 """Crash point to what is killed there.
 
-Of topics in ``tests/infra/sources/kafka/test_faults.py``, of held epochs in
+Of topics in ``tests/infra/sources/kafka/test_faults.py`` and ``tests/infra/sinks/test_delivery.py``, of held epochs in
 ``tests/assets/quality/test_quarantine.py``.
 """
 Delivery = tuple[list[Record], list[Record], list[dict[str, Any] | str]]

@@ -95,7 +95,7 @@ def test_status_without_a_broker(
     assert "stock: topic" in status and "the broker that RIVERMEET_KAFKA names does not answer" in status
     assert "127.0.0.1" not in status
     unset = replace(own, kafka={})
-    assert "stock: a source reads a topic, and no broker is named: set RIVERMEET_KAFKA" in status_table(
+    assert "stock: a topic is read or written, and no broker is named: set RIVERMEET_KAFKA" in status_table(
         OnEngine(unset, engine=settings), shop(town)
     )
 
