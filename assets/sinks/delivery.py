@@ -67,7 +67,8 @@ def deliver_rows(platform: Platform, sink: TopicSink) -> DeliveryOutcome | None:
             return None
         again = read_back(platform.connection, sink, found.written)
         position = found.position
-        line = json.dumps({"rows": found.rows, "records": position.records, "ends": position.ends})
+        kept = {"incarnation": position.incarnation, "rows": found.rows, "ends": position.ends}
+        line = json.dumps(kept | {"records": position.records})
         context.log.write(sink.id, position.incarnation, position.epoch, "delivered", line)
     outcome = DeliveryOutcome(found, count_between({}, position.ends), again, time.monotonic() - start)
     rows, epochs = found.rows, position.epoch - found.before.epoch
@@ -103,5 +104,9 @@ def sink_lag(platform: Platform, sink: TopicSink) -> SinkLag:
         return SinkLag(0, 0, 0)
     note, lines = found[1], context.log.lines(sink.id, "delivered")
     epoch = max(lines, default=0)
-    ends = {int(p): end for p, end in json.loads(lines[epoch])["ends"].items()} if lines else {}
-    return SinkLag(epoch, max(note.epoch - epoch, 0), max(count_between(ends, note.ends), 0))
+    line = json.loads(lines[epoch]) if lines else {}
+    # Of a node that was rebuilt the topic has none of the rows: its step refuses, and says so.
+    ends = line.get("ends", {}) if line.get("incarnation") == note.incarnation else {}
+    rows = max(count_between({int(p): end for p, end in ends.items()}, note.ends), 0)
+    # An epoch without rows is no transaction, and leaves nothing to deliver.
+    return SinkLag(epoch, max(note.epoch - epoch, 0) if rows else 0, rows)

@@ -73,6 +73,11 @@ def test_a_pipeline_that_writes_a_topic(
         assert [(m.key(), m.value()) for m in committed(town, out)][1:] == [(b"a", None)]
         assert checks(home) == {"all_rows_delivered": True, "rows_read_back": True}
 
+        # An epoch without rows leaves nothing to deliver.
+        town.send("stock", (0, "z", {"n": 9}, 30))
+        assert home.run(), home.said
+        assert idle_run(home.platform, home.pipeline) is True
+
 
 def _down(platform: object, sink: object) -> None:
     raise OSError("the broker is down")
