@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from infra.sources.kafka.avro import as_json
+from infra.sources.kafka.decoding import JAVA
 from pipelines import JSON, Number
 from pipelines.sink import TopicSink
 
@@ -26,7 +27,6 @@ NODE, EPOCH, TRIGGER, TIMESTAMP = (f"rivermeet-{name}" for name in ("node", "epo
 """Headers of each record."""
 COLUMNS = ("key", "value", "timestamp", "partition", "offset", "epoch", "trigger")
 """Columns of a changelog that a record is made of; not every one has a trigger."""
-_JAVA = {"SMALLINT": ">h", "INT": ">i", "BIGINT": ">q", "FLOAT": ">f", "DOUBLE": ">d"}
 
 
 class Message(NamedTuple):
@@ -68,6 +68,6 @@ def _encoded(sink: TopicSink) -> Callable[[Mapping[str, Any]], bytes]:
         return lambda key: as_json(key).encode()
     (column,) = sink.node.key
     if isinstance(sink.key, Number):
-        layout = _JAVA[sink.key.type.upper()]
+        layout = JAVA[sink.key.type.upper()]
         return lambda key: struct.pack(layout, key[column])
     return lambda key: key[column] if isinstance(key[column], bytes) else key[column].encode()

@@ -25,7 +25,8 @@ from infra.sources.kafka.registry import Registry
 from pipelines import Avro, Number, Protobuf
 from pipelines.kafka import Format
 
-_JAVA = {"SMALLINT": ">h", "INT": ">i", "BIGINT": ">q", "FLOAT": ">f", "DOUBLE": ">d"}
+JAVA = {"SMALLINT": ">h", "INT": ">i", "BIGINT": ">q", "FLOAT": ">f", "DOUBLE": ">d"}
+"""Types to their layouts as Java's serializers write them."""
 
 
 class Decoded(NamedTuple):
@@ -59,7 +60,7 @@ def _decode(format: Format, place: str, registry: Registry) -> Decode | None:
         return avro_decode(format, registry)
     if isinstance(format, Protobuf):
         return protobuf_decode(format, registry)
-    return _number(_JAVA[format.type.upper()], format.type.upper()) if isinstance(format, Number) else None
+    return _number(JAVA[format.type.upper()], format.type.upper()) if isinstance(format, Number) else None
 
 
 def _number(layout: str, kind: str) -> Decode:
