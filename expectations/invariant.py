@@ -36,7 +36,7 @@ fold touch. ``whole``: everything, when checks are run alone, at a table's first
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from string import Formatter
 from typing import Literal
@@ -140,6 +140,15 @@ def relations_of(query: str) -> tuple[str, ...]:
     """Relations that a query names, in the order in which it first names them."""
     names = (name for _, name, _, _ in Formatter().parse(query) if name is not None)
     return tuple(dict.fromkeys(names))
+
+
+def renamed(query: str, names: Mapping[str, str]) -> str:
+    """The query over relations of other names; a brace that is written twice for one that is meant stays so."""
+    parts = (
+        text.replace("{", "{{").replace("}", "}}") + ("" if name is None else f"{{{names[name]}}}")
+        for text, name, _, _ in Formatter().parse(query)
+    )
+    return "".join(parts)
 
 
 def judged_relation(query: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from expectations.evaluate import Judged, Relation, _union, evaluate
+from expectations.evaluate import Judged, Relation, evaluate
 from expectations.history import SCHEMA, history
 from expectations.invariants import invariants_of
 from expectations.results import asked
@@ -67,11 +67,12 @@ def test_a_sample_is_taken_without_a_limit(spark: Any, monkeypatch: pytest.Monke
     """Each LIMIT has a number of its own in generated code: all of the query would be compiled anew, every time."""
     plans = []
 
-    def looked_at(frames: Any) -> Any:
-        plans.extend(frame._explain_string(extended=True) for frame in frames)
-        return _union(frames)
+    def looked_at(spark: Any, query: str, relations: Any) -> Any:
+        frame: Any = asked(spark, query, relations)
+        plans.append(frame._explain_string(extended=True))
+        return frame
 
-    monkeypatch.setattr("expectations.evaluate._union", looked_at)
+    monkeypatch.setattr("expectations.evaluate.asked", looked_at)
     epoch = epoch_of("seen")
     epoch["rows"].append(epoch["rows"][0] | {"offset": 8})
     results = evaluate(spark, seen, invariants_of(seen), judged_on(spark, seen, epoch))

@@ -27,7 +27,7 @@ def joined(spark: SparkSession, rows: int) -> DataFrame:
 @pytest.mark.prove
 @pytest.mark.parametrize("records", [10, None])
 def test_a_broadcast_that_was_cancelled_is_made_again(spark: SparkSession, records: int | None) -> None:
-    rows, failures = 300_000_000, []
+    rows, failures = 100_000_000, []
     # Only the active session's frames are checkpoints.
     killed, after = new_session(spark) if records is None else spark, spark
 
