@@ -1,44 +1,30 @@
 """Reading part of a changelog from the files that may have it, which are chosen here and not by a Spark job.
 
-Delta queries its log by a job for each scan of each plan, some 45 ms a time: that was a fifth of an epoch of 10,000
-changes. A changelog's log is read in 5 ms without Spark, and the statistics of its files show which of them have an
-offset or an epoch:
+The statistics of its files show which of them have an offset or an epoch:
 
     file a   partitions 0 to 3, offsets 0 to 249,999
     file b   partitions 0 to 3, offsets 250,000 to 250,020      all that is read for the offsets after 249,999
 
-What is more than a list of files is left to Delta: deletion vectors, column mapping, other features of readers.
-Held by ``tests/infra/delta/test_changelog_files.py``.
+Where a changelog is more than a list of files, Delta reads it (``plain_files.py``). Held by
+``tests/infra/delta/test_changelog_files.py``.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from infra.delta.io import read
 from infra.delta.lines import lines_of, opened
+from infra.delta.plain_files import is_plain, listed
 from infra.epochs.offsets import WRITTEN_OUT, between
 from infra.epochs.plan import Offsets
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
-MOST = 500
-"""Up to so many files are named to Spark, which looks for each of them."""
-PATTERN = re.compile(r"[*?\[\]{}\\]")
-"""Characters of a path that Spark would take for a pattern."""
 
 
 def records(
@@ -69,7 +55,7 @@ def part_rows(
         Gives the session for files that Delta has to read.
     """
     table = opened(path, version)
-    if table is None or not _is_plain(table):
+    if table is None or not is_plain(table):
         frame = records(session(), path, after, upto, version)
         return frame.select(*(name for name in columns if name in frame.columns)).toArrow()
     schema = pa.schema(table.schema().to_arrow())
@@ -100,7 +86,7 @@ class PartitionOffsets:
 def epoch_offsets(path: str, epoch: int, version: int | None = None) -> Sequence[PartitionOffsets] | None:
     """The offsets that the files of a changelog have of one epoch; None where Delta has to read them."""
     table = opened(path, version)
-    if table is None or not _is_plain(table):
+    if table is None or not is_plain(table):
         return None
     schema = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("epoch", pa.int64())])
     files = lines_of(table, path, schema, lambda files: _chosen(files, _of_epoch(epoch)))
@@ -140,15 +126,8 @@ def _offsets(after: Mapping[int, int], upto: Offsets) -> pc.Expression:
 
 def _rows(spark: SparkSession, path: str, version: int | None, wanted: pc.Expression) -> DataFrame:
     """Rows of at least the files that are ``wanted``."""
-    table = opened(path, version)
-    if table is None or not _is_plain(table) or PATTERN.search(path):
-        return read(spark, path, version)
-    files = pa.table(table.get_add_actions(flatten=True))
-    names = _chosen(files, wanted)["path"].to_pylist() or files["path"].to_pylist()[:1]
-    if not 0 < len(names) <= MOST:
-        return read(spark, path, version)
-    schema = StructType.fromJson(json.loads(table.schema().to_json()))
-    return spark.read.schema(schema).parquet(*(f"{path.rstrip('/')}/{unquote(name)}" for name in names))
+    rows = listed(spark, path, version, lambda files: _chosen(files, wanted))
+    return rows if rows is not None else read(spark, path, version)
 
 
 def _chosen(files: pa.Table, wanted: pc.Expression) -> pa.Table:
@@ -157,8 +136,3 @@ def _chosen(files: pa.Table, wanted: pc.Expression) -> pa.Table:
         return files.filter(wanted | ~wanted.is_valid())
     except pa.ArrowInvalid:  # no file has statistics of such a column
         return files
-
-
-def _is_plain(table: DeltaTable) -> bool:
-    """Whether its rows are all that its files have, under their own names."""
-    return table.protocol().min_reader_version == 1 and not table.metadata().partition_columns

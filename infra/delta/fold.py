@@ -1,23 +1,42 @@
-"""Folding: a changelog's records, MERGEd into its table up to a committed epoch.
+"""Folding: a changelog's records, brought into its table up to a committed epoch.
 
 The table is a cache: its commit notes say up to which offsets it holds the changelog, so a fold that is behind by any
-number of epochs catches up in one MERGE, and one that is up to date does nothing.
+number of epochs catches up in one commit, and one that is up to date does nothing.
+
+| the table | how |
+|---|---|
+| has few rows, and never had many | written whole, in one action: a MERGE takes ten, and a second or two |
+| has more | MERGE with deletion vectors: what is written grows with the records, not with the table |
+| is not there, or one of an earlier incarnation | written whole |
+
+    3,000 rows, 100 records      one file of some 3,000 rows takes the place of all
+    1,000,000 rows, 10,000       a file of the rows that came or changed, and which rows of the others no longer count
+
+Held by ``tests/infra/delta/test_fold.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from infra import crash
 from infra.delta.changelog_files import records
-from infra.delta.io import FOLDED, append, last_note, merge
+from infra.delta.io import FOLDED, RETENTION, VECTORS, append, last_note, merge, read
 from infra.delta.layout import NodeTables
-from infra.delta.lines import opened
+from infra.delta.lines import opened, rows_in
+from infra.delta.plain_files import is_plain
+from infra.delta.staged import commit_staged, stage
+from infra.epochs.offsets import count_between
 from infra.epochs.plan import CommitNote
-from records.changelog import table_rows
+from records.changelog import as_of, flatten, table_rows, unflatten
+
+FEW = 20_000
+"""Rows of a table that is written whole: a megabyte or so, until maintenance removes what was before."""
 
 
 def fold(
@@ -40,12 +59,16 @@ def fold(
         return False
     after = done.ends if done is not None else {}
     app_id = paths.app_id("fold", upto.incarnation)
-    rows = table_rows(records(session(), paths.changelog, after, upto.ends))
-    if done is None:
-        live = rows.where(~F.col("_deleted")).drop("_deleted")
-        append(live, paths.table, app_id, upto.epoch, note=upto, properties=FOLDED, replace=found is not None)
-    else:
-        merge(rows, paths.table, key, app_id, upto.epoch, upto)
+    tail = records(session(), paths.changelog, after, upto.ends)
+    is_few = _is_few(paths.table, count_between(after, upto.ends))
+    replaced = found is not None and done is None
+    if not (is_few and not replaced and _write_whole(tail, paths, app_id, upto)):
+        rows = table_rows(tail)
+        if done is None:
+            live = rows.where(~F.col("_deleted")).drop("_deleted")
+            append(live, paths.table, app_id, upto.epoch, note=upto, properties=FOLDED, replace=replaced)
+        else:
+            merge(rows, paths.table, key, app_id, upto.epoch, upto, {} if is_few else VECTORS)
     crash.reached("merged", paths.node)
     return True
 
@@ -58,3 +81,25 @@ def fold_anew(session: Callable[[], SparkSession], paths: NodeTables, upto: Comm
     # Folds of this epoch are done for Delta, so that this is a write of another kind, numbered by what it replaces.
     app_id, number = paths.app_id("fold-anew", upto.incarnation), found.version() + 1 if found else 0
     append(live, paths.table, app_id, number, note=upto, properties=FOLDED, replace=found is not None)
+
+
+def _is_few(path: str, new: int) -> bool:
+    table = opened(path)
+    rows = 0 if table is None else rows_in(table)
+    return rows is not None and rows + new <= FEW
+
+
+def _write_whole(tail: DataFrame, paths: NodeTables, app_id: str, upto: CommitNote) -> bool:
+    """Write the table as of ``upto`` in the place of what it holds; False where it is more than a list of files."""
+    table, folded = opened(paths.table), None
+    if table is not None:
+        if not is_plain(table):
+            return False
+        key, value = (cast(StructType, tail.schema[column].dataType) for column in ("key", "value"))
+        folded = unflatten(read(tail.sparkSession, paths.table, table.version()), key, value)
+    live = flatten(as_of(folded, tail, few=True)).drop("_deleted")
+    staged = stage(live.coalesce(1), paths.table, f"fold-{upto.epoch}")
+    if staged is None:
+        return False
+    commit_staged(staged, app_id, upto.epoch, upto, mode="overwrite", properties=RETENTION)
+    return True

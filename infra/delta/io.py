@@ -22,6 +22,7 @@ from infra.delta.evolution import fitted, without_zone
 from infra.delta.lines import commits, opened
 from infra.delta.log import KEPT
 from infra.delta.pinned_versions import pinned
+from infra.delta.plain_files import listed
 from infra.epochs.plan import CommitNote, Offsets
 
 RETENTION = {
@@ -31,7 +32,8 @@ RETENTION = {
 }
 """Long enough for any plan that still has to be run: Delta refuses a pinned version past the second of them."""
 APPEND_ONLY = {**RETENTION, "delta.appendOnly": "true"}
-FOLDED = {**RETENTION, "delta.enableDeletionVectors": "true"}
+VECTORS = {"delta.enableDeletionVectors": "true"}
+FOLDED = {**RETENTION, **VECTORS}
 _SYNTAX = re.compile(r"[ ,;{}()\n\t=]")
 _TXN = "spark.databricks.delta.write.txn"
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
@@ -74,10 +76,13 @@ def note_of(commit: Mapping[str, Any]) -> CommitNote | None:
 
 
 def read(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
-    """The table at ``path`` as of ``version``; None for the newest, which costs no reconstruction of an old one.
+    """The table at ``path`` as of ``version``; None for the newest.
 
     A changelog is read at its newest version and cut by offsets: what lies below an offset never changes.
     """
+    rows = listed(spark, path, version)
+    if rows is not None:
+        return rows
     reader = spark.read.format("delta")
     if version is None:
         return reader.load(path)
@@ -165,7 +170,15 @@ def once(path: str, app_id: str, epoch: int) -> Iterator[None]:
             raise
 
 
-def merge(rows: DataFrame, path: str, key: Sequence[str], app_id: str, epoch: int, note: CommitNote) -> None:
+def merge(
+    rows: DataFrame,
+    path: str,
+    key: Sequence[str],
+    app_id: str,
+    epoch: int,
+    note: CommitNote,
+    properties: Mapping[str, str],
+) -> None:
     """Fold ``rows`` into the table at ``path``, once.
 
     Parameters
@@ -174,9 +187,12 @@ def merge(rows: DataFrame, path: str, key: Sequence[str], app_id: str, epoch: in
         One row per key, with the table's columns and ``_deleted``; of a session that does nothing else.
     key
         Columns that identify a row.
+    properties
+        That the table is given where it lacks them.
     """
     session = rows.sparkSession
     _grow(rows, path)
+    _set_properties(session, path, _lacking(path, properties))
     # mergeInto gives its target no alias, so the source's columns get names that the target cannot have.
     source = rows.select(*(F.col(quoted(c)).alias(f"__new_{c}") for c in rows.columns))
     live = ~F.col("__new__deleted")
@@ -217,6 +233,13 @@ def _grow(rows: DataFrame, path: str) -> None:
         _set_properties(rows.sparkSession, path, needed)
         writer = fit.where("false").write.format("delta").mode("append").option("mergeSchema", "true")
         writer.option("userMetadata", found[1].model_dump_json()).save(path)
+
+
+def _lacking(path: str, properties: Mapping[str, str]) -> dict[str, str]:
+    table = opened(path)
+    assert table is not None, path
+    have = table.metadata().configuration
+    return {name: value for name, value in properties.items() if have.get(name) != value}
 
 
 def _set_properties(session: SparkSession, path: str, properties: Mapping[str, str]) -> None:

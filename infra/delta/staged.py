@@ -1,4 +1,4 @@
-"""Rows written once: staged as Parquet files below a changelog, then named by one entry of its log.
+"""Rows written once: staged as Parquet files below a table, then named by one entry of its log.
 
     changelog/epoch-7-5f0c…/part-00000-….parquet      staged: no log names it yet
     changelog/_delta_log/00000000000000000007.json    the commit: names the file, with note and transaction
@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
@@ -31,10 +31,10 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from infra.delta.changelog_files import PATTERN
 from infra.delta.evolution import fitted
 from infra.delta.io import APPEND_ONLY, needs_mapping, once
 from infra.delta.lines import opened
+from infra.delta.plain_files import PATTERN
 from infra.epochs.plan import CommitNote
 
 _OPTIONS = {
@@ -48,12 +48,12 @@ _NEW_FEATURES = re.compile(r"timestamp_ntz|variant|interval|void")
 
 @dataclass(frozen=True)
 class Staged:
-    """Rows below a changelog that its log does not name yet.
+    """Rows below a table that its log does not name yet.
 
     Attributes
     ----------
     table
-        The changelog's location, as Spark is given it.
+        The table's location, as Spark is given it.
     folder
         Of the files, relative to it.
     schema
@@ -71,7 +71,7 @@ class Staged:
 
 
 def stage(rows: DataFrame, path: str, name: str) -> Staged | None:
-    """Write rows below the changelog at ``path``; None where they are to be appended by Spark.
+    """Write rows below the table at ``path``; None where they are to be appended by Spark.
 
     Parameters
     ----------
@@ -102,16 +102,32 @@ def staged_rows(staged: Staged, like: DataFrame) -> DataFrame:
     return reader.parquet(*(f"{staged.table.rstrip('/')}/{staged.folder}/{file.name}" for file in staged.files))
 
 
-def commit_staged(staged: Staged, app_id: str, epoch: int, note: CommitNote, rows: bool = True) -> None:
+def commit_staged(
+    staged: Staged,
+    app_id: str,
+    epoch: int,
+    note: CommitNote,
+    rows: bool = True,
+    *,
+    mode: Literal["append", "overwrite"] = "append",
+    properties: Mapping[str, str] = APPEND_ONLY,
+) -> None:
     """Name the files in one commit, once; with ``rows=False`` the commit has the note and no rows.
 
     Another commit of ``app_id`` with this epoch or a later one wins; then no log ever names the files.
+
+    Parameters
+    ----------
+    mode
+        Whether the rows come to those of the table, or take their place.
+    properties
+        Of a table that is not there yet.
     """
     table = opened(staged.table)
     if table is not None and (table.transaction_version(app_id) or 0) >= epoch:
         return
     added = [action for file in staged.files if (action := _added(staged, file)) is not None] if rows else []
-    properties = CommitProperties(
+    commit = CommitProperties(
         custom_metadata={"userMetadata": note.model_dump_json()},
         # A rival's commit is not appended to: whoever comes second looks again.
         max_commit_retries=0,
@@ -126,13 +142,13 @@ def commit_staged(staged: Staged, app_id: str, epoch: int, note: CommitNote, row
                 schema,
                 added,
                 mode="error",
-                configuration=dict(APPEND_ONLY),
-                commit_properties=properties,
+                configuration=dict(properties),
+                commit_properties=commit,
                 post_commithook_properties=hooks,
             )
         else:
             DeltaTable(staged.table).create_write_transaction(
-                [*added], "append", schema, commit_properties=properties, post_commithook_properties=hooks
+                [*added], mode, schema, commit_properties=commit, post_commithook_properties=hooks
             )
 
 

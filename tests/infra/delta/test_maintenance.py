@@ -18,6 +18,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from infra import crash
+from infra.delta import fold
 from infra.delta.io import last_note, notes, read
 from infra.delta.lines import append_lines, opened
 from infra.delta.log import LOG, cut_log, stored_files
@@ -40,12 +41,14 @@ KEEN = Retention(versions=1, small_files=0)
 
 @pytest.fixture(scope="module")
 def run_often(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> World:
-    """Four epochs of a join of two tables, all of them folded."""
+    """Four epochs of a join of two tables, all of them folded as large tables are."""
     target, node = world(tmp_path_factory.mktemp("often") / "world", settings), joined()
-    target.publish(left(node), [(("p",), ("f",), 1, 0), (("q",), ("g",), 2, 1)])
-    for n in range(4):
-        target.publish(right(node), [(("f",), (f"F{n}",), n, 0)])
-        target.run(node)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fold, "FEW", 0)
+        target.publish(left(node), [(("p",), ("f",), 1, 0), (("q",), ("g",), 2, 1)])
+        for n in range(4):
+            target.publish(right(node), [(("f",), (f"F{n}",), n, 0)])
+            target.run(node)
     return target
 
 

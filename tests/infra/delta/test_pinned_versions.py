@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.delta import pinned_versions
-from infra.delta.io import append, read
+from infra.delta.io import FOLDED, append, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +25,7 @@ def nothing_held(spark: SparkSession) -> Iterator[None]:
 def write(spark: SparkSession, path: str, *numbers: int) -> None:
     """A commit a number."""
     for number in numbers:
-        append(spark.sql(f"SELECT {number} AS n"), path, "test", number, metadata="")
+        append(spark.sql(f"SELECT {number} AS n"), path, "test", number, metadata="", properties=FOLDED)
 
 
 def numbers(frame: DataFrame) -> list[int]:
