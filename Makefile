@@ -64,8 +64,8 @@ cluster: $(JARS)  ## Start a Spark cluster on this machine, for RIVERMEET_ENGINE
 cluster-stop: $(INSTALLED)  ## Stop that cluster
 	@$(BIN)/python -m infra.engine.cluster stop
 
-kafka: $(DEVELOPED) $(CHECKED)  ## Run a Kafka broker on this machine until Ctrl-C, on PORT (default 9092)
-	@$(BIN)/python -m infra.feeds.broker
+kafka: $(DEVELOPED) $(CHECKED)  ## Run a Kafka broker and a schema registry here until Ctrl-C (PORT, REGISTRY_PORT: 9092, 8081)
+	@$(BIN)/python -m infra.feeds.local
 
 clean:  ## Stop engine and cluster; remove the environment, caches and all that runs wrote here (.rivermeet)
 	@if [ -x $(BIN)/rivermeet ]; then $(BIN)/rivermeet engine stop || true; $(BIN)/python -m infra.engine.cluster stop || true; fi
