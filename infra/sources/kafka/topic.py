@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.epochs.plan import TopicSlice
-from infra.sources.kafka.connection import SECONDS, Connection, unavailable
+from infra.kafka.topics import topic_refusal
+from infra.sources.kafka.connection import SECONDS, Connection
 from infra.sources.kafka.refusals import (
     EndWentBackError,
     RecordsGoneError,
-    TopicMissingError,
     TopicRefusedError,
     TopicRemadeError,
 )
@@ -47,7 +47,7 @@ def topic_id(connection: Connection, topic: str) -> tuple[str, list[int]]:
     try:
         described = connection.admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic].result()
     except KafkaException as error:
-        raise _refusal(error, topic) from None
+        raise topic_refusal(error, topic) from None
     return str(described.topic_id), sorted(partition.id for partition in described.partitions)
 
 
@@ -69,7 +69,7 @@ def topic_state(connection: Connection, topic: str) -> TopicState:
         stable, high = (offsets(OffsetSpec.latest(), level) for level in (committed, all_records))
         return TopicState(topic, id, offsets(OffsetSpec.earliest(), committed), stable, high)
     except KafkaException as error:
-        raise _refusal(error, topic) from None
+        raise topic_refusal(error, topic) from None
 
 
 def next_slice(before: TopicSlice | None, state: TopicState, name: str, accept_loss: bool = False) -> TopicSlice:
@@ -143,15 +143,3 @@ def lag_lines(found: TopicSlice | None, state: TopicState) -> list[dict[str, int
         {"partition": p, "consumed": ends.get(p, 0), "stable_end": state.stable[p], "high_watermark": state.high[p]}
         for p in sorted(state.stable)
     ]
-
-
-def _refusal(error: Exception, topic: str) -> Exception:
-    from confluent_kafka import KafkaError
-
-    found = error.args[0]
-    if found.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._NOENT):
-        return TopicMissingError(
-            f"there is no topic '{topic}': make it, or take its source out of the pipeline; if it was deleted, its "
-            "records so far stay, and those that were not read are lost"
-        )
-    return unavailable(found, topic)
