@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from infra.sources.ingest import IngestStep
     from infra.sources.kafka.connection import Connection
     from infra.sources.kafka.ingest import TopicStep
+    from infra.sources.kafka.registry import Registry
 
 
 EPOCHS = "_epochs"
@@ -171,11 +172,9 @@ class Platform:
         assert node.source is not None
         if isinstance(node.source.reads, Kafka):
             from infra.sources.kafka.ingest import TopicStep
-            from infra.sources.kafka.registry import Registry
 
-            registry = Registry(settings.schema_registry, settings.schemas)
             landing = settings.landing / node.pipeline.name / node.name
-            return TopicStep(node, changelog, context.log, self.connection, registry, landing, self.code_version)
+            return TopicStep(node, changelog, context.log, self.connection, self.registry, landing, self.code_version)
         return IngestStep(node, changelog, context.log, settings.data, self.session, self.code_version)
 
     def topic_lag(self, node: Node) -> list[dict[str, int]]:
@@ -193,6 +192,13 @@ class Platform:
         from infra.sources.kafka.connection import Connection
 
         return Connection(self.settings.kafka)
+
+    @cached_property
+    def registry(self) -> Registry:
+        """The schema registry, and the schemas that it gave."""
+        from infra.sources.kafka.registry import Registry
+
+        return Registry(self.settings.schema_registry, self.settings.schemas)
 
 
 @dataclass

@@ -62,7 +62,8 @@ def deliver_rows(platform: Platform, sink: TopicSink) -> DeliveryOutcome | None:
     start = time.monotonic()
     # A second run of this machine waits; one of another is fenced by the broker.
     with lock.held():
-        found = deliver(sink, context.paths(node).changelog, platform.connection, platform.session)
+        changelog = context.paths(node).changelog
+        found = deliver(sink, changelog, platform.connection, platform.session, registry=platform.registry)
         if found is None:
             return None
         again = read_back(platform.connection, sink, found.written)

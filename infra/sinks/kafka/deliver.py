@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING
 
 from infra import crash
 from infra.delta.io import last_note
+from infra.kafka.avro_types import TypeWithoutFormError
 from infra.sinks.kafka.messages import Message, messages
 from infra.sinks.kafka.parts import MOST, Part, committed_since, parts
 from infra.sinks.kafka.position import Position, last_position, positions_topic
-from infra.sinks.kafka.refusals import DeliveryFailedError, SinkFencedError, SinkRebuiltError
+from infra.sinks.kafka.refusals import DeliveryFailedError, SinkFencedError, SinkRebuiltError, SinkRefusedError
 from infra.sinks.kafka.topics import prepare
 from infra.sources.kafka.connection import SECONDS
+from infra.sources.kafka.registry import NONE, Registry
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
@@ -64,6 +66,7 @@ def deliver(
     connection: Connection,
     session: Callable[[], SparkSession],
     most: int = MOST,
+    registry: Registry = NONE,
 ) -> Delivered | None:
     """Deliver what a topic does not have yet; None where its node has no changelog.
 
@@ -73,6 +76,8 @@ def deliver(
         Gives the session for changelogs that Delta has to read.
     most
         Rows of a transaction.
+    registry
+        Takes the schemas of what is written in Avro or Protobuf.
 
     Raises
     ------
@@ -87,29 +92,37 @@ def deliver(
     version, note = newest
     prepare(connection, sink)
     writer = f"rivermeet.{sink.node.pipeline.name}.{sink.id}"
+    before = _position(connection, sink, writer, note.incarnation)
+    if not any(parts(before, committed_since(changelog, before), most)):
+        # What is committed is all there is to send, whatever an older process has left open: nobody is fenced for it.
+        return Delivered(before, before)
     producer = connection.producer(writer)
     try:
         # Whoever wrote before is fenced, and what it left open is ended: only then is the position the last one.
         producer.init_transactions(SECONDS)
-        before = last_position(connection, sink.topic, writer) or Position(incarnation=note.incarnation)
-        _refuse_rebuilt(sink, before, note.incarnation)
+        before = _position(connection, sink, writer, note.incarnation)
         at, written = before, list[Position]()
         for part in parts(before, committed_since(changelog, before), most):
-            rows = messages(sink, part.read(changelog, version, session))
+            rows = messages(sink, part.read(changelog, version, session), registry)
             at = _send(producer, sink, writer, part, rows, at)
             written.append(at)
         return Delivered(before, at, written)
     except KafkaException as error:
         raise _refusal(error, sink) from None
+    except TypeWithoutFormError as error:
+        raise SinkRefusedError(f"topic '{sink.topic}': {error}; leave the column out, cast it, or write JSON") from None
 
 
-def _refuse_rebuilt(sink: TopicSink, position: Position, incarnation: int) -> None:
+def _position(connection: Connection, sink: TopicSink, writer: str, incarnation: int) -> Position:
+    """The topic's position; refused where its node was rebuilt since."""
+    position = last_position(connection, sink.topic, writer) or Position(incarnation=incarnation)
     if position.incarnation != incarnation:
         name = f"{sink.node.pipeline.name}.{sink.node.name}"
         raise SinkRebuiltError(
             f"'{name}' was rebuilt: topic '{sink.topic}' has the rows of the changelog that was replaced, and they "
             "cannot be taken back; declare another topic for the new ones"
         )
+    return position
 
 
 def _send(
