@@ -19,13 +19,16 @@ JARS := .jars/.fetched
 # In their order: by itself xdist takes files of one long test last, and then one process waits for the other.
 AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo ui test prove lint types docs docs-serve bench cluster cluster-stop kafka clean
+.PHONY: help demo demo-kafka ui test prove lint types docs docs-serve bench cluster cluster-stop kafka clean
 
 help:  ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(JARS)  ## Join, audit and print the flights of New York 2013
 	@$(BIN)/rivermeet demo flights
+
+demo-kafka: $(DEVELOPED) $(JARS)  ## The same over topics of a broker that runs meanwhile, and the rows of both compared
+	@$(BIN)/rivermeet demo flights --kafka
 
 ui: $(JARS)  ## Open Dagster with this project; history is kept in .rivermeet
 	@$(BIN)/rivermeet feed flights

@@ -49,7 +49,7 @@ def value_encoder(
     if isinstance(format, Avro):
         return _avro(topic, columns, lambda schema: registered(registry, subject, schema, "AVRO"))
     file = protobuf_file(format.message, columns)
-    # The descriptor itself, in base64: a registry takes it as it takes the text, and not every one makes it of the text.
+    # The descriptor itself, in base64: a registry takes it as well as text, and not every one makes it of the text.
     described = base64.b64encode(file.SerializeToString(deterministic=True)).decode()
     id = registered(registry, subject, described, "PROTOBUF")
     made, head = message_class([file], format.message), MAGIC + id.to_bytes(4, "big") + b"\x00"

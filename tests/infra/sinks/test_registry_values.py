@@ -131,7 +131,7 @@ def test_a_registry_that_is_down_or_not_named(town: Town, stopped: Registry, reg
     """Nothing is written, and the next run writes it."""
     with pytest.raises(RegistryUnavailableError, match="does not take the schema of subject 'out-"):
         delivered(town, Avro(), stopped)
-    with pytest.raises(SettingsError, match="a value of Avro is written, .* set RIVERMEET_SCHEMA_REGISTRY"):
+    with pytest.raises(SettingsError, match=r"a value of Avro is written, .* set RIVERMEET_SCHEMA_REGISTRY"):
         registered(NONE, "a-value", "{}", "AVRO")
     assert committed(town, town.named("out")) == []
 
