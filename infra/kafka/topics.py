@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from infra.sources.kafka.connection import SECONDS, unavailable
 from infra.sources.kafka.refusals import BrokerUnavailableError, TopicMissingError, TopicRefusedError
@@ -57,16 +57,19 @@ def make_topic(connection: Connection, topic: str, partitions: int, config: Mapp
 
 
 def _wait(connection: Connection, topic: str, partitions: int) -> None:
-    """Wait until the broker knows what its controller has made: each partition with its leader."""
-    from confluent_kafka import KafkaException, TopicCollection
+    """Wait until the broker knows what its controller has made, and leads each partition."""
+    from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
-    deadline = time.monotonic() + SECONDS
+    deadline, asked = time.monotonic() + SECONDS, TopicCollection([topic])
     while True:
-        # Offsets are not asked for: librdkafka would remember for half a minute that there is no such topic.
-        asked = connection.admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic]
         try:
-            led = [partition for partition in asked.result().partitions if partition.leader is not None]
-            if len(led) == partitions:
+            # Before offsets: asked for those of no topic, librdkafka remembers for half a minute that there is none.
+            found = connection.admin.describe_topics(asked, request_timeout=SECONDS)[topic].result().partitions
+            places: dict[TopicPartition, Any] = {TopicPartition(topic, p.id): OffsetSpec.latest() for p in found}
+            if len(places) == partitions:
+                for answer in connection.admin.list_offsets(places, request_timeout=SECONDS).values():
+                    answer.result()
                 return
         except KafkaException as error:
             if time.monotonic() > deadline:

@@ -93,6 +93,9 @@ class Connection:
                 "compression.type": "zstd",
                 "linger.ms": 20,
                 "queue.buffering.max.messages": 500_000,
+                # How large a record may be is said by the topic alone.
+                "message.max.bytes": 1_000_000_000,
+                "queue.buffering.max.kbytes": 256 << 10,
             },
         )
 

@@ -32,6 +32,8 @@ from tests.infra.sinks.test_delivery import committed
 from tests.infra.sources.kafka.schemas import served
 from tests.infra.sources.kafka.town import Town
 
+pytestmark = pytest.mark.prove
+
 TYPES = {"n": "INT", "at": "TIMESTAMP", "price": "DECIMAL(5,2)", "label": "STRING"}
 SENT = (
     (0, "ann", {"n": 1, "at": "2013-01-01T10:00:00Z", "price": "1.50", "label": "ä"}, 10),
