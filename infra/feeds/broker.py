@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from filelock import FileLock
@@ -50,8 +51,6 @@ class Broker:
         Properties beside its own, or in place of them: other listeners, who may log in.
     format
         Arguments for the tool that prepares its disk, such as ``--add-scram``.
-    client
-        librdkafka's properties for whoever asks whether it answers.
     """
 
     folder: Path
@@ -59,7 +58,6 @@ class Broker:
     controller_port: int = field(default_factory=free_port)
     more: Mapping[str, object] = field(default_factory=dict)
     format: tuple[str, ...] = ()
-    client: Mapping[str, str] = field(default_factory=dict, repr=False)
     _server: JavaServer = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -96,7 +94,7 @@ class Broker:
         from confluent_kafka.admin import AdminClient
 
         try:
-            AdminClient({"bootstrap.servers": self.address, "log_level": 0, **self.client}).list_topics(timeout=1)
+            AdminClient({"bootstrap.servers": self.address, "log_level": 0}).list_topics(timeout=1)
         except KafkaException:
             return False
         return True
@@ -131,10 +129,10 @@ class Broker:
 
 
 @contextmanager
-def running(port: int | None = None) -> Iterator[Broker]:
-    """A broker as long as the block lasts."""
+def running(**options: Any) -> Iterator[Broker]:
+    """A broker as long as the block lasts; options as of `Broker`."""
     folder = Path(tempfile.mkdtemp(prefix="rivermeet-kafka-"))
-    broker = Broker(folder) if port is None else Broker(folder, port)
+    broker = Broker(folder, **options)
     try:
         broker.start()
         yield broker

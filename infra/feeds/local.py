@@ -25,7 +25,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     ports = int(os.environ.get("PORT", 9092)), int(os.environ.get("REGISTRY_PORT", 8081))
     try:
-        with running(ports[0]) as broker, registry_running(ports[1]) as registry:
+        with running(port=ports[0]) as broker, registry_running(ports[1]) as registry:
             print("rivermeet: a broker and a schema registry run on this machine; Ctrl-C ends them", file=sys.stderr)
             print(f"export RIVERMEET_KAFKA={broker.address}")
             print(f"export RIVERMEET_SCHEMA_REGISTRY={registry.url}", flush=True)

@@ -36,7 +36,7 @@ def cluster_id(connection: Connection) -> str:
         return str(connection.admin.list_topics(timeout=SECONDS).cluster_id)
     except KafkaException as error:
         raise BrokerUnavailableError(
-            f"the broker that RIVERMEET_KAFKA or --kafka names does not answer ({error.args[0].name()})"
+            f"the broker that RIVERMEET_KAFKA or --kafka names does not answer ({connection.named(error.args[0])})"
         ) from None
 
 
@@ -50,7 +50,7 @@ def make_topic(connection: Connection, topic: str, partitions: int, config: Mapp
         connection.admin.create_topics([made], operation_timeout=SECONDS)[topic].result()
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise topic_refusal(error, topic) from None
+            raise topic_refusal(error, topic, connection) from None
         return False
     _wait(connection, topic, partitions)
     return True
@@ -73,11 +73,11 @@ def _wait(connection: Connection, topic: str, partitions: int) -> None:
                 return
         except KafkaException as error:
             if time.monotonic() > deadline:
-                raise topic_refusal(error, topic) from None
+                raise topic_refusal(error, topic, connection) from None
         time.sleep(0.05)
 
 
-def topic_refusal(error: KafkaException, topic: str) -> TopicRefusedError:
+def topic_refusal(error: KafkaException, topic: str, connection: Connection) -> TopicRefusedError:
     """The refusal for what the broker says of a topic."""
     from confluent_kafka import KafkaError
 
@@ -87,4 +87,4 @@ def topic_refusal(error: KafkaException, topic: str) -> TopicRefusedError:
             f"there is no topic '{topic}': make it, or take its source out of the pipeline; if it was deleted, its "
             "records so far stay, and those that were not read are lost"
         )
-    return unavailable(found, topic)
+    return unavailable(found, topic, connection)

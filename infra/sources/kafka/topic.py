@@ -51,7 +51,7 @@ def topic_id(connection: Connection, topic: str) -> tuple[str, list[int]]:
     try:
         described = connection.admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic].result()
     except KafkaException as error:
-        raise topic_refusal(error, topic) from None
+        raise topic_refusal(error, topic, connection) from None
     return str(described.topic_id), sorted(partition.id for partition in described.partitions)
 
 
@@ -80,7 +80,7 @@ def topic_state(connection: Connection, topic: str) -> TopicState:
         times = {p: found.timestamp for p, found in newest.items() if 0 <= found.offset < stable[p]}
         return TopicState(topic, id, low, stable, high, times)
     except KafkaException as error:
-        raise topic_refusal(error, topic) from None
+        raise topic_refusal(error, topic, connection) from None
 
 
 def next_slice(before: TopicSlice | None, state: TopicState, name: str, accept_loss: bool = False) -> TopicSlice:
