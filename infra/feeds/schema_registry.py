@@ -1,7 +1,7 @@
 """A schema registry on this machine, Apicurio with Confluent's interface: for the tests, the demo and `make kafka`.
 
 It listens on the loopback alone, keeps its schemas in memory, and its folder is removed when it ends. The program is
-fetched once, through the Ivy that Spark brings. Held by ``tests/infra/feeds/test_schema_registry.py``.
+fetched once, through the Ivy that Spark brings. Held by ``tests/infra/feeds/test_local.py``.
 """
 
 from __future__ import annotations
