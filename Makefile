@@ -19,13 +19,16 @@ JARS := .jars/.fetched
 # In their order: by itself xdist takes files of one long test last, and then one process waits for the other.
 AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo ui test prove lint types docs docs-serve bench cluster cluster-stop kafka clean
+.PHONY: help demo demo-kafka ui test prove lint types docs docs-serve bench cluster cluster-stop kafka clean
 
 help:  ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(JARS)  ## Join, audit and print the flights of New York 2013
 	@$(BIN)/rivermeet demo flights
+
+demo-kafka: $(DEVELOPED) $(JARS)  ## The same over topics of a broker that runs meanwhile, and the rows of both compared
+	@$(BIN)/rivermeet demo flights --kafka
 
 ui: $(JARS)  ## Open Dagster with this project; history is kept in .rivermeet
 	@$(BIN)/rivermeet feed flights
@@ -55,8 +58,9 @@ docs: $(DOCUMENTED)  ## Build the site of the pages in .site; it loads nothing f
 docs-serve: $(DOCUMENTED)  ## Show the site on http://127.0.0.1:8000
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
-bench: $(DEVELOPED) $(JARS)  ## Measure epochs of 10,000 changes on a million rows, and their checks
+bench: $(DEVELOPED) $(JARS)  ## Measure epochs of 10,000 changes on a million rows, and a million records in and out of topics
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.topics
 
 cluster: $(JARS)  ## Start a Spark cluster on this machine, for RIVERMEET_ENGINE=spark://127.0.0.1:7077
 	@$(BIN)/python -m infra.engine.cluster start
@@ -64,8 +68,8 @@ cluster: $(JARS)  ## Start a Spark cluster on this machine, for RIVERMEET_ENGINE
 cluster-stop: $(INSTALLED)  ## Stop that cluster
 	@$(BIN)/python -m infra.engine.cluster stop
 
-kafka: $(DEVELOPED) $(CHECKED)  ## Run a Kafka broker on this machine until Ctrl-C, on PORT (default 9092)
-	@$(BIN)/python -m infra.feeds.broker
+kafka: $(DEVELOPED) $(CHECKED)  ## Run a Kafka broker and a schema registry here until Ctrl-C (PORT, REGISTRY_PORT: 9092, 8081)
+	@$(BIN)/python -m infra.feeds.local
 
 clean:  ## Stop engine and cluster; remove the environment, caches and all that runs wrote here (.rivermeet)
 	@if [ -x $(BIN)/rivermeet ]; then $(BIN)/rivermeet engine stop || true; $(BIN)/python -m infra.engine.cluster stop || true; fi

@@ -13,6 +13,7 @@ from assets.defs.node_assets import node_assets
 from assets.defs.resource import PlatformResource
 from assets.defs.sink_assets import sink_asset
 from assets.defs.spark import WarmSparkResource
+from assets.defs.topic_checks import reads_topic, topic_check
 from assets.epoch.platform import current
 from assets.reports.quality_report import report_asset
 from pipelines import Pipeline, load_all
@@ -61,6 +62,7 @@ def defs() -> dg.Definitions:
             *(maintenance_asset(pipeline) for pipeline in pipelines),
             report_asset(pipelines),
         ],
+        asset_checks=[topic_check(node) for pipeline in pipelines for node in pipeline.stored if reads_topic(node)],
         jobs=[*jobs.values(), *care],
         schedules=[schedule_of(pipeline, jobs[pipeline.name]) for pipeline in pipelines]
         + [maintenance_schedule(job) for job in care],

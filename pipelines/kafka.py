@@ -31,6 +31,8 @@ HEADERS: Mapping[str, str] = {"kafka_headers": "ARRAY<STRUCT<key:STRING,value:BI
 NUMBERS = ("SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 """Names that topics can have."""
+MESSAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+"""Full names of messages of Protobuf."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,14 @@ class Avro:
     Attributes
     ----------
     schema
-        Field to Spark SQL type. A writer's schema may have more fields, and lack some: those are null.
+        Field to Spark SQL type. A writer's schema may have more fields, and lack some: those are null. What is written
+        has the columns of its node.
     writer
         The writer's schema as JSON text, of bare payloads. None: it is in the schema registry, and each payload begins
         with its id.
     """
 
-    schema: Mapping[str, str]
+    schema: Mapping[str, str] = field(default_factory=dict)
     writer: str | None = None
 
     def columns(self, place: str) -> Mapping[str, str]:
@@ -78,7 +81,7 @@ class Protobuf:
     Attributes
     ----------
     schema
-        Field to Spark SQL type. A message may have more fields.
+        Field to Spark SQL type. A message may have more fields. What is written has the columns of its node.
     message
         Full name of the message, such as ``shop.Order``.
     descriptor
@@ -86,9 +89,13 @@ class Protobuf:
         is in the schema registry, and each payload begins with its id.
     """
 
-    schema: Mapping[str, str]
-    message: str
+    schema: Mapping[str, str] = field(default_factory=dict)
+    message: str = ""
     descriptor: str | None = None
+
+    def __post_init__(self) -> None:
+        if not MESSAGE.fullmatch(self.message):
+            raise ValueError(f"message {self.message!r}: give the full name of a message, such as shop.Order")
 
     def columns(self, place: str) -> Mapping[str, str]:
         """Decoded columns with their types; ``place`` is ``key`` or ``value``."""

@@ -14,7 +14,7 @@ from pipelines import declare
 from pipelines.errors import DeclarationError
 from pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
 from pipelines.operations import Aggregation
-from pipelines.sink import TopicSink, Written, topic_sink
+from pipelines.sink import TopicSink, Written, WrittenValue, topic_sink
 from pipelines.source import Expr, Source
 from pipelines.window import SlidingWindows, TimeWindows
 
@@ -84,7 +84,7 @@ class Node:
         return self.kind != "global_view"
 
     def to_topic(
-        self, topic: str, value: Written | None = None, key: Written | None = None, partitions: int | None = None
+        self, topic: str, value: WrittenValue | None = None, key: Written | None = None, partitions: int | None = None
     ) -> TopicSink:
         """Write the changelog to a topic: a stream's rows as they are, a table's with null for what is deleted.
 
@@ -93,7 +93,8 @@ class Node:
         topic
             Name of the topic; it can be read by Kafka Streams as co-partitioned with any other topic of such keys.
         value
-            Format of the values: `JSON` (default).
+            Format of the values: `JSON` (default), or `Avro` or `Protobuf` by a schema that is made of the node's
+            columns and put into the schema registry as subject ``TOPIC-value``.
         key
             Format of the keys. Default: `Text` of a key that is one STRING, else `JSON`.
         partitions

@@ -18,13 +18,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipelines.errors import DeclarationError
-from pipelines.kafka import JSON, TOPIC, Number, Raw, Text
+from pipelines.kafka import JSON, TOPIC, Avro, Number, Protobuf, Raw, Text
 
 if TYPE_CHECKING:
     from pipelines.nodes import Node
 
 Written = JSON | Text | Number | Raw
-"""Formats that keys and values can be written in."""
+"""Formats that keys can be written in: equal keys have equal bytes, whatever a registry says."""
+WrittenValue = JSON | Avro | Protobuf
+"""Formats that values can be written in."""
 _TYPES: dict[type, str] = {Text: "STRING", Raw: "BINARY"}
 
 
@@ -39,14 +41,15 @@ class TopicSink:
     topic
         Name of the topic.
     value, key
-        Their formats. `Text`, `Number` and `Raw` are of a key that has one column of their type; values are JSON.
+        Their formats. `Text`, `Number` and `Raw` are of a key that has one column of their type. Avro and Protobuf are
+        written by schemas that are made of the node's columns and put into the registry.
     partitions
         How many the topic gets where it is made; None: it has to be there.
     """
 
     node: Node = field(repr=False)
     topic: str
-    value: Written
+    value: WrittenValue
     key: Written
     partitions: int | None = None
 
@@ -56,7 +59,9 @@ class TopicSink:
         return f"{self.node.name}>{self.topic}"
 
 
-def topic_sink(node: Node, topic: str, value: Written | None, key: Written | None, partitions: int | None) -> TopicSink:
+def topic_sink(
+    node: Node, topic: str, value: WrittenValue | None, key: Written | None, partitions: int | None
+) -> TopicSink:
     """The sink of a node, checked."""
     if not TOPIC.fullmatch(topic):
         raise _refused(node, topic, "a topic's name is letters, digits, '.', '_' and '-'")
@@ -64,8 +69,13 @@ def topic_sink(node: Node, topic: str, value: Written | None, key: Written | Non
         raise _refused(node, topic, "a view has no changelog; write what it is made of")
     if partitions is not None and partitions < 1:
         raise _refused(node, topic, f"partitions is {partitions}; give 1 or more")
-    if not isinstance(value or JSON(), JSON):
-        raise _refused(node, topic, f"values are written as JSON, and value is {value!r}")
+    value = JSON() if value is None else value
+    if not isinstance(value, JSON | Avro | Protobuf):
+        raise _refused(node, topic, f"values are written as JSON, Avro or Protobuf, and value is {value!r}")
+    if value.schema or getattr(value, "writer", None) or getattr(value, "descriptor", None):
+        raise _refused(
+            node, topic, f"value={value!r}: what is written has the columns of its node; leave the schema out"
+        )
     types = [kind.upper() for kind in node.key.values()]
     chosen = key if key is not None else Text() if types == ["STRING"] else JSON()
     if not isinstance(chosen, JSON | Text | Number | Raw):
@@ -73,7 +83,7 @@ def topic_sink(node: Node, topic: str, value: Written | None, key: Written | Non
     wanted = chosen.type.upper() if isinstance(chosen, Number) else _TYPES.get(type(chosen))
     if wanted is not None and types != [wanted]:
         raise _refused(node, topic, f"key={chosen!r} needs one key column of type {wanted}, and the key is {types}")
-    return TopicSink(node, topic, value or JSON(), chosen, partitions)
+    return TopicSink(node, topic, value, chosen, partitions)
 
 
 def _refused(node: Node, topic: str, problem: str) -> DeclarationError:

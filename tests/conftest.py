@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from infra.feeds.broker import Broker
+    from infra.feeds.schema_registry import SchemaRegistry
     from tests.infra.sources.kafka.town import Town
 
 # What passes once passes again: a change is not judged by another draw. New draws: HYPOTHESIS_PROFILE=default.
@@ -53,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What `make test` leaves out is slow, and so are epochs over Delta: ``-m "not slow"`` names all that is quick."""
     for item in items:
         marked = item.get_closest_marker("prove") or item.get_closest_marker("bench")
-        if marked or {"world", "make", "broker"} & set(getattr(item, "fixturenames", ())):
+        if marked or {"world", "make", "broker", "schema_registry"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
 
 
@@ -121,6 +122,19 @@ def broker() -> Iterator[Broker]:
 
     try:
         with running() as started:
+            yield started
+    except JarsError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def schema_registry() -> Iterator[SchemaRegistry]:
+    """One schema registry for all tests of a process; each writes under subjects of its own."""
+    from infra.engine.jars import JarsError
+    from infra.feeds.schema_registry import registry_running
+
+    try:
+        with registry_running() as started:
             yield started
     except JarsError as error:
         pytest.skip(str(error))

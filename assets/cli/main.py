@@ -123,8 +123,9 @@ def feed(pipeline: str, step: int | None, broker: str | None) -> None:
 
 @main.command()
 @click.argument("pipeline", default="flights")
+@click.option("--kafka", "over_topics", is_flag=True, help="Over topics too, of a broker here, and compare the rows.")
 @one_line_errors
-def demo(pipeline: str) -> None:
+def demo(pipeline: str, over_topics: bool) -> None:
     """Feed PIPELINE step by step, run it after each, and print what came out."""
     from assets.cli.show import print_results
     from assets.epoch.platform import data_root
@@ -134,6 +135,10 @@ def demo(pipeline: str) -> None:
     from pipelines import load
 
     declared, platform = load(pipeline), platform_here()
+    if over_topics:
+        from assets.demo.kafka import demonstrated
+
+        sys.exit(0 if demonstrated(declared, platform) else 1)
     root, green = data_root(platform.settings), True
     deliveries = []
     for step in range(1, steps(pipeline) + 1):

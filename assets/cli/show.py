@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from assets.quality.quality_table import last_states
 from assets.refused.states import states
+from expectations.report.words import span
 from infra.delta.io import last_note, read
 from infra.delta.lines import opened
 from infra.epochs.plan import CommitNote
@@ -18,6 +21,7 @@ from pipelines.sink import TopicSink
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
     from assets.refused.states import HeldState
+    from infra.kafka.lag import PartitionLag
 
 FIRST_ROWS = 5
 
@@ -45,14 +49,15 @@ def status_table(platform: Platform, pipeline: Pipeline) -> str:
     """Per node: last epoch, rows, records not read yet, and the state of its checks; read without Spark."""
     runner = platform.runner(pipeline)
     held = {node.name: [state for state in states(runner, node) if state.open] for node in pipeline.stored}
-    lines = [_status(platform, node, held[node.name]) for node in pipeline.stored]
+    topics = {node.name: _TopicLag.of(platform, node) for node in pipeline.stored if _reads_topic(node)}
+    lines = [_status(platform, node, held[node.name], topics.get(node.name)) for node in pipeline.stored]
     header = ["node", "kind", "epoch", "rows", "lag", "late", "dead", "checks"]
     way = f"\nheld epochs: rivermeet quarantine show {pipeline.name}" if any(held.values()) else ""
     rejected = {node.name: _rejected(platform, node) for node in pipeline.stored if node.source}
     for name, refusal in rejected.items():
         way += f"\n{name}: {refusal}" if refusal else ""
     way += "".join(f"\n{line}" for node in pipeline.stored if (line := _behind(platform, node)))
-    way += "".join(f"\n{line}" for node in pipeline.stored for line in _topic(platform, node))
+    way += "".join(f"\n{line}" for name, lag in topics.items() for line in lag.lines(name))
     way += "".join(f"\n{_delivered(platform, sink)}" for sink in pipeline.sinks)
     return f"{pipeline.name}\n{table(header, lines)}{way}"
 
@@ -80,26 +85,51 @@ def _delivered(platform: Platform, sink: TopicSink) -> str:
     return f"{sink.node.name}: delivered to topic '{sink.topic}' up to epoch {lag.epoch}, {behind}"
 
 
-def _topic(platform: Platform, node: Node) -> Iterator[str]:
-    """Per partition of a source's topic where it ends, and what was read of it."""
-    from infra.epochs.refusal import EpochRefusedError
-    from infra.settings import SettingsError
+def _reads_topic(node: Node) -> bool:
+    return node.source is not None and isinstance(node.source.reads, Kafka)
 
-    if node.source is None or not isinstance(node.source.reads, Kafka):
-        return
-    topic = node.source.reads.topic
-    try:
-        lines = platform.topic_lag(node)
-    except (EpochRefusedError, SettingsError) as refusal:
-        yield f"{node.name}: {refusal}"
-        return
-    for line in lines:
-        held = line["high_watermark"] - line["stable_end"]
-        waits = f", {held:,} offsets held back by open transactions" if held else ""
-        yield (
-            f"{node.name}: topic '{topic}', partition {line['partition']}: consumed up to {line['consumed']:,}, "
-            f"stable end {line['stable_end']:,}, high watermark {line['high_watermark']:,}{waits}"
-        )
+
+@dataclass(frozen=True)
+class _TopicLag:
+    """How far a source is behind its topic, or why nobody knows; the broker is asked once."""
+
+    topic: str
+    partitions: Sequence[PartitionLag] = ()
+    refusal: str = ""
+
+    @classmethod
+    def of(cls, platform: Platform, node: Node) -> _TopicLag:
+        from infra.epochs.refusal import EpochRefusedError
+        from infra.settings import SettingsError
+
+        assert node.source is not None
+        topic = node.source.topic.topic
+        try:
+            return cls(topic, platform.topic_lag(node))
+        except (EpochRefusedError, SettingsError) as refusal:
+            return cls(topic, refusal=str(refusal))
+
+    @property
+    def behind(self) -> int | None:
+        """Offsets that were not read yet; None: nobody knows."""
+        return None if self.refusal else sum(one.behind for one in self.partitions)
+
+    def lines(self, name: str) -> Iterator[str]:
+        """Per partition where it ends, what was read of it, and how old that is."""
+        if self.refusal:
+            yield f"{name}: {self.refusal}"
+        now = time.time() * 1000
+        for one in self.partitions:
+            age, seconds = one.age(now), one.seconds
+            parts = [
+                f"consumed up to {one.consumed:,}",
+                f"stable end {one.stable_end:,}",
+                f"high watermark {one.high_watermark:,}",
+                *([f"{one.held_back:,} offsets held back by open transactions"] if one.held_back else []),
+                *([f"{span(round(seconds * 1000))} behind"] if one.behind and seconds is not None else []),
+                *([f"newest record read {span(round(age * 1000))} old"] if age is not None else []),
+            ]
+            yield f"{name}: topic '{self.topic}', partition {one.partition}: {', '.join(parts)}"
 
 
 def _behind(platform: Platform, node: Node) -> str | None:
@@ -115,7 +145,7 @@ def _behind(platform: Platform, node: Node) -> str | None:
     return f"{node.name}: its table is at epoch {folded[1].epoch}, {epochs} and {lag.records:,} records behind"
 
 
-def _status(platform: Platform, node: Node, held: Sequence[HeldState]) -> list[Any]:
+def _status(platform: Platform, node: Node, held: Sequence[HeldState], topic: _TopicLag | None) -> list[Any]:
     runner = platform.runner(node.pipeline)
     found = last_note(runner.paths(node).changelog)
     waiting = [f"epoch {s.held.epoch} {s.state}: {', '.join(s.held.invariants)}" for s in held]
@@ -132,7 +162,7 @@ def _status(platform: Platform, node: Node, held: Sequence[HeldState]) -> list[A
         node.kind,
         note.epoch,
         sum(end + 1 for end in note.ends.values()),
-        _lag(platform, node, note),
+        topic.behind if topic is not None else _lag(platform, node, note),
         sum(m.get("late", 0) for m in measured) if node.operation else None,
         _dead(platform, node) if node.source else sum(m.get("dead_letter", 0) for m in measured),
         "; ".join([*waiting, checks]),
@@ -144,21 +174,15 @@ def _dead(platform: Platform, node: Node) -> int:
     return platform.source_step(node).open_letters().count
 
 
-def _lag(platform: Platform, node: Node, note: CommitNote) -> int | None:
-    """Records of the inputs, files of a source, or offsets of its topic, that were not read yet; None: nobody knows."""
+def _lag(platform: Platform, node: Node, note: CommitNote) -> int:
+    """Records of the inputs, or files of a source, that were not read yet."""
     operation = node.operation
     if operation is None:
-        from infra.epochs.refusal import EpochRefusedError
-        from infra.settings import SettingsError
         from infra.sources.ingest import IngestStep
 
         step = platform.source_step(node)
-        if isinstance(step, IngestStep):
-            return len(step.unread())
-        try:
-            return sum(max(line["stable_end"] - line["consumed"], 0) for line in platform.topic_lag(node))
-        except (EpochRefusedError, SettingsError):
-            return None
+        assert isinstance(step, IngestStep), "a topic's lag is in offsets"
+        return len(step.unread())
     lag = 0
     for side in operation.triggers:
         part = operation.inputs[side]

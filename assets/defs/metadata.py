@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from assets.defs.lineage import column_descriptions, column_lineage
 from assets.defs.links import page_metadata
 from expectations.invariant import Severity
 from expectations.invariants import invariants_of
+from expectations.report.words import moment
 from expectations.verdict import Verdict
 from infra.delta.layout import NodeTables
 from infra.epochs.plan import Decision, TopicSlice
@@ -146,17 +148,29 @@ def _positions(result: EpochResult) -> Mapping[str, Any]:
 
 def _topic(found: TopicSlice) -> Mapping[str, Any]:
     """What an epoch has read of a topic, and what was there when it was planned."""
-    ends = {p: end for p, (_, end) in found.ranges.items()}
-    columns = [dg.TableColumn(name, "int") for name in ("partition", "consumed", "high_watermark", "held_back")]
+    from infra.kafka.lag import most, planned_lag
+
+    now, partitions = time.time() * 1000, planned_lag(found)
+    kinds = {"partition": "int", "consumed": "int", "high_watermark": "int", "held_back": "int", "newest": "string"}
     rows = [
-        {"partition": p, "consumed": end, "high_watermark": high, "held_back": max(high - end, 0)}
-        for p, end in ends.items()
-        for high in [found.high.get(p, end)]
+        {
+            "partition": one.partition,
+            "consumed": one.consumed,
+            "high_watermark": one.high_watermark,
+            "held_back": one.held_back,
+            "newest": moment(one.consumed_ms, ""),
+        }
+        for one in partitions
     ]
+    # Of the partition that is read least far: the newest record that was read of it is so old.
+    oldest = most([one.age(now) for one in partitions])
     return {
         "offsets_in": found.records,
-        "lag_held_back": sum(row["held_back"] for row in rows),
-        "lag_by_partition": dg.MetadataValue.table([dg.TableRecord(row) for row in rows], dg.TableSchema(columns)),
+        "lag_held_back": sum(one.held_back for one in partitions),
+        **({"lag_seconds": round(oldest, 3)} if oldest is not None else {}),
+        "lag_by_partition": dg.MetadataValue.table(
+            [dg.TableRecord(row) for row in rows], dg.TableSchema([dg.TableColumn(*item) for item in kinds.items()])
+        ),
     }
 
 

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
     from infra.epochs.context import EpochContext, Quality
     from infra.epochs.step import Step
+    from infra.kafka.lag import PartitionLag
     from infra.sources.ingest import IngestStep
     from infra.sources.kafka.connection import Connection
     from infra.sources.kafka.ingest import TopicStep
+    from infra.sources.kafka.registry import Registry
 
 
 EPOCHS = "_epochs"
@@ -171,21 +173,19 @@ class Platform:
         assert node.source is not None
         if isinstance(node.source.reads, Kafka):
             from infra.sources.kafka.ingest import TopicStep
-            from infra.sources.kafka.registry import Registry
 
-            registry = Registry(settings.schema_registry, settings.schemas)
             landing = settings.landing / node.pipeline.name / node.name
-            return TopicStep(node, changelog, context.log, self.connection, registry, landing, self.code_version)
+            return TopicStep(node, changelog, context.log, self.connection, self.registry, landing, self.code_version)
         return IngestStep(node, changelog, context.log, settings.data, self.session, self.code_version)
 
-    def topic_lag(self, node: Node) -> list[dict[str, int]]:
-        """Per partition of a source's topic what was consumed, what is stable, and the high watermark."""
+    def topic_lag(self, node: Node) -> list[PartitionLag]:
+        """How far a source is behind its topic, per partition; asks the broker."""
+        from infra.kafka.lag import lag_of
         from infra.sources.kafka.ingest import TopicStep
-        from infra.sources.kafka.topic import lag_lines
 
         step = self.source_step(node)
         assert isinstance(step, TopicStep), f"{node.name} reads a topic"
-        return lag_lines(step.position(step.note()), step.state())
+        return lag_of(step.position(step.note()), step.state())
 
     @cached_property
     def connection(self) -> Connection:
@@ -193,6 +193,13 @@ class Platform:
         from infra.sources.kafka.connection import Connection
 
         return Connection(self.settings.kafka)
+
+    @cached_property
+    def registry(self) -> Registry:
+        """The schema registry, and the schemas that it gave."""
+        from infra.sources.kafka.registry import Registry
+
+        return Registry(self.settings.schema_registry, self.settings.schemas)
 
 
 @dataclass

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from assets.defs.lineage import described
-from pipelines import Node, Pipeline
+from pipelines import Kafka, Node, Pipeline
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
-    from expectations.report.page import NodeHistory, PipelineHistory
+    from expectations.report.page import NodeHistory, PipelineHistory, TopicLine
 
 SHOWN_EPOCHS = 30
 Lines = Sequence[Mapping[str, Any]]
@@ -61,7 +61,25 @@ def _history(
         judged=judged,
         measured=[line for line in measured[node.name] if line["epoch"] in set(epochs)],
         inputs={side: measured[part.name] for side, part in made.stored_inputs.items()} if made else {},
+        topic=_topic(platform, node) if note else (),
     )
+
+
+def _topic(platform: Platform, node: Node) -> list[TopicLine]:
+    """What the newest plan of a source has of its topic; nobody is asked but the epoch log."""
+    if node.source is None or not isinstance(node.source.reads, Kafka):
+        return []
+    from expectations.report.page import TopicLine
+    from infra.kafka.lag import planned_lag
+    from infra.sources.kafka.refusals import PositionLostError
+
+    step = platform.source_step(node)
+    try:
+        found = step.position(step.note())  # pyright: ignore[reportAttributeAccessIssue]
+    except PositionLostError:
+        return []
+    lag = planned_lag(found) if found is not None else []
+    return [TopicLine(one.partition, one.consumed, one.high_watermark, one.held_back, one.consumed_ms) for one in lag]
 
 
 def _judged_epochs(platform: Platform, pipelines: Sequence[Pipeline]) -> Mapping[tuple[str, str], set[int]]:

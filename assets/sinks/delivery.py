@@ -20,6 +20,7 @@ from infra.epochs.node_lock import NodeLock, lock_folder
 from infra.epochs.offsets import count_between
 
 if TYPE_CHECKING:
+    from infra.epochs.context import EpochContext
     from infra.sinks.kafka.deliver import Delivered
     from pipelines.sink import TopicSink
 
@@ -62,7 +63,9 @@ def deliver_rows(platform: Platform, sink: TopicSink) -> DeliveryOutcome | None:
     start = time.monotonic()
     # A second run of this machine waits; one of another is fenced by the broker.
     with lock.held():
-        found = deliver(sink, context.paths(node).changelog, platform.connection, platform.session)
+        changelog = context.paths(node).changelog
+        known = _delivered_epoch(context, sink)
+        found = deliver(sink, changelog, platform.connection, platform.session, registry=platform.registry, known=known)
         if found is None:
             return None
         again = read_back(platform.connection, sink, found.written)
@@ -75,6 +78,14 @@ def deliver_rows(platform: Platform, sink: TopicSink) -> DeliveryOutcome | None:
     about = counted(rows, epochs) if rows else "nothing new"
     platform.say(f"  {node.name:<24} topic {sink.topic} at epoch {position.epoch}: {about}; {outcome.seconds:.1f} s")
     return outcome
+
+
+def _delivered_epoch(context: EpochContext, sink: TopicSink) -> int:
+    """The last epoch that was delivered of the changelog's incarnation; 0 where none was."""
+    found = last_note(context.paths(sink.node).changelog)
+    lines = {epoch: json.loads(line) for epoch, line in context.log.lines(sink.id, "delivered").items()}
+    now = found[1].incarnation if found is not None else 0
+    return max((epoch for epoch, line in lines.items() if line["incarnation"] == now and line["records"]), default=0)
 
 
 def counted(rows: int, epochs: int) -> str:

@@ -19,13 +19,23 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from expectations.report import charts as report_charts
 from expectations.report.checks import Cell, CheckRow, Checks, checks, worst
 from expectations.report.flow import Flow, Latency, Line, flow, latency
 from expectations.report.words import FILTERS
 from pipelines import Node
+
+
+class TopicLine(NamedTuple):
+    """What was read of a partition: up to which offset, and the newest timestamp below it (ms, Kafka's clock)."""
+
+    partition: int
+    consumed: int
+    high_watermark: int
+    held_back: int
+    newest: int | None
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,8 @@ class NodeHistory:
         Its lines of the epoch log at those epochs, oldest first.
     inputs
         Side to the lines of the input that it reads there.
+    topic
+        Of a source that reads one, a line per partition as its newest plan has it: `TopicLine`.
     """
 
     node: Node
@@ -56,6 +68,7 @@ class NodeHistory:
     judged: Sequence[Mapping[str, Any]] = ()
     measured: Sequence[Line] = ()
     inputs: Mapping[str, Sequence[Line]] = field(default_factory=dict)
+    topic: Sequence[TopicLine] = ()
 
     @property
     def id(self) -> str:

@@ -34,7 +34,8 @@ class TopicSlice(_Value):
     ``id`` distinguishes the topic from a later one of its name. Not each offset has a record: transactions and
     compaction leave gaps. ``high`` is the high watermark when it was planned: past ``end`` lies what open transactions
     hold back. ``added`` are partitions that the slice before did not have; ``lost`` is what was gone before it was
-    read, ``[start, end)``, and accepted as such.
+    read, ``[start, end)``, and accepted as such. ``times`` are the newest timestamps (ms) below
+    ``end`` that the broker has.
     """
 
     topic: str
@@ -43,6 +44,7 @@ class TopicSlice(_Value):
     high: Offsets = {}
     added: tuple[int, ...] = ()
     lost: dict[int, tuple[int, int]] = {}
+    times: dict[int, int] = {}
 
     @property
     def records(self) -> int:

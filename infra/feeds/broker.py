@@ -1,7 +1,4 @@
-"""A broker on this machine, of Kafka's own jars: for the tests, and for trying out topics (`make kafka`).
-
-    rivermeet: a broker listens on 127.0.0.1:40321; Ctrl-C ends it
-    export RIVERMEET_KAFKA=127.0.0.1:40321
+"""A broker on this machine, of Kafka's own jars: for the tests, the demo, and trying out topics (`make kafka`).
 
 One process is broker and controller. It listens on the loopback alone, makes no topic that nobody made, and its folder
 is removed when it ends. Retention and compaction look every second, so that they can be watched. Jars are fetched once,
@@ -13,32 +10,21 @@ from __future__ import annotations
 import base64
 import os
 import shutil
-import signal
-import socket
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from filelock import FileLock
 
-from infra.engine.jars import CACHE, JarsError, fetch
-from infra.engine.java import JavaError, find_java
-from infra.engine.processes import Apart, end, spawn
+from infra.engine.jars import CACHE, fetch
+from infra.feeds.java_server import START_SECONDS, JavaServer, free_port
 
 PACKAGE = "org.apache.kafka:kafka_2.13:4.3.1"
 _NEEDED = "kafka_2.13-4.3.1.jar"
-_HEAP = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-START_SECONDS = 60.0
-
-
-class BrokerError(RuntimeError):
-    """The broker did not start."""
 
 
 def kafka_jars(cache: Path = CACHE / "kafka") -> list[Path]:
@@ -61,12 +47,21 @@ class Broker:
     ----------
     port, controller_port
         Free ports of 127.0.0.1.
+    more
+        Properties beside its own, or in place of them: other listeners, who may log in.
+    format
+        Arguments for the tool that prepares its disk, such as ``--add-scram``.
     """
 
     folder: Path
-    port: int = field(default_factory=lambda: free_port())
-    controller_port: int = field(default_factory=lambda: free_port())
-    process: subprocess.Popen[bytes] | None = None
+    port: int = field(default_factory=free_port)
+    controller_port: int = field(default_factory=free_port)
+    more: Mapping[str, object] = field(default_factory=dict)
+    format: tuple[str, ...] = ()
+    _server: JavaServer = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._server = JavaServer("broker", self.folder)
 
     @property
     def address(self) -> str:
@@ -76,50 +71,35 @@ class Broker:
     def start(self) -> None:
         """Start it, the first time on an empty disk, and wait until it answers."""
         properties = self.folder / "broker.properties"
+        classpath = "-cp", os.pathsep.join(str(jar) for jar in kafka_jars())
         if not properties.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
             # A letter in front: the command line takes an id that begins with a hyphen for an option.
             cluster = "k" + base64.urlsafe_b64encode(uuid4().bytes).decode()[1:22]
-            self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)).wait(START_SECONDS)
-        self.process = self._java("kafka.Kafka", str(properties))
-        self._wait()
+            tool = "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), *self.format
+            self._server.java([*classpath, *tool]).wait(START_SECONDS)
+        self._server.start([*classpath, "kafka.Kafka", str(properties)], self._answers)
 
     def stop(self) -> None:
         """End it in good order."""
-        if self.process is not None and self.process.poll() is None:
-            end([Apart.of(self.process.pid)])
-            self.process.wait()
+        self._server.stop()
 
     def kill(self) -> None:
         """End it as a power cut would."""
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait()
+        self._server.kill()
 
-    def _java(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
-        classpath = os.pathsep.join(str(jar) for jar in kafka_jars())
-        command = [str(find_java()), *_HEAP, "-cp", classpath, main, *arguments]
-        return spawn(command, os.environ, self.folder, self.folder / f"{main}.log")
-
-    def _wait(self) -> None:
+    def _answers(self) -> bool:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        assert self.process is not None
-        admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
-        deadline = time.monotonic() + START_SECONDS
-        while self.process.poll() is None and time.monotonic() < deadline:
-            try:
-                admin.list_topics(timeout=1)
-                return
-            except KafkaException:
-                time.sleep(0.1)
-        log = (self.folder / "kafka.Kafka.log").read_text(errors="replace").strip().splitlines()
-        self.stop()
-        raise BrokerError(f"the broker did not start: {log[-1] if log else 'it said nothing'}")
+        try:
+            AdminClient({"bootstrap.servers": self.address, "log_level": 0}).list_topics(timeout=1)
+        except KafkaException:
+            return False
+        return True
 
-    def _settings(self) -> dict[str, object]:
+    def _settings(self) -> Mapping[str, object]:
         controller = f"127.0.0.1:{self.controller_port}"
         alone = "transaction.state.log", "share.coordinator.state.topic", "offsets.topic"
         return {
@@ -144,42 +124,18 @@ class Broker:
             "log.initial.task.delay.ms": 500,
             "log.retention.check.interval.ms": 1000,
             "log.cleaner.backoff.ms": 500,
+            **self.more,
         }
 
 
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody has."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @contextmanager
-def running(port: int | None = None) -> Iterator[Broker]:
-    """A broker as long as the block lasts."""
+def running(**options: Any) -> Iterator[Broker]:
+    """A broker as long as the block lasts; options as of `Broker`."""
     folder = Path(tempfile.mkdtemp(prefix="rivermeet-kafka-"))
-    broker = Broker(folder) if port is None else Broker(folder, port)
+    broker = Broker(folder, **options)
     try:
         broker.start()
         yield broker
     finally:
         broker.stop()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def main() -> None:
-    """Run a broker until Ctrl-C or SIGTERM (`python -m infra.feeds.broker`)."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    try:
-        with running(int(os.environ.get("PORT", 9092))) as broker:
-            print(f"rivermeet: a broker listens on {broker.address}; Ctrl-C ends it", file=sys.stderr)
-            print(f"export RIVERMEET_KAFKA={broker.address}", flush=True)
-            signal.pause()
-    except KeyboardInterrupt:
-        pass
-    except (BrokerError, JarsError, JavaError) as error:
-        sys.exit(f"rivermeet: {error}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,13 @@
-"""A feed delivered as topics: each row of its files a record of JSON, keyed, in the order of the files.
+"""A feed delivered as topics: each row of its files a record, keyed, in the order of the files.
 
     flights/airlines/2013-01.csv     carrier,name,exported          one file
                                      UA,United Air Lines Inc.,…     one row
 
     topic flights.airlines           key {"carrier": "UA"}, value {"carrier": "UA", "name": "United Air Lines Inc.", …}
 
-What a file writes as not known is null. Keys lie in the partitions that Java's clients give them. A file is delivered
-once to a cluster: the home keeps which. Held by ``tests/infra/sources/kafka/test_feed.py``.
+What a file writes as not known is null. Values are JSON, or Avro by a schema registry for those kinds of files of
+which that is wanted. Keys lie in the partitions that Java's clients give them. A file is delivered once to a cluster:
+the home keeps which. Held by ``tests/infra/sources/kafka/test_feed.py``.
 """
 
 from __future__ import annotations
@@ -17,19 +18,23 @@ import io
 import json
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from infra.feeds.registry import feed, keys, not_known
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+from infra.kafka.encoding import Encode, value_encoder
+from infra.kafka.topics import KEEPS_ALL, cluster_id, make_topic
+from infra.sources.kafka.connection import Connection
+from infra.sources.kafka.registry import NONE, Registry
+from pipelines import JSON, Avro
 
 PARTITIONS = 4
-ANSWER, SECONDS = 10.0, 60.0
-"""How long the broker may take to answer, and for a file's records."""
+SECONDS = 60.0
+"""How long the broker may take for a file's records."""
 
 
 class FeedError(ValueError):
@@ -46,40 +51,39 @@ class TopicFeed:
         librdkafka's, ``bootstrap.servers`` among them.
     delivered
         Folder that keeps which files each cluster has.
+    avro
+        Kinds of files whose values are Avro: of each its columns with their Spark types. All others are JSON.
+    registry
+        Takes the schemas of those.
     """
 
     properties: Mapping[str, str]
     delivered: Path
+    avro: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    registry: Registry = NONE
 
     def deliver(self, pipeline: str, step: int | None = None) -> list[str]:
         """Deliver a pipeline's rows up to and with a step; per file that was not delivered before a line about it."""
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
-
-        keyed = keys(pipeline)
-        admin = AdminClient({**self.properties, "log_level": 0})
-        try:
-            cluster = admin.list_topics(timeout=ANSWER)
-        except KafkaException as error:
-            raise FeedError(f"the broker does not answer ({error.args[0].name()})") from None
-        known = self.delivered / str(cluster.cluster_id)
-        said: list[str] = []
         with tempfile.TemporaryDirectory() as folder:
-            for path in feed(pipeline, Path(folder), step):
-                kind = Path(path).parent.name
-                topic = f"{pipeline}.{kind}"
-                if topic not in cluster.topics:
-                    _make(admin, topic)
-                    cluster = admin.list_topics(timeout=ANSWER)
-                elif (known / path).exists():
-                    continue
-                count = self._send(topic, keyed[kind], rows(Path(folder, path), not_known(pipeline)))
-                (known / path).parent.mkdir(parents=True, exist_ok=True)
-                (known / path).touch()
-                said.append(f"sent {count:,} records of {path} to topic {topic}")
+            return self.send(pipeline, feed(pipeline, Path(folder), step), Path(folder))
+
+    def send(self, pipeline: str, paths: Iterable[str], folder: Path) -> list[str]:
+        """Deliver the rows of these files, named as in the folder; per file that was not delivered before a line."""
+        keyed, connection = keys(pipeline), Connection(self.properties)
+        known = self.delivered / cluster_id(connection)
+        said: list[str] = []
+        for path in paths:
+            kind = Path(path).parent.name
+            topic = f"{pipeline}.{kind}"
+            if not make_topic(connection, topic, PARTITIONS, KEEPS_ALL) and (known / path).exists():
+                continue
+            count = self._send(topic, kind, keyed[kind], rows(folder / path, not_known(pipeline)))
+            (known / path).parent.mkdir(parents=True, exist_ok=True)
+            (known / path).touch()
+            said.append(f"sent {count:,} records of {path} to topic {topic}")
         return said
 
-    def _send(self, topic: str, key: Sequence[str], found: Iterator[Mapping[str, Any]]) -> int:
+    def _send(self, topic: str, kind: str, key: Sequence[str], found: Iterator[Mapping[str, Any]]) -> int:
         from confluent_kafka import KafkaError, Producer
 
         failed: list[str] = []
@@ -90,9 +94,9 @@ class TopicFeed:
 
         own = {"enable.idempotence": True, "partitioner": "murmur2_random", "compression.type": "zstd", "log_level": 0}
         producer = Producer({**self.properties, **own})
-        count = 0
+        value_of, count = self._encoder(topic, kind), 0
         for row in found:
-            payload = json.dumps({column: row[column] for column in key}), json.dumps(row)
+            payload = json.dumps({column: row[column] for column in key}), value_of(row)
             while True:
                 try:
                     producer.produce(topic, payload[1], payload[0], on_delivery=done)
@@ -108,6 +112,20 @@ class TopicFeed:
             )
         return count
 
+    def _encoder(self, topic: str, kind: str) -> Encode:
+        declared = self.avro.get(kind)
+        if declared is None:
+            return value_encoder(JSON(), topic, (), self.registry)
+        made = {column: _TYPES.get(type.upper(), _TEXT) for column, type in declared.items()}
+        columns = [pa.field(column, arrow) for column, (arrow, _) in made.items()]
+        encode = value_encoder(Avro(), topic, columns, self.registry)
+        return lambda row: encode({c: None if row[c] is None else cast(row[c]) for c, (_, cast) in made.items()})
+
+
+_TEXT = pa.string(), str
+_TYPES = {"INT": (pa.int32(), int), "BIGINT": (pa.int64(), int), "DOUBLE": (pa.float64(), float)}
+"""Spark types that a file's text is cast to; all others stay text."""
+
 
 def rows(path: Path, not_known: str | None) -> Iterator[dict[str, Any]]:
     """Rows of a feed's file, as they are but for what is not known."""
@@ -121,15 +139,3 @@ def rows(path: Path, not_known: str | None) -> Iterator[dict[str, Any]]:
     found = map(json.loads, text) if path.suffix == ".jsonl" else csv.DictReader(text)
     for row in found:
         yield {column: None if value == not_known else value for column, value in row.items()}
-
-
-def _make(admin: AdminClient, topic: str) -> None:
-    from confluent_kafka import KafkaException
-    from confluent_kafka.cimpl import NewTopic  # pyright: ignore[reportAttributeAccessIssue]
-
-    # A feed's times are long past: retention would remove its records at once.
-    made = NewTopic(topic, PARTITIONS, config={"retention.ms": "-1"})
-    try:
-        admin.create_topics([made])[topic].result()
-    except KafkaException as error:
-        raise FeedError(f"topic {topic} cannot be made ({error.args[0].name()})") from None

@@ -12,28 +12,32 @@ The answer to a commit can be lost: then the position is asked for again, and no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from infra import crash
 from infra.delta.io import last_note
-from infra.sinks.kafka.messages import Message, messages
-from infra.sinks.kafka.parts import MOST, Part, committed_since, parts
+from infra.kafka.avro_types import TypeWithoutFormError
+from infra.sinks.kafka.messages import messages
+from infra.sinks.kafka.parts import MOST, committed_since, parts
 from infra.sinks.kafka.position import Position, last_position, positions_topic
-from infra.sinks.kafka.refusals import DeliveryFailedError, SinkFencedError, SinkRebuiltError
+from infra.sinks.kafka.producing import refusal, send
+from infra.sinks.kafka.refusals import (
+    SinkPositionLostError,
+    SinkRebuiltError,
+    SinkRefusedError,
+    SinkTopicRemadeError,
+)
 from infra.sinks.kafka.topics import prepare
 from infra.sources.kafka.connection import SECONDS
+from infra.sources.kafka.registry import NONE, Registry
+from infra.sources.kafka.topic import topic_state
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaException, Producer
     from pyspark.sql import SparkSession
 
     from infra.sources.kafka.connection import Connection
     from pipelines.sink import TopicSink
-
-COMMIT_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ def deliver(
     connection: Connection,
     session: Callable[[], SparkSession],
     most: int = MOST,
+    registry: Registry = NONE,
+    known: int = 0,
 ) -> Delivered | None:
     """Deliver what a topic does not have yet; None where its node has no changelog.
 
@@ -73,6 +79,10 @@ def deliver(
         Gives the session for changelogs that Delta has to read.
     most
         Rows of a transaction.
+    registry
+        Takes the schemas of what is written in Avro or Protobuf.
+    known
+        An epoch of the changelog's incarnation that was delivered, as the epoch log has it; 0: it has none.
 
     Raises
     ------
@@ -87,115 +97,48 @@ def deliver(
     version, note = newest
     prepare(connection, sink)
     writer = f"rivermeet.{sink.node.pipeline.name}.{sink.id}"
+    before = _position(connection, sink, writer, note.incarnation, known)
+    if not any(parts(before, committed_since(changelog, before), most)):
+        # What is committed is all there is to send, whatever an older process has left open: nobody is fenced for it.
+        return Delivered(before, before)
     producer = connection.producer(writer)
     try:
         # Whoever wrote before is fenced, and what it left open is ended: only then is the position the last one.
         producer.init_transactions(SECONDS)
-        before = last_position(connection, sink.topic, writer) or Position(incarnation=note.incarnation)
-        _refuse_rebuilt(sink, before, note.incarnation)
+        before = _position(connection, sink, writer, note.incarnation, known)
         at, written = before, list[Position]()
         for part in parts(before, committed_since(changelog, before), most):
-            rows = messages(sink, part.read(changelog, version, session))
-            at = _send(producer, sink, writer, part, rows, at)
+            rows = messages(sink, part.read(changelog, version, session), registry)
+            at = send(producer, sink, writer, part, rows, at)
             written.append(at)
         return Delivered(before, at, written)
     except KafkaException as error:
-        raise _refusal(error, sink) from None
+        raise refusal(error, sink) from None
+    except TypeWithoutFormError as error:
+        raise SinkRefusedError(f"topic '{sink.topic}': {error}; leave the column out, cast it, or write JSON") from None
 
 
-def _refuse_rebuilt(sink: TopicSink, position: Position, incarnation: int) -> None:
+def _position(connection: Connection, sink: TopicSink, writer: str, incarnation: int, known: int) -> Position:
+    """The topic's position; refused where what was delivered up to it is not in the topic, or no more in the node."""
+    state = topic_state(connection, sink.topic)
+    position = last_position(connection, sink.topic, writer) or Position(incarnation=incarnation, topic_id=state.id)
+    name = f"{sink.node.pipeline.name}.{sink.node.name}"
     if position.incarnation != incarnation:
-        name = f"{sink.node.pipeline.name}.{sink.node.name}"
         raise SinkRebuiltError(
             f"'{name}' was rebuilt: topic '{sink.topic}' has the rows of the changelog that was replaced, and they "
             "cannot be taken back; declare another topic for the new ones"
         )
-
-
-def _send(
-    producer: Producer, sink: TopicSink, writer: str, part: Part, rows: Iterable[Message], before: Position
-) -> Position:
-    """Send a part and its position in one transaction; the position."""
-    from confluent_kafka import KafkaException
-
-    acknowledged = _Acknowledged()
-    producer.begin_transaction()
-    try:
-        for row in rows:
-            _produce(producer, sink.topic, row, acknowledged)
-        crash.reached("sending", sink.node.name)
-        if producer.flush(COMMIT_SECONDS) or acknowledged.failed or acknowledged.count != part.rows:
-            why = ", ".join(sorted(acknowledged.failed)) or "too slow"
-            raise DeliveryFailedError(
-                f"topic '{sink.topic}': the broker took {acknowledged.count:,} of {part.rows:,} rows of epoch "
-                f"{part.epoch} ({why}); none of them is committed: run again"
-            )
-        position = Position(
-            incarnation=before.incarnation,
-            epoch=part.epoch,
-            ends=before.ends | part.upto,
-            records=before.records + acknowledged.count,
-            written=acknowledged.places,
+    # Into a topic that nothing was ever written to, nothing is delivered twice.
+    if position.epoch < known and any(state.high.values()):
+        raise SinkPositionLostError(
+            f"'{name}' was delivered to topic '{sink.topic}' up to epoch {known}, and topic "
+            f"'{positions_topic(sink.topic)}' says {position.epoch or 'nothing'}: its records are lost, and to go on "
+            "would deliver rows twice; declare another topic, or delete both, and all rows are delivered anew"
         )
-        producer.produce(positions_topic(sink.topic), position.model_dump_json(), writer)
-        crash.reached("marked", sink.node.name)
-    except BaseException:
-        # A writer that is fenced cannot: who fenced it has ended its transaction.
-        with suppress(KafkaException):
-            producer.abort_transaction(SECONDS)
-        raise
-    producer.commit_transaction(COMMIT_SECONDS)
-    crash.reached("delivered", sink.node.name)
+    if position.topic_id not in ("", state.id):
+        raise SinkTopicRemadeError(
+            f"'{name}' is written to topic '{sink.topic}', which was deleted and made anew: the rows up to epoch "
+            f"{position.epoch} are not in it; delete topic '{positions_topic(sink.topic)}', too, and all rows are "
+            "delivered anew, or declare another topic"
+        )
     return position
-
-
-def _produce(producer: Producer, topic: str, row: Message, acknowledged: _Acknowledged) -> None:
-    while True:
-        try:
-            producer.produce(
-                topic,
-                row.value,
-                row.key,
-                timestamp=row.timestamp,
-                headers=row.headers,  # pyright: ignore[reportArgumentType]
-                on_delivery=acknowledged.one,
-            )
-            producer.poll(0)
-            return
-        except BufferError:
-            # The queue is full: what is acknowledged makes room.
-            producer.poll(0.1)
-
-
-class _Acknowledged:
-    """What the broker says of records, one by one."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.places: dict[int, tuple[int, int]] = {}
-        self.failed: set[str] = set()
-
-    def one(self, error: object, message: object) -> None:
-        """Count one record."""
-        if error is not None:
-            self.failed.add(error.name())  # pyright: ignore[reportAttributeAccessIssue]
-            return
-        partition, offset = message.partition(), message.offset()  # pyright: ignore[reportAttributeAccessIssue]
-        first, last = self.places.get(partition, (offset, offset))
-        self.places[partition] = min(first, offset), max(last, offset)
-        self.count += 1
-
-
-def _refusal(error: KafkaException, sink: TopicSink) -> Exception:
-    from confluent_kafka import KafkaError
-
-    found = error.args[0]
-    if found.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
-        return SinkFencedError(
-            f"topic '{sink.topic}': another process has begun to write it for '{sink.node.name}', and goes on; what "
-            "this one had not committed is not in the topic"
-        )
-    return DeliveryFailedError(
-        f"topic '{sink.topic}': the broker that RIVERMEET_KAFKA names did not take its rows ({found.name()}); what it "
-        "has of them is asked when the next run goes on: run again"
-    )

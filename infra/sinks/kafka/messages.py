@@ -12,16 +12,17 @@ Kafka has no time before 1970: such a record gets time 0, and its own in the hea
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
-from infra.sources.kafka.avro import as_json
+import pyarrow as pa
+
+from infra.kafka.encoding import Encode, value_encoder
+from infra.kafka.json_text import as_json
 from infra.sources.kafka.decoding import JAVA
+from infra.sources.kafka.registry import Registry
 from pipelines import JSON, Number
 from pipelines.sink import TopicSink
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 NODE, EPOCH, TRIGGER, TIMESTAMP = (f"rivermeet-{name}" for name in ("node", "epoch", "trigger", "timestamp"))
 """Headers of each record."""
@@ -38,16 +39,17 @@ class Message(NamedTuple):
     headers: list[tuple[str, bytes]]
 
 
-def messages(sink: TopicSink, rows: pa.Table) -> Iterator[Message]:
+def messages(sink: TopicSink, rows: pa.Table, registry: Registry) -> Iterator[Message]:
     """The records of rows, in their order."""
-    encode, node = _encoded(sink), sink.node.name.encode()
+    key_of, node = _key_encoder(sink), sink.node.name.encode()
+    value_of = value_encoder(sink.value, sink.topic, list(rows.schema.field("value").type), registry)
     # A batch at a time: a table as Python objects takes ten times its size.
     for batch in rows.to_batches(max_chunksize=10_000):
         for row in batch.to_pylist():
-            yield _message(row, encode, node)
+            yield _message(row, key_of, value_of, node)
 
 
-def _message(row: Mapping[str, Any], encode: Callable[[Mapping[str, Any]], bytes], node: bytes) -> Message:
+def _message(row: Mapping[str, Any], key_of: Encode, value_of: Encode, node: bytes) -> Message:
     headers = [(NODE, node), (EPOCH, str(row["epoch"]).encode())]
     if row.get("trigger") is not None:
         headers.append((TRIGGER, as_json(row["trigger"]).encode()))
@@ -55,14 +57,14 @@ def _message(row: Mapping[str, Any], encode: Callable[[Mapping[str, Any]], bytes
         headers.append((TIMESTAMP, str(row["timestamp"]).encode()))
     key, value = row["key"], row["value"]
     return Message(
-        None if key is None else encode(key),
-        None if value is None else as_json(value).encode(),
+        None if key is None else key_of(key),
+        None if value is None else value_of(value),
         max(row["timestamp"], 0),
         headers,
     )
 
 
-def _encoded(sink: TopicSink) -> Callable[[Mapping[str, Any]], bytes]:
+def _key_encoder(sink: TopicSink) -> Encode:
     """What makes bytes of a key."""
     if isinstance(sink.key, JSON):
         return lambda key: as_json(key).encode()

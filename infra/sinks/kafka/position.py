@@ -32,6 +32,8 @@ class Position(BaseModel):
     ----------
     incarnation
         Of the changelog.
+    topic_id
+        What distinguishes the topic from a later one of its name; empty of positions that were written without it.
     epoch
         The last epoch of which it has rows.
     ends
@@ -45,6 +47,7 @@ class Position(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     incarnation: int = 1
+    topic_id: str = ""
     epoch: int = 0
     ends: Offsets = {}
     records: int = 0

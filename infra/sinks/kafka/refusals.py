@@ -17,6 +17,14 @@ class SinkRebuiltError(SinkRefusedError):
     """The node was rebuilt: its topic has rows of the changelog that was replaced."""
 
 
+class SinkTopicRemadeError(SinkRefusedError):
+    """The topic was made anew: it has none of the rows that were delivered."""
+
+
+class SinkPositionLostError(SinkRefusedError):
+    """The topic of positions does not say how far the topic is, and the epoch log says that something was delivered."""
+
+
 class SinkTopicMissingError(SinkRefusedError):
     """There is no topic to write to."""
 

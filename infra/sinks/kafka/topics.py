@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from infra.kafka.topics import KEEPS_ALL, make_topic
 from infra.sinks.kafka.position import positions_topic
-from infra.sinks.kafka.refusals import DeliveryFailedError, SinkTopicMissingError
-from infra.sources.kafka.connection import SECONDS
+from infra.sinks.kafka.refusals import SinkTopicMissingError
 from infra.sources.kafka.refusals import TopicMissingError
 from infra.sources.kafka.topic import topic_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from infra.sources.kafka.connection import Connection
     from pipelines.sink import TopicSink
 
@@ -38,11 +36,10 @@ def prepare(connection: Connection, sink: TopicSink) -> None:
                 f"'{name}' is written to topic '{sink.topic}', and there is none: make it, or declare "
                 f"to_topic({sink.topic!r}, partitions=N)"
             )
-        # Event times may be long past: by default the broker would remove such records at once.
-        _make(connection, sink.topic, sink.partitions, {"retention.ms": "-1"})
+        make_topic(connection, sink.topic, sink.partitions, KEEPS_ALL)
     positions = positions_topic(sink.topic)
     if not _is_there(connection, positions):
-        _make(connection, positions, 1, {"cleanup.policy": "compact"})
+        make_topic(connection, positions, 1, {"cleanup.policy": "compact"})
 
 
 def _is_there(connection: Connection, topic: str) -> bool:
@@ -51,16 +48,3 @@ def _is_there(connection: Connection, topic: str) -> bool:
     except TopicMissingError:
         return False
     return True
-
-
-def _make(connection: Connection, topic: str, partitions: int, config: Mapping[str, str]) -> None:
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.cimpl import NewTopic  # pyright: ignore[reportAttributeAccessIssue]
-
-    made = NewTopic(topic, partitions, config=dict(config))
-    try:
-        # It is there once every partition has a leader, and not before.
-        connection.admin.create_topics([made], operation_timeout=SECONDS)[topic].result()
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise DeliveryFailedError(f"topic '{topic}' cannot be made ({error.args[0].name()})") from None

@@ -12,16 +12,12 @@ Held by ``tests/infra/sources/kafka/test_formats.py``.
 
 from __future__ import annotations
 
-import base64
 import json
-import math
-from datetime import date, datetime, time
-from decimal import Decimal
 from functools import cache
 from io import BytesIO
 from typing import Any
-from uuid import UUID
 
+from infra.kafka.json_text import as_json
 from infra.sources.kafka.framing import Decode, UndecodableError, framed
 from infra.sources.kafka.registry import Registry
 from pipelines import Avro
@@ -72,29 +68,3 @@ def avro_decode(format: Avro, registry: Registry) -> Decode:
         return text(body, writer[0])
 
     return decode
-
-
-def as_json(value: Any) -> str:
-    """A decoded value as JSON; what JSON has no form for is text that Spark casts."""
-    try:
-        return json.dumps(value, default=_shown, allow_nan=False)
-    except ValueError:
-        return json.dumps(_finite(value), default=_shown)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bytes | bytearray):
-        return base64.b64encode(value).decode()
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if isinstance(value, Decimal | UUID):
-        return str(value)
-    raise TypeError(type(value).__name__)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -5,7 +5,7 @@
 | no broker is set | set RIVERMEET_KAFKA to host:port |
 | a variable names no property | RIVERMEET_KAFKA_SASL_PASWORD names no property of librdkafka |
 | the broker is down | the broker that RIVERMEET_KAFKA names does not answer (_TRANSPORT) |
-| the password is wrong | the same, (_AUTHENTICATION) |
+| the password is wrong; the certificate is not trusted | the same, (_AUTHENTICATION); (_SSL) |
 
 librdkafka's own messages name hosts, so that only the names of its errors are shown. Held by
 ``tests/infra/sources/kafka/test_connection.py``.
@@ -32,8 +32,7 @@ _FETCHED = 8 << 20
 _QUEUED_KB = 64 << 10
 """Bytes that a request brings, and kilobytes that lie ready; with a chunk of rows, what reading takes of memory."""
 _silent = logging.getLogger("rivermeet.librdkafka")
-_silent.addHandler(logging.NullHandler())
-_silent.propagate = False
+_silent.disabled = True
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,7 @@ class Connection:
     """
 
     properties: Mapping[str, str] = field(repr=False)
+    _refused: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @cached_property
     def admin(self) -> AdminClient:
@@ -93,8 +93,24 @@ class Connection:
                 "compression.type": "zstd",
                 "linger.ms": 20,
                 "queue.buffering.max.messages": 500_000,
+                # How large a record may be is said by the topic alone.
+                "message.max.bytes": 1_000_000_000,
+                "queue.buffering.max.kbytes": 256 << 10,
             },
         )
+
+    def named(self, error: KafkaError) -> str:
+        """The name of an error; of a question that was never answered, why nobody was let in to answer it."""
+        # Only a poll says what the client has heard meanwhile.
+        self.admin.poll(0.1)
+        return ", ".join(sorted(self._refused)) or error.name()
+
+    def _heard(self, error: KafkaError) -> None:
+        """Lost connections come back by themselves, or end the wait for records; a login that is refused stays so."""
+        from confluent_kafka import KafkaError
+
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            self._refused.add(error.name())
 
     def _made(self, client: Any, own: Mapping[str, Any]) -> Any:
         from confluent_kafka import KafkaException
@@ -102,7 +118,7 @@ class Connection:
         if "bootstrap.servers" not in self.properties:
             raise SettingsError("a topic is read or written, and no broker is named: set RIVERMEET_KAFKA to host:port")
         try:
-            return client({**self.properties, **own, "error_cb": _ignored}, logger=_silent)
+            return client({**self.properties, **own, "error_cb": self._heard}, logger=_silent)
         except KafkaException as error:
             name = error.args[0].name()
             at_fault = next((p for p in self.properties if f'"{p}"' in str(error)), None)
@@ -114,13 +130,10 @@ class Connection:
             raise SettingsError(f"{variable} names no property of librdkafka, or has no value of it ({name})") from None
 
 
-def unavailable(error: KafkaError, topic: str) -> BrokerUnavailableError:
+def unavailable(error: KafkaError, topic: str, connection: Connection) -> BrokerUnavailableError:
     """The refusal for an error of the broker."""
     return BrokerUnavailableError(
-        f"topic '{topic}': the broker that RIVERMEET_KAFKA names does not answer as it should ({error.name()}); what "
-        "was planned stands: see to the broker, or to RIVERMEET_KAFKA_…, and run again"
+        f"topic '{topic}': the broker that RIVERMEET_KAFKA names does not answer as it should "
+        f"({connection.named(error)}); what was planned stands: see to the broker, or to RIVERMEET_KAFKA_…, and run "
+        "again"
     )
-
-
-def _ignored(error: KafkaError) -> None:
-    """Lost connections come back by themselves; one that does not ends the wait for records."""

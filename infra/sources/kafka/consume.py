@@ -55,7 +55,7 @@ def consumed(connection: Connection, planned: TopicSlice, name: str, patience: f
         yield from _until(consumer, planned, ends, name, connection, patience)
     except KafkaException as error:
         # What librdkafka says of it names hosts.
-        raise unavailable(error.args[0], planned.topic) from None
+        raise unavailable(error.args[0], planned.topic, connection) from None
     finally:
         consumer.close()
 
@@ -72,7 +72,7 @@ def _until(
         for message in messages:
             error, partition = message.error(), message.partition()
             if error is not None:
-                _refuse(error, planned, name)
+                _refuse(error, planned, name, connection)
             elif partition in ends and (message.offset() or 0) < ends[partition]:
                 size += len(message.value() or b"") + len(message.key() or b"")
                 yield message
@@ -95,7 +95,7 @@ def _until(
             )
 
 
-def _refuse(error: KafkaError, planned: TopicSlice, name: str) -> None:
+def _refuse(error: KafkaError, planned: TopicSlice, name: str, connection: Connection) -> None:
     """Raise for an event that no waiting mends; the end of a partition and lost connections are none."""
     from confluent_kafka import KafkaError
 
@@ -109,4 +109,4 @@ def _refuse(error: KafkaError, planned: TopicSlice, name: str) -> None:
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError._AUTHENTICATION,
     ):
-        raise unavailable(error, planned.topic)
+        raise unavailable(error, planned.topic, connection)

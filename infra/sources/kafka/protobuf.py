@@ -24,6 +24,7 @@ from pipelines import Protobuf
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.message import Message
 
 _KNOWN = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
 """Google's own files, which any schema may import."""
@@ -32,6 +33,7 @@ _KNOWN = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrap
 def protobuf_decode(format: Protobuf, registry: Registry) -> Decode:
     """What gives the text of payloads of this format."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+    from google.protobuf.message import DecodeError
 
     if format.descriptor is not None:
         files = FileDescriptorSet.FromString(base64.b64decode(format.descriptor)).file
@@ -47,7 +49,10 @@ def protobuf_decode(format: Protobuf, registry: Registry) -> Decode:
             return f"has schema {id}, which is not of Protobuf"
         if described.get("references"):
             return f"has schema {id}, which refers to other schemas: that is not supported"
-        return FileDescriptorProto.FromString(base64.b64decode(described["schema"]))
+        try:
+            return FileDescriptorProto.FromString(base64.b64decode(described["schema"], validate=True))
+        except (ValueError, DecodeError):
+            return f"has schema {id}, of which the registry gives text and no descriptor: declare it by descriptor="
 
     @cache
     def message_of(id: int, indexes: tuple[int, ...]) -> Descriptor | str:
@@ -85,6 +90,13 @@ def _text(body: bytes, message: Descriptor) -> str:
     return MessageToJson(
         found, preserving_proto_field_name=True, always_print_fields_with_no_presence=True, indent=None
     )
+
+
+def message_class(files: list[FileDescriptorProto], name: str) -> type[Message]:
+    """The class of a message that these files declare."""
+    from google.protobuf.message_factory import GetMessageClass
+
+    return GetMessageClass(_pool(files).FindMessageTypeByName(name))
 
 
 def _pool(files: list[FileDescriptorProto]):

@@ -65,6 +65,15 @@ class Registry:
             self._known[id, form] = self._kept(id, form)
         return self._known[id, form]
 
+    def request(self, path: str, body: bytes | None = None) -> Request:
+        """A question to the registry, with user and password; a body makes it a POST."""
+        url, user = _bare(self.url)
+        kind = {} if body is None else {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+        request = Request(f"{url}/{path}", body, kind)
+        if user:
+            request.add_header("Authorization", f"Basic {base64.b64encode(user.encode()).decode()}")
+        return request
+
     def _kept(self, id: int, form: str) -> dict[str, Any] | None:
         if not self.url:
             raise SettingsError("payloads name schemas, and no registry is: set RIVERMEET_SCHEMA_REGISTRY to its URL")
@@ -82,10 +91,7 @@ class Registry:
         return found
 
     def _asked(self, id: int, form: str) -> dict[str, Any] | None:
-        url, user = _bare(self.url)
-        request = Request(f"{url}/schemas/ids/{id}{f'?format={form}' if form else ''}")
-        if user:
-            request.add_header("Authorization", f"Basic {base64.b64encode(user.encode()).decode()}")
+        request = self.request(f"schemas/ids/{id}{f'?format={form}' if form else ''}")
         try:
             with urlopen(request, timeout=SECONDS) as answer:
                 return json.load(answer)
@@ -101,6 +107,10 @@ class Registry:
             f"the registry that RIVERMEET_SCHEMA_REGISTRY names does not give schema {id} ({why}); what was planned "
             "stands: see to the registry, and run again"
         )
+
+
+NONE = Registry("", Path())
+"""No registry: whoever asks it is refused, with the variable to set."""
 
 
 def _code(error: HTTPError) -> int | None:

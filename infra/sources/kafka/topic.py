@@ -15,15 +15,15 @@ and ``tests/infra/sources/kafka/test_faults.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from infra.epochs.plan import TopicSlice
-from infra.sources.kafka.connection import SECONDS, Connection, unavailable
+from infra.kafka.topics import topic_refusal
+from infra.sources.kafka.connection import SECONDS, Connection
 from infra.sources.kafka.refusals import (
     EndWentBackError,
     RecordsGoneError,
-    TopicMissingError,
     TopicRefusedError,
     TopicRemadeError,
 )
@@ -31,13 +31,17 @@ from infra.sources.kafka.refusals import (
 
 @dataclass(frozen=True)
 class TopicState:
-    """A topic, and of each partition the first offset that is there, the last stable one, and the last, plus one."""
+    """A topic, and of each partition the first offset that is there, the last stable one, and the last, plus one.
+
+    ``newest`` is the newest timestamp (ms) of what is stable, of partitions where the broker says it.
+    """
 
     topic: str
     id: str
     low: Mapping[int, int]
     stable: Mapping[int, int]
     high: Mapping[int, int]
+    newest: Mapping[int, int] = field(default_factory=dict)
 
 
 def topic_id(connection: Connection, topic: str) -> tuple[str, list[int]]:
@@ -47,7 +51,7 @@ def topic_id(connection: Connection, topic: str) -> tuple[str, list[int]]:
     try:
         described = connection.admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic].result()
     except KafkaException as error:
-        raise _refusal(error, topic) from None
+        raise topic_refusal(error, topic, connection) from None
     return str(described.topic_id), sorted(partition.id for partition in described.partitions)
 
 
@@ -58,18 +62,25 @@ def topic_state(connection: Connection, topic: str) -> TopicState:
 
     id, partitions = topic_id(connection, topic)
 
+    def asked(spec: Any, level: IsolationLevel) -> Mapping[int, Any]:
+        places: dict[TopicPartition, Any] = {TopicPartition(topic, p): spec for p in partitions}
+        answers = connection.admin.list_offsets(places, isolation_level=level, request_timeout=SECONDS)
+        return {place.partition: answer.result() for place, answer in answers.items()}
+
     def offsets(spec: Any, level: IsolationLevel) -> Mapping[int, int]:
-        asked: dict[TopicPartition, Any] = {TopicPartition(topic, p): spec for p in partitions}
-        answers = connection.admin.list_offsets(asked, isolation_level=level, request_timeout=SECONDS)
-        return {place.partition: answer.result().offset for place, answer in answers.items()}
+        return {p: found.offset for p, found in asked(spec, level).items()}
 
     committed, all_records = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
     try:
         # The end before the beginning: retention in between must not put one behind the other.
         stable, high = (offsets(OffsetSpec.latest(), level) for level in (committed, all_records))
-        return TopicState(topic, id, offsets(OffsetSpec.earliest(), committed), stable, high)
+        low = offsets(OffsetSpec.earliest(), committed)
+        newest = asked(OffsetSpec.max_timestamp(), committed)
+        # Of an open transaction, or of records that came meanwhile, it is not that of what is planned.
+        times = {p: found.timestamp for p, found in newest.items() if 0 <= found.offset < stable[p]}
+        return TopicState(topic, id, low, stable, high, times)
     except KafkaException as error:
-        raise _refusal(error, topic) from None
+        raise topic_refusal(error, topic, connection) from None
 
 
 def next_slice(before: TopicSlice | None, state: TopicState, name: str, accept_loss: bool = False) -> TopicSlice:
@@ -100,6 +111,7 @@ def next_slice(before: TopicSlice | None, state: TopicState, name: str, accept_l
         high=dict(state.high),
         added=tuple(sorted(state.low.keys() - before.ranges.keys())) if before and same else (),
         lost=lost,
+        times=(dict(before.times) if before and same else {}) | dict(state.newest),
     )
 
 
@@ -134,24 +146,3 @@ def problem(
             f"{'; '.join(back)}: the broker has lost records. {cure}"
         )
     return None
-
-
-def lag_lines(found: TopicSlice | None, state: TopicState) -> list[dict[str, int]]:
-    """Per partition what was consumed, what is stable, and the high watermark."""
-    ends = {p: end for p, (_, end) in found.ranges.items()} if found is not None and found.id == state.id else {}
-    return [
-        {"partition": p, "consumed": ends.get(p, 0), "stable_end": state.stable[p], "high_watermark": state.high[p]}
-        for p in sorted(state.stable)
-    ]
-
-
-def _refusal(error: Exception, topic: str) -> Exception:
-    from confluent_kafka import KafkaError
-
-    found = error.args[0]
-    if found.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._NOENT):
-        return TopicMissingError(
-            f"there is no topic '{topic}': make it, or take its source out of the pipeline; if it was deleted, its "
-            "records so far stay, and those that were not read are lost"
-        )
-    return unavailable(found, topic)

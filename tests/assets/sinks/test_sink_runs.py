@@ -15,6 +15,7 @@ from assets.epoch.explain import explain
 from assets.epoch.idle import idle_run
 from assets.sinks import delivery
 from infra.settings import Settings
+from infra.sinks.kafka import producing
 from pipelines import JSON, Kafka, Pipeline, Text
 from tests.assets.home import Home, homed
 from tests.infra.sinks.test_delivery import committed
@@ -93,9 +94,7 @@ def test_a_row_that_the_topic_lacks_is_red(
         home.platform.settings = replace(home.platform.settings, kafka={"bootstrap.servers": town.broker.address})
         town.send("stock", (0, "a", {"n": 1}, 10), (0, "b", {"n": 2}, 11))
         town.send("price", (0, "a", {"eur": 5}, 12), (0, "b", {"eur": 6}, 12))
-        from infra.sinks.kafka import deliver
-
-        sent = deliver._produce
+        sent = producing._produce
 
         def lossy(producer: Any, topic: str, row: Any, acknowledged: Any) -> None:
             if row.key == b"b":
@@ -103,6 +102,6 @@ def test_a_row_that_the_topic_lacks_is_red(
             else:
                 sent(producer, topic, row, acknowledged)
 
-        monkeypatch.setattr(deliver, "_produce", lossy)
+        monkeypatch.setattr(producing, "_produce", lossy)
         assert not home.run()
         assert checks(home) == {"all_rows_delivered": True, "rows_read_back": False}

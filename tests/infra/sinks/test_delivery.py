@@ -143,7 +143,7 @@ def test_killed_at_each_point(town: Town, monkeypatch: pytest.MonkeyPatch, point
     with monkeypatch.context() as patched:
         patched.setattr(crash, "reached", killed)
         # A process that is killed aborts nothing.
-        patched.setattr("infra.sinks.kafka.deliver.suppress", _never)
+        patched.setattr("infra.sinks.kafka.producing.suppress", _never)
         with pytest.raises((Killed, KeyError)):
             shop.deliver(most=2)
     assert shop.topic() == sees

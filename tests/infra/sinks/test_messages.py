@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from infra.sinks.kafka.messages import Message, messages
+from infra.sources.kafka.registry import NONE
 from pipelines import JSON, Files, Number, Pipeline, Raw, Text
 from pipelines.sink import TopicSink, Written
 
@@ -28,7 +29,7 @@ def row(key: Any, value: Any, timestamp: int = 1000, **more: Any) -> dict[str, A
 
 
 def sent(to: TopicSink, *rows: dict[str, Any]) -> list[Message]:
-    return list(messages(to, pa.Table.from_pylist(list(rows))))
+    return list(messages(to, pa.Table.from_pylist(list(rows)), NONE))
 
 
 def test_a_row_and_a_tombstone() -> None:
@@ -56,7 +57,7 @@ def test_keys(to: TopicSink, key: Any, expected: bytes | None) -> None:
     rows = (
         pa.Table.from_pylist([row(key, {"n": 1})]) if key is not None else pa.Table.from_pylist([row(None, {"n": 1})])
     )
-    (found,) = messages(to, rows)
+    (found,) = messages(to, rows, NONE)
     assert found.key == expected
 
 

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from infra.feeds.broker import free_port
+from infra.feeds.java_server import free_port
 from infra.settings import Settings, SettingsError
 from infra.sources.kafka import topic as topics
 from infra.sources.kafka.connection import Connection

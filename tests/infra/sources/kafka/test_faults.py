@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +14,11 @@ from typing import Any
 
 import pytest
 
+from infra import crash
+from infra.epochs.plan import TopicSlice
 from infra.feeds.broker import running
+from infra.kafka.lag import lag_of
+from infra.settings import PROJECT, Settings
 from infra.sources.kafka import consume, ingest
 from infra.sources.kafka.refusals import (
     BrokerUnavailableError,
@@ -20,6 +28,7 @@ from infra.sources.kafka.refusals import (
     TopicRefusedError,
     TopicRemadeError,
 )
+from infra.sources.kafka.topic import topic_id
 from pipelines import Kafka, Pipeline, Stream, Text
 from tests.crashes import crashing_at
 from tests.infra.sources.kafka.town import Town
@@ -194,6 +203,80 @@ def test_killed_at_every_point(town: Town, point: str) -> None:
     assert town.rows(node) == town.rows(whole)
     assert len(list((town.world.root / "landing" / node.name).iterdir())) == 1, "dead attempts leave no files"
     survived(f"kill of a topic's epoch, {point}", "the next run ends in the rows of an undisturbed one")
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("point", ["planned", "landed", "computed", "sides-written", "committed", "recorded"])
+def test_sigkill_at_every_point(town: Town, settings: Settings, point: str) -> None:
+    """A process of its own dies there; what it was doing in the engine is ended by who comes next."""
+    topic = town.make("lines")
+    node, whole = lines(town), replace(lines(town), name="whole")
+    put(town, "a", "b")
+    command = [sys.executable, "-m", "tests.infra.sources.kafka.reading", str(town.world.root), town.broker.address]
+    env = os.environ | settings.environ() | {crash.SETTING: point}
+    done = subprocess.run([*command, topic], cwd=PROJECT, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    put(town, "c")
+    while town.run(node) is not None:
+        pass
+    town.run(whole)
+    assert town.rows(node) == town.rows(whole)
+    survived(f"SIGKILL of a topic's epoch, {point}", "the next run ends in the rows of an undisturbed one")
+
+
+@pytest.mark.prove
+def test_compaction_between_plan_and_read(town: Town) -> None:
+    """The plan stands, and its range is read with the gaps that are there now: the last value of each key is kept."""
+    settings = {"segment_ms": 100, "min_cleanable_dirty_ratio": 0.001, "max_compaction_lag_ms": 200}
+    topic = town.make("lines", cleanup_policy="compact", **settings)
+    node = lines(town)
+    town.send("lines", *[(0, "k", f"a{n}", 1_000 * n + 1) for n in range(10)])
+    with crashing_at("planned"):
+        town.run(node)
+    deadline = time.monotonic() + 60
+    sent = 10
+    while count(town, topic) == 10 and time.monotonic() < deadline:
+        # A segment is compacted once it is no longer the newest, and a new one begins by the time of its records.
+        time.sleep(0.3)
+        town.send("lines", (0, "other", "later", 1_000 * sent))
+        sent += 1
+    result = town.run(node)
+    assert result is not None and result.plan.topic is not None
+    assert result.plan.topic.ranges == {0: (0, 10)}
+    assert 0 < result.rows < 10, "some are gone"
+    assert said(town, node) == sorted(said(town, node)), "the others in their order"
+    while town.run(node) is not None:
+        pass
+    assert said(town, node)[-1] == "later"
+    survived("compaction between plan and read", "the planned offsets are read, with the records that are left")
+
+
+def count(town: Town, topic: str) -> int:
+    """How many of the first ten offsets have a record."""
+    slice = TopicSlice(topic=topic, id=topic_id(town.connection, topic)[0], ranges={0: (0, 10)})
+    return sum(1 for _ in consume.consumed(town.connection, slice, "shop.lines"))
+
+
+def test_skewed_clocks(town: Town) -> None:
+    """Records stay in the order of their offsets; one of a time out of bounds is a dead letter, and closes nothing."""
+    topic = town.make("lines", message_timestamp_after_max_ms=2**63 - 1)
+    source = Kafka(topic, key=Text(), value=Text())
+    node = Pipeline("shop").stream("lines", source, not_after="2100-01-01", max_bad_share=0.5)
+    year_9999 = 253_370_764_800_000
+    town.send("lines", (0, "k", "a", 5_000), (0, "k", "b", 1_000), (0, "k", "c", year_9999), (0, "k", "d", 2_000))
+    result = town.run(node)
+    assert result is not None
+    assert [(value[0], timestamp) for *_, value, timestamp in town.rows(node)] == [
+        ("a", 5_000),
+        ("b", 1_000),
+        ("d", 2_000),
+    ]
+    (letter,) = town.letters(node)
+    assert letter["line"] == 2 and "2100-01-01" in letter["reason"]
+    assert result.note.times == {0: 5_000}, "no window is closed by it"
+    (lag,) = lag_of(town.step(node).position(result.note), town.step(node).state())
+    assert (lag.behind, lag.seconds, (lag.age(time.time() * 1000) or 0) < 0) == (0, 0.0, True)
+    survived("records of a topic with skewed clocks", "kept in their order; a time out of bounds is a dead letter")
 
 
 @pytest.mark.prove

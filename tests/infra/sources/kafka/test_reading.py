@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from infra.epochs.plan import TopicSlice
+from infra.kafka.lag import PartitionLag, lag_of
 from infra.sources.kafka.consume import consumed
-from infra.sources.kafka.topic import lag_lines, topic_state
+from infra.sources.kafka.topic import topic_state
 from pipelines import JSON, Kafka, Pipeline, Stream, Table, Text, expr
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import survived
@@ -66,9 +67,11 @@ def test_transactions(town: Town) -> None:
         assert first is not None and first.plan.topic is not None
         assert (first.plan.topic.ranges, first.plan.topic.high) == ({0: (0, 5)}, {0: 7})
         assert town.rows(node) == [(0, 0, ("a",), (1,), 1), (0, 1, ("a",), None, 2)]
-        assert lag_lines(first.plan.topic, town.step(node).state()) == [
-            {"partition": 0, "consumed": 5, "stable_end": 5, "high_watermark": 7}
-        ]
+        (lag,) = lag_of(first.plan.topic, town.step(node).state())
+        assert lag == PartitionLag(0, 5, 5, 7, lag.consumed_ms, lag.consumed_ms)
+        assert lag.consumed_ms is not None and lag.consumed_ms > 5, (
+            "the end of a transaction has a time, too: the broker's"
+        )
         still_open.abort_transaction(20)
     second = town.run(node)
     assert second is not None and second.plan.topic is not None

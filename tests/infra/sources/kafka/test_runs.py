@@ -18,7 +18,12 @@ from assets.epoch.explain import explain
 from assets.epoch.idle import idle_run
 from assets.epoch.platform import OnEngine
 from assets.epoch.rebuild import RebuildRefusedError, rebuild
+from assets.reports.quality_report import write_report
+from assets.reports.rows import histories
+from expectations.report.page import TopicLine
 from infra.settings import Settings
+from infra.sources.kafka import ingest
+from infra.sources.kafka.topic import topic_state
 from pipelines import JSON, Files, Kafka, Pipeline, Text
 from tests.assets.home import Home, homed
 from tests.infra.sources.kafka.town import Town
@@ -40,7 +45,15 @@ def metadata(home: Home) -> dict[str, Any]:
     return {name: value.value for name, value in event.asset_materialization.metadata.items()}
 
 
-def test_a_pipeline_over_a_topic(town: Town, settings: Settings, tmp_path: Path) -> None:
+def written(home: Home) -> str:
+    """The quality report."""
+    path, _ = write_report(home.platform, [home.pipeline])
+    return Path(path).read_text()
+
+
+def test_a_pipeline_over_a_topic(
+    town: Town, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic = town.make("stock", 2)
     kafka = {"bootstrap.servers": town.broker.address, "client.id": "s3cret"}
     with homed(shop(town), tmp_path / "home", settings) as home:
@@ -56,11 +69,22 @@ def test_a_pipeline_over_a_topic(town: Town, settings: Settings, tmp_path: Path)
         assert (found["offsets_in"], found["lag_held_back"], found["dead"]) == (3, 0, 1)
         assert found["input_positions"]["topic"]["ranges"] == {"0": [0, 2], "1": [0, 1]}
         assert "files" not in found
+        assert found["lag_seconds"] > 1e9, "records of 1970 are old"
+        newest = [record.data["newest"] for record in found["lag_by_partition"].records]
+        assert newest == ["1970-01-01 00:00 UTC"] * 2
         assert idle_run(home.platform, home.pipeline) is True, "nothing new, and no engine was asked"
 
-        town.send("stock", (0, "a", None, 20))
-        status = status_table(home.platform, home.pipeline)
-        assert f"stock: topic '{topic}', partition 0: consumed up to 2, stable end 3, high watermark 3" in status
+        town.send("stock", (0, "a", None, 2020))
+        with monkeypatch.context() as patched:
+            asked: list[str] = []
+            patched.setattr(ingest, "topic_state", lambda *given: asked.append(given[1]) or topic_state(*given))
+            status = status_table(home.platform, home.pipeline)
+            assert asked.count(topic) == 1, "the broker is asked once"
+        lag = "consumed up to 2, stable end 3, high watermark 3, 2.0 s behind, newest record read "
+        assert f"stock: topic '{topic}', partition 0: {lag}" in status
+        (page,) = histories(home.platform, [home.pipeline])[0].nodes
+        assert page.topic == [TopicLine(0, 2, 2, 0, 12), TopicLine(1, 1, 1, 0, 11)]
+        assert f"<caption>Topic {topic}, when its newest epoch was planned" in written(home)
         assert status.splitlines()[3].split()[:6] == ["stock", "table", "1", "2", "1", "1"], "lag 1, one dead letter"
         town.grow("stock", 3)
         assert home.run()

@@ -1,0 +1,1 @@
+"""The demo over topics, beside the one over files."""

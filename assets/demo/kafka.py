@@ -1,0 +1,153 @@
+"""`rivermeet demo --kafka`: the same deliveries as files and as topics, joined both ways, and the rows compared.
+
+    trips                    equal: 327,346 rows of files, 327,346 read back of topic flights.trips
+    fleet                    UNEQUAL: 2 rows of files alone, 1 of topic flights.fleet alone
+
+A broker and a schema registry run for as long as it lasts, on the loopback; all that both pipelines write lies in a
+folder of the home that is removed at the end, also on Ctrl-C. Held by ``tests/assets/demo/test_kafka_demo.py``.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from assets.defs.runs import run_pipeline
+from assets.demo.over_topics import over_topics, read_back
+from assets.epoch.platform import OnEngine, Platform, use
+from infra.feeds import registry as feeds
+from pipelines import Node, Pipeline
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Rows of one result: of both ways, and those that only one has."""
+
+    node: str
+    topic: str
+    of_files: int
+    of_topic: int
+    only_files: int
+    only_topic: int
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both have the same rows, each as often; two empty results prove nothing."""
+        return not self.only_files and not self.only_topic and self.of_files == self.of_topic > 0
+
+    def __str__(self) -> str:
+        if self.is_equal:
+            what = f"equal: {self.of_files:,} rows of files, {self.of_topic:,} read back of topic {self.topic}"
+        else:
+            what = f"UNEQUAL: {self.only_files:,} rows of files alone, {self.only_topic:,} of topic {self.topic} alone"
+        return f"  {self.node:<24} {what}"
+
+
+def demonstrated(pipeline: Pipeline, platform: Platform, steps: int | None = None) -> bool:
+    """Deliver, join and compare; whether all was green and equal.
+
+    Parameters
+    ----------
+    platform
+        Whose engine is used; its tables, data and broker are not.
+    steps
+        How many deliveries; default all.
+    """
+    with _beside(platform, bool(feeds.avro(pipeline.name))) as own:
+        topics = over_topics(pipeline, feeds.avro(pipeline.name))
+        return _joined(own, pipeline, topics, steps or feeds.steps(pipeline.name)) and _compared(own, pipeline, topics)
+
+
+def _joined(platform: Platform, pipeline: Pipeline, topics: Pipeline, steps: int) -> bool:
+    """Run both pipelines after each delivery; whether all was green."""
+    from infra.feeds.topics import TopicFeed
+
+    settings, data = platform.settings, Path(platform.settings.data)
+    sources = {node.name: node.source.files.schema for node in pipeline.nodes if node.source is not None}
+    avro = {kind: sources[kind] for kind in feeds.avro(pipeline.name)}
+    feed = TopicFeed(settings.kafka, settings.home / "delivered", avro, platform.registry)
+    for step in range(1, steps + 1):
+        written = feeds.feed(pipeline.name, data, step)
+        platform.say(f"step {step} of {steps}: {len(written)} files delivered, and their rows as topics")
+        feed.send(pipeline.name, written, data)
+        for way in (pipeline, topics):
+            platform.say(f"{way.name}:")
+            if not run_pipeline(platform, way):
+                return False
+    return True
+
+
+def _compared(platform: Platform, pipeline: Pipeline, topics: Pipeline) -> bool:
+    """Read the written topics back, and compare them with the changelogs of the pipeline over files."""
+    types = {sink.node.name: _value_types(platform, pipeline.node(sink.node.name)) for sink in topics.sinks}
+    back = read_back(topics, types)
+    platform.say(f"{back.name}:")
+    if not run_pipeline(platform, back):
+        return False
+    found = [
+        _difference(platform, pipeline.node(sink.node.name), back.node(sink.node.name), sink.topic)
+        for sink in topics.sinks
+    ]
+    platform.say("the rows of both ways:")
+    for one in found:
+        platform.say(str(one))
+    return all(one.is_equal for one in found)
+
+
+def _value_types(platform: Platform, node: Node) -> Mapping[str, str]:
+    from infra.delta.io import read
+
+    value = read(platform.session(), platform.runner(node.pipeline).paths(node).changelog).schema["value"].dataType
+    return {field.name: field.dataType.simpleString().upper() for field in value.fields}  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _difference(platform: Platform, of_files: Node, of_topic: Node, topic: str) -> Compared:
+    from infra.delta.io import read
+
+    spark = platform.session()
+    one, other = (
+        read(spark, platform.runner(node.pipeline).paths(node).changelog).select("key", "value", "timestamp")
+        for node in (of_files, of_topic)
+    )
+    counts = [rows.count() for rows in (one, other, one.exceptAll(other), other.exceptAll(one))]
+    return Compared(of_files.name, topic, *counts)
+
+
+@contextmanager
+def _beside(platform: Platform, with_registry: bool) -> Iterator[Platform]:
+    """A platform on the same engine with a folder, a broker and a registry of its own; all gone at the end."""
+    from infra.engine import session, warm
+    from infra.feeds.broker import running
+    from infra.feeds.schema_registry import registry_running
+
+    theirs = platform.settings
+    theirs.home.mkdir(parents=True, exist_ok=True)
+    was_running = theirs.engine != "auto" or warm.status(theirs).state is not None
+    ended = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        with ExitStack() as stack:
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="demo-kafka-", dir=theirs.home)))
+            broker = stack.enter_context(running())
+            url = stack.enter_context(registry_running()).url if with_registry else ""
+            platform.say(f"a broker runs on {broker.address}" + (f", a schema registry at {url}" if url else ""))
+            own = replace(
+                theirs,
+                home=home,
+                tables=str(home / "tables"),
+                data=str(home / "data"),
+                kafka={"bootstrap.servers": broker.address},
+                schema_registry=url,
+            )
+            yield use(OnEngine(own, platform.say, engine=theirs))
+    finally:
+        signal.signal(signal.SIGTERM, ended)
+        use(platform)
+        if not was_running:
+            session.release()
+            if not warm.status(theirs).in_use:
+                warm.stop(theirs)

@@ -1,0 +1,160 @@
+"""``make bench``: JSON from a topic to a judged changelog and out to a topic, beside files and Kafka Streams.
+
+    python -m benchmarks.topics [--records N] [--no-peers]
+
+| row | seconds from … to … |
+|---|---|
+| Rivermeet, of a topic | plan of the epoch to its judged changelog |
+| Rivermeet, of files | the same, of the same records as files of lines |
+| Rivermeet, to a topic | asking for the position to the last committed transaction |
+| Kafka Streams | start of the program to the last record in the other topic, which it copies as bytes |
+
+A first run of 20,000 records warms the engine and is not printed. Rows that do not come to the records that were sent
+end it without a time. A line of JSON is added to ``bench/topics.jsonl`` in the home.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import click
+from confluent_kafka import Producer
+
+from assets.cli.show import table
+from assets.epoch.platform import OnEngine, Platform
+from assets.epoch.side_by_side import SideBySide
+from benchmarks.peers.copy_topic import PEERS, copied
+from infra.delta.io import last_note
+from infra.engine.jars import JarsError
+from infra.engine.java import JavaError
+from infra.feeds.broker import Broker, running
+from infra.kafka.topics import KEEPS_ALL, make_topic
+from infra.settings import Settings
+from infra.sinks.kafka.deliver import deliver
+from infra.sources.kafka.connection import Connection
+from infra.sources.kafka.topic import topic_state
+from pipelines import JSON, Files, Kafka, Node, Pipeline, Text
+
+PARTITIONS, WARM_UP = 4, 20_000
+VALUE = {"amount": "DOUBLE", "note": "STRING", "at": "BIGINT"}
+
+
+def records(count: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Key and value of each: about 70 bytes of JSON, of a hundred thousand keys."""
+    for n in range(count):
+        yield f"k{n * 7919 % 100_000}", {"amount": n / 4, "note": f"order number {n:08d}", "at": 1_700_000_000_000 + n}
+
+
+def pipelines(topic: str) -> tuple[Pipeline, Pipeline]:
+    """The same stream of a topic and of files."""
+    of_topic, of_files = Pipeline("bench_topic"), Pipeline("bench_files")
+    of_topic.stream("orders", Kafka(topic, key=Text("id"), value=JSON(VALUE)), timestamp="at")
+    files = Files("orders/*.jsonl", "json", {"id": "STRING", **VALUE})
+    of_files.stream("orders", files, key=["id"], timestamp="at", partitions=PARTITIONS)
+    return of_topic, of_files
+
+
+def send(broker: Broker, topic: str, count: int) -> None:
+    """The records, keyed as Java's clients do it."""
+    producer = Producer(
+        {"bootstrap.servers": broker.address, "partitioner": "murmur2_random", "compression.type": "zstd"}
+    )
+    for key, value in records(count):
+        while True:
+            try:
+                producer.produce(topic, json.dumps(value), key)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+    producer.flush(120)
+
+
+def judged(platform: Platform, node: Node, count: int) -> float:
+    """Seconds of the one epoch of a node, from its plan until its changelog is judged."""
+    start = time.monotonic()
+    run = SideBySide(platform, [node], f"bench-{uuid4().hex}")
+    outcome = run.outcome(node)
+    seconds = outcome.ended - start
+    run.close()
+    if outcome.result is None or outcome.judgement is None or outcome.result.rows != count:
+        sys.exit(f"{node.pipeline.name}: {outcome.result and outcome.result.rows} rows of {count:,} records")
+    if missed := [one.invariant for one in outcome.judgement.verdicts if one.state == "not evaluated"]:
+        sys.exit(f"{node.pipeline.name}: checks were not evaluated, its time means nothing: {', '.join(missed)}")
+    return seconds
+
+
+def written(platform: Platform, node: Node, connection: Connection, count: int) -> float:
+    """Seconds until a topic has the node's changelog."""
+    sink = node.to_topic(f"bench-out-{uuid4().hex[:8]}", partitions=PARTITIONS)
+    changelog = platform.runner(node.pipeline).paths(node).changelog
+    assert last_note(changelog) is not None
+    start = time.monotonic()
+    found = deliver(sink, changelog, connection, platform.session)
+    seconds = time.monotonic() - start
+    if found is None or found.rows != count:
+        sys.exit(f"topic {sink.topic}: {found and found.rows} rows of {count:,}")
+    return seconds
+
+
+def measured(settings: Settings, broker: Broker, count: int) -> tuple[str, dict[str, float]]:
+    """The topic of the records, and the seconds of each row of ours."""
+    home = settings.home / "bench" / "topics"
+    shutil.rmtree(home, ignore_errors=True)
+    kafka = {"bootstrap.servers": broker.address}
+    own = replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"), kafka=kafka)
+    platform, connection = OnEngine(own, engine=settings), Connection(kafka)
+    platform.session()
+    topic = f"bench-in-{uuid4().hex[:8]}"
+    make_topic(connection, topic, PARTITIONS, KEEPS_ALL)
+    send(broker, topic, count)
+    if sum(topic_state(connection, topic).stable.values()) != count:
+        sys.exit(f"topic {topic} did not take all records")
+    lines = home / "data" / "orders" / "00000.jsonl"
+    lines.parent.mkdir(parents=True)
+    with lines.open("w") as file:
+        file.writelines(json.dumps({"id": key, **value}) + "\n" for key, value in records(count))
+    of_topic, of_files = (made.node("orders") for made in pipelines(topic))
+    return topic, {
+        "Rivermeet, of a topic": judged(platform, of_topic, count),
+        "Rivermeet, of files": judged(platform, of_files, count),
+        "Rivermeet, to a topic": written(platform, of_topic, connection, count),
+    }
+
+
+@click.command()
+@click.option("--records", "count", default=1_000_000, show_default=True)
+@click.option("--peers/--no-peers", "beside", default=True, help="Run Kafka Streams as well.")
+def main(count: int, beside: bool) -> None:
+    """Warm up, measure, print."""
+    settings = Settings.from_env()
+    with running() as broker:
+        measured(settings, broker, WARM_UP)
+        topic, seconds = measured(settings, broker, count)
+        absent: dict[str, str] = {}
+        for guarantee, name in PEERS.items() if beside else ():
+            try:
+                with tempfile.TemporaryDirectory() as scratch:
+                    seconds[name] = copied(guarantee, broker.address, topic, count, Path(scratch))
+            except (JarsError, JavaError) as error:
+                absent[name] = str(error)
+    rows = [[name, f"{taken:.1f}", f"{count / taken:,.0f}"] for name, taken in seconds.items()]
+    print(f"{count:,} records of JSON, {PARTITIONS} partitions")
+    print(table(["", "seconds", "records a second"], rows + [[name, "absent", why] for name, why in absent.items()]))
+    results = settings.home / "bench" / "topics.jsonl"
+    with results.open("a") as file:
+        file.write(json.dumps({"at": int(time.time()), "records": count, "seconds": seconds}) + "\n")
+    print(f"stored in {results}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What topics that are read and topics that are written have in common."""

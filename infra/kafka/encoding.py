@@ -1,0 +1,73 @@
+"""Values as bytes, by the format of a sink or a feed: JSON bare, Avro and Protobuf behind the id of their schema.
+
+    JSON()                    {"n": 1}                      7b 22 6e 22 3a 20 31 7d
+    Avro()                    the same, schema 7            00 00000007 02 02
+    Protobuf(message="s.T")   the same, schema 8            00 00000008 00 08 01
+
+That is Confluent's wire format: its deserializers read it, and so do we (``infra/sources/kafka/framing.py``). The 0 in
+front of Protobuf's body names the first message of the schema. Held by ``tests/infra/sinks/test_registry_values.py``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Mapping
+from io import BytesIO
+from typing import Any
+
+import pyarrow as pa
+
+from infra.kafka.avro_types import NAME, avro_schema
+from infra.kafka.json_text import as_json
+from infra.kafka.protobuf_types import filled, protobuf_file
+from infra.kafka.written_schemas import registered
+from infra.sources.kafka.framing import MAGIC
+from infra.sources.kafka.protobuf import message_class
+from infra.sources.kafka.registry import Registry
+from pipelines import JSON, Avro, Protobuf
+
+Encode = Callable[[Mapping[str, Any]], bytes]
+"""Gives the bytes of a row."""
+
+
+def value_encoder(
+    format: JSON | Avro | Protobuf, topic: str, columns: Iterable[pa.Field], registry: Registry
+) -> Encode:
+    """What makes bytes of values with these columns; their schema is in the registry from then on.
+
+    Raises
+    ------
+    TypeWithoutFormError
+        Where the format has no form for a column.
+    TopicRefusedError
+        Where the registry does not take the schema.
+    """
+    if isinstance(format, JSON):
+        return lambda row: as_json(row).encode()
+    subject = f"{topic}-value"
+    if isinstance(format, Avro):
+        return _avro(topic, columns, lambda schema: registered(registry, subject, schema, "AVRO"))
+    file = protobuf_file(format.message, columns)
+    # The descriptor itself, in base64: a registry takes it as well as text, and not every one makes it of the text.
+    described = base64.b64encode(file.SerializeToString(deterministic=True)).decode()
+    id = registered(registry, subject, described, "PROTOBUF")
+    made, head = message_class([file], format.message), MAGIC + id.to_bytes(4, "big") + b"\x00"
+    return lambda row: head + filled(made(), row).SerializeToString(deterministic=True)
+
+
+def _avro(topic: str, columns: Iterable[pa.Field], register: Callable[[str], int]) -> Encode:
+    from fastavro import parse_schema, schemaless_writer
+
+    # A topic's name may hold what no name of Avro does.
+    name = "".join(letter if NAME.fullmatch(f"_{letter}") else "_" for letter in topic)
+    schema = avro_schema(name if NAME.fullmatch(name) else f"_{name}", columns)
+    head = MAGIC + register(json.dumps(schema)).to_bytes(4, "big")
+    parsed = parse_schema(schema)
+
+    def encode(row: Mapping[str, Any]) -> bytes:
+        body = BytesIO()
+        schemaless_writer(body, parsed, row)
+        return head + body.getvalue()
+
+    return encode

@@ -1,0 +1,90 @@
+"""Topics made, and what an error of the broker about one means: in one place for feeds, sources and sinks.
+
+| librdkafka says | here |
+|---|---|
+| there is no such topic, in any of its three ways | `TopicMissingError` |
+| the topic is there already, when it is to be made | nothing: somebody else was first |
+| anything else | `BrokerUnavailableError`, with the error's name and no host |
+
+Held by ``tests/infra/sources/kafka/test_faults.py`` and ``tests/infra/sinks/test_delivery.py``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from infra.sources.kafka.connection import SECONDS, unavailable
+from infra.sources.kafka.refusals import BrokerUnavailableError, TopicMissingError, TopicRefusedError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaException
+
+    from infra.sources.kafka.connection import Connection
+
+
+KEEPS_ALL = {"retention.ms": "-1"}
+"""Settings of a topic whose event times may be long past: by default the broker would remove its records at once."""
+
+
+def cluster_id(connection: Connection) -> str:
+    """What distinguishes the broker's cluster from all others."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return str(connection.admin.list_topics(timeout=SECONDS).cluster_id)
+    except KafkaException as error:
+        raise BrokerUnavailableError(
+            f"the broker that RIVERMEET_KAFKA or --kafka names does not answer ({connection.named(error.args[0])})"
+        ) from None
+
+
+def make_topic(connection: Connection, topic: str, partitions: int, config: Mapping[str, str]) -> bool:
+    """Make a topic, and wait until every partition has a leader; one that is there stays as it is, and False."""
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.cimpl import NewTopic  # pyright: ignore[reportAttributeAccessIssue]
+
+    made = NewTopic(topic, partitions, config=dict(config))
+    try:
+        connection.admin.create_topics([made], operation_timeout=SECONDS)[topic].result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise topic_refusal(error, topic, connection) from None
+        return False
+    _wait(connection, topic, partitions)
+    return True
+
+
+def _wait(connection: Connection, topic: str, partitions: int) -> None:
+    """Wait until the broker knows what its controller has made, and leads each partition."""
+    from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+
+    deadline, asked = time.monotonic() + SECONDS, TopicCollection([topic])
+    while True:
+        try:
+            # Before offsets: asked for those of no topic, librdkafka remembers for half a minute that there is none.
+            found = connection.admin.describe_topics(asked, request_timeout=SECONDS)[topic].result().partitions
+            places: dict[TopicPartition, Any] = {TopicPartition(topic, p.id): OffsetSpec.latest() for p in found}
+            if len(places) == partitions:
+                for answer in connection.admin.list_offsets(places, request_timeout=SECONDS).values():
+                    answer.result()
+                return
+        except KafkaException as error:
+            if time.monotonic() > deadline:
+                raise topic_refusal(error, topic, connection) from None
+        time.sleep(0.05)
+
+
+def topic_refusal(error: KafkaException, topic: str, connection: Connection) -> TopicRefusedError:
+    """The refusal for what the broker says of a topic."""
+    from confluent_kafka import KafkaError
+
+    found = error.args[0]
+    if found.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._NOENT):
+        return TopicMissingError(
+            f"there is no topic '{topic}': make it, or take its source out of the pipeline; if it was deleted, its "
+            "records so far stay, and those that were not read are lost"
+        )
+    return unavailable(found, topic, connection)

@@ -1,0 +1,129 @@
+"""A part in one transaction with the topic's position: all of it, or nothing that a reader of committed records sees.
+
+    begin, row, row, row, position, commit      three rows and where they end
+    begin, row, killed                          nothing: who comes next ends the transaction, and sends them again
+
+Held by ``tests/infra/sinks/test_delivery.py`` and ``tests/infra/sinks/test_faults.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from infra import crash
+from infra.sinks.kafka.messages import Message
+from infra.sinks.kafka.parts import Part
+from infra.sinks.kafka.position import Position, positions_topic
+from infra.sinks.kafka.refusals import DeliveryFailedError, SinkFencedError
+from infra.sources.kafka.connection import SECONDS
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaException, Producer
+
+    from pipelines.sink import TopicSink
+
+COMMIT_SECONDS = 120.0
+_CURES = {
+    "MSG_SIZE_TOO_LARGE": "a row is larger than the topic takes: raise its max.message.bytes, and run again",
+    "INVALID_TIMESTAMP": "a row is of a time that the topic does not take: raise its "
+    "message.timestamp.after.max.ms, or message.timestamp.before.max.ms, and run again",
+    "TOPIC_AUTHORIZATION_FAILED": "whoever RIVERMEET_KAFKA_… logs in as may not write it: let it, and run again",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "whoever RIVERMEET_KAFKA_… logs in as may not write in transactions: let "
+    "it, and run again",
+}
+"""What mends an error that comes again however often a run is repeated."""
+
+
+def send(
+    producer: Producer, sink: TopicSink, writer: str, part: Part, rows: Iterable[Message], before: Position
+) -> Position:
+    """Send a part and its position in one transaction; the position."""
+    from confluent_kafka import KafkaException
+
+    acknowledged = _Acknowledged()
+    producer.begin_transaction()
+    try:
+        for row in rows:
+            _produce(producer, sink.topic, row, acknowledged)
+        crash.reached("sending", sink.node.name)
+        if producer.flush(COMMIT_SECONDS) or acknowledged.failed or acknowledged.count != part.rows:
+            why = ", ".join(sorted(acknowledged.failed)) or "too slow"
+            cure = next((_CURES[name] for name in sorted(acknowledged.failed) if name in _CURES), "run again")
+            raise DeliveryFailedError(
+                f"topic '{sink.topic}': the broker took {acknowledged.count:,} of {part.rows:,} rows of epoch "
+                f"{part.epoch} ({why}), and none of them is committed; {cure}"
+            )
+        position = Position(
+            incarnation=before.incarnation,
+            topic_id=before.topic_id,
+            epoch=part.epoch,
+            ends=before.ends | part.upto,
+            records=before.records + acknowledged.count,
+            written=acknowledged.places,
+        )
+        producer.produce(positions_topic(sink.topic), position.model_dump_json(), writer)
+        crash.reached("marked", sink.node.name)
+    except BaseException:
+        # A writer that is fenced cannot: who fenced it has ended its transaction.
+        with suppress(KafkaException):
+            producer.abort_transaction(SECONDS)
+        raise
+    producer.commit_transaction(COMMIT_SECONDS)
+    crash.reached("delivered", sink.node.name)
+    return position
+
+
+def _produce(producer: Producer, topic: str, row: Message, acknowledged: _Acknowledged) -> None:
+    while True:
+        try:
+            producer.produce(
+                topic,
+                row.value,
+                row.key,
+                timestamp=row.timestamp,
+                headers=row.headers,  # pyright: ignore[reportArgumentType]
+                on_delivery=acknowledged.one,
+            )
+            producer.poll(0)
+            return
+        except BufferError:
+            # The queue is full: what is acknowledged makes room.
+            producer.poll(0.1)
+
+
+class _Acknowledged:
+    """What the broker says of records, one by one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.places: dict[int, tuple[int, int]] = {}
+        self.failed: set[str] = set()
+
+    def one(self, error: object, message: object) -> None:
+        """Count one record."""
+        if error is not None:
+            self.failed.add(error.name())  # pyright: ignore[reportAttributeAccessIssue]
+            return
+        partition, offset = message.partition(), message.offset()  # pyright: ignore[reportAttributeAccessIssue]
+        first, last = self.places.get(partition, (offset, offset))
+        self.places[partition] = min(first, offset), max(last, offset)
+        self.count += 1
+
+
+def refusal(error: KafkaException, sink: TopicSink) -> Exception:
+    """What an error of the producer means."""
+    from confluent_kafka import KafkaError
+
+    found = error.args[0]
+    if found.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
+        return SinkFencedError(
+            f"topic '{sink.topic}': another process has begun to write it for '{sink.node.name}', and goes on; what "
+            "this one had not committed is not in the topic"
+        )
+    again = "what it has of them is asked when the next run goes on: run again"
+    return DeliveryFailedError(
+        f"topic '{sink.topic}': the broker that RIVERMEET_KAFKA names did not take its rows ({found.name()}); "
+        f"{_CURES.get(found.name(), again)}"
+    )
