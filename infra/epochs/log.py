@@ -24,7 +24,7 @@ from filelock import FileLock
 from infra.delta.lines import append_lines, lines_of, opened
 from infra.epochs.plan import EpochPlan
 
-Kind = Literal["plan", "refused", "measured", "judged", "folded", "held", "decided", "delivered"]
+Kind = Literal["plan", "refused", "measured", "judged", "folded", "held", "decided", "delivered", "shadowed"]
 _SCHEMA = pa.schema(
     [
         ("node", pa.string()),
