@@ -29,7 +29,7 @@ on how far the one topic ran ahead of the other. In the order of our epochs it m
 
 With the old windows (``eager=True``) a row without a partner depends on the order alone: it is `kept_longer` where it
 is missing, and `released_earlier` where it is extra. Held by
-``tests/joins/shadow/test_stream_stream.py``.
+``tests/joins/shadow/test_stream_stream.py`` and ``tests/assets/shadow/test_real_application.py``.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ versions of its right one, as the operator joins them; the newest pair that give
 ``stale_foreign_key`` is the known fault of Kafka Streams: an order is updated with its foreign key unchanged while its
 customer's tombstone is on its way. The tombstone's answer carries the hash of the old order and is dropped; the new
 order's subscription finds no customer, and answers nothing (SubscriptionSendProcessorSupplier, released 4.x). Held by
-``tests/joins/shadow/test_tables.py`` and ``tests/assets/shadow/test_tables.py``.
+``tests/joins/shadow/test_tables.py`` and ``tests/assets/shadow/test_tables.py``, and with a real
+application by ``tests/assets/shadow/test_real_application.py``.
 """
 
 from __future__ import annotations
