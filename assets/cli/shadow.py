@@ -29,6 +29,7 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
     Exit code 0: nothing is lost; 1: it is, or could not be compared.
     """
     from assets.shadow.audit import audit, mark
+    from assets.shadow.recorded import record
     from assets.shadow.words import lines
     from pipelines import load
 
@@ -37,6 +38,7 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
     if not committed and not _up_to_date(at, found.node):
         click.echo("the run was not green: what is compared is what is committed")
     outcome = audit(at, found, marks)
+    record(at, outcome)
     for line in lines(outcome):
         click.echo(line)
     if not outcome.holds:
@@ -50,7 +52,7 @@ def _up_to_date(at: Platform, node: Node) -> bool:
 
     names = [one.name for one in made_of(node)]
     idle = idle_run(at, node.pipeline, names)
-    return run_pipeline(at, node.pipeline, names) if idle is None else idle
+    return run_pipeline(at, node.pipeline, names, audited=False) if idle is None else idle
 
 
 def made_of(node: Node) -> list[Node]:

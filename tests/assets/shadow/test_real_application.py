@@ -228,7 +228,7 @@ def test_a_join_of_streams(town: Town, settings: Settings, java: list[str], race
         read_all(town, group)
         shop.run()
         outcome = shop.audit(node, town.named("out"), group=group)
-        pairs = Counter(
+        pairs: Counter[tuple[str, str | None, int]] = Counter(
             (x, plain({**a, **b}), max(t, u))
             for x, a, t in sides["left"]
             for y, b, u in sides["right"]
