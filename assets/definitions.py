@@ -11,6 +11,7 @@ from assets.defs.automation import EVERY_15_MINUTES, WHOLE, on_new_epoch_sensor
 from assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
 from assets.defs.node_assets import node_assets
 from assets.defs.resource import PlatformResource
+from assets.defs.shadow_assets import shadow_asset
 from assets.defs.sink_assets import sink_asset
 from assets.defs.spark import WarmSparkResource
 from assets.defs.topic_checks import reads_topic, topic_check
@@ -59,6 +60,7 @@ def defs() -> dg.Definitions:
         assets=[
             *(node_assets(node) for pipeline in pipelines for node in pipeline.stored),
             *(sink_asset(sink) for pipeline in pipelines for sink in pipeline.sinks),
+            *(shadow_asset(shadow) for pipeline in pipelines for shadow in pipeline.shadows),
             *(maintenance_asset(pipeline) for pipeline in pipelines),
             report_asset(pipelines),
         ],

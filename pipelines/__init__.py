@@ -40,6 +40,7 @@ from pipelines.operations import (
     total,
 )
 from pipelines.pipeline import Pipeline
+from pipelines.shadow.declaration import Shadow
 from pipelines.source import Expr, Files, Source, expr
 from pipelines.window import JoinWindow, SlidingWindows, TimeWindows, duration_ms
 
@@ -69,6 +70,7 @@ __all__ = [
     "Protobuf",
     "Raw",
     "SelectKey",
+    "Shadow",
     "SlidingWindows",
     "Source",
     "Stream",

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from pipelines import declare
 from pipelines.errors import DeclarationError
 from pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
+from pipelines.kafka import Format
 from pipelines.operations import Aggregation
+from pipelines.shadow.declaration import Shadow, shadow
 from pipelines.sink import TopicSink, Written, WrittenValue, topic_sink
 from pipelines.source import Expr, Source
 from pipelines.window import SlidingWindows, TimeWindows
@@ -101,6 +103,24 @@ class Node:
             How many the topic gets if it is not there. Without it the topic has to be there.
         """
         return self.pipeline.add_sink(topic_sink(self, topic, value, key, partitions))
+
+    def shadowed_by(
+        self, topic: str, group: str | None = None, value: Format | None = None, key: Format | None = None
+    ) -> Shadow:
+        """Compare the node with what a Kafka Streams application wrote: what it lacks, or has too much.
+
+        Parameters
+        ----------
+        topic
+            Name of the application's output topic.
+        group
+            The application's id. Without it nobody knows how far it has read.
+        value
+            Format of its values. Default: `JSON` with the node's value columns.
+        key
+            Format of its keys. Default: `Text` of a key that is one STRING, else `JSON`.
+        """
+        return self.pipeline.add_shadow(shadow(self, topic, group, value, key))
 
     def refuse(self, name: str, problem: str) -> DeclarationError:
         """The error for a node ``name`` that cannot be made of this one."""

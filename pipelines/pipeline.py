@@ -12,6 +12,7 @@ from pipelines.declare import DEFAULT_PARTITIONS, history_ms
 from pipelines.errors import DeclarationError, listed
 from pipelines.kafka import Kafka
 from pipelines.nodes import OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
+from pipelines.shadow.declaration import Shadow
 from pipelines.sink import TopicSink
 from pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Source, quoted
 from pipelines.window import duration_ms
@@ -114,6 +115,7 @@ class Pipeline:
         self._nodes: dict[str, Node] = {}
         self._checks: dict[str, tuple[Check, ...]] = {}
         self._sinks: dict[str, TopicSink] = {}
+        self._shadows: dict[str, Shadow] = {}
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -133,6 +135,11 @@ class Pipeline:
     def sinks_of(self, node: Node) -> tuple[TopicSink, ...]:
         """Those of one node."""
         return tuple(sink for sink in self.sinks if sink.node is node)
+
+    @property
+    def shadows(self) -> tuple[Shadow, ...]:
+        """All topics of applications that nodes are compared with."""
+        return tuple(self._shadows.values())
 
     def node(self, name: str) -> Node:
         """The node of that name; KeyError with the choices where there is none."""
@@ -208,6 +215,20 @@ class Pipeline:
             )
         self._sinks[sink.topic] = sink
         return sink
+
+    def add_shadow(self, shadow: Shadow) -> Shadow:
+        """Take in a topic of an application that one of the nodes is compared with."""
+        if self._nodes.get(shadow.node.name) is not shadow.node:
+            raise DeclarationError(
+                self.name, shadow.node.name, f"is no node of this pipeline; there are {listed(self._nodes)}"
+            )
+        if shadow.topic in self._shadows:
+            other = self._shadows[shadow.topic].node.name
+            raise shadow.node.refuse(
+                shadow.node.name, f"topic {shadow.topic!r} is compared with '{other}' already; it has one answer"
+            )
+        self._shadows[shadow.topic] = shadow
+        return shadow
 
     def check(
         self,

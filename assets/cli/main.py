@@ -21,6 +21,7 @@ from assets.cli.maintain import maintain
 from assets.cli.quarantine import quarantine
 from assets.cli.replay import explain, replay
 from assets.cli.report import report
+from assets.cli.shadow import shadow
 from assets.cli.terminal import platform_here
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ main.add_command(accept_loss)
 main.add_command(maintain)
 main.add_command(quarantine)
 main.add_command(report)
+main.add_command(shadow)
 main.add_command(bench)
 
 

@@ -14,6 +14,7 @@ from assets.defs.automation import WHOLE
 from assets.defs.keys import keys_of
 from assets.defs.node_assets import node_assets
 from assets.defs.resource import PlatformResource
+from assets.defs.shadow_assets import shadow_asset, shadow_key
 from assets.defs.sink_assets import sink_asset, topic_key
 from assets.epoch.platform import Platform, use
 from infra.settings import PROJECT, Settings
@@ -66,6 +67,7 @@ def run_pipeline(
     pipeline: Pipeline,
     selected: Sequence[str] = (),
     rebuild: Mapping[str, int | None] | None = None,
+    audited: bool = True,
 ) -> bool:
     """Materialise a pipeline, or some of its nodes; True if every step and every blocking check is green.
 
@@ -73,16 +75,23 @@ def run_pipeline(
     ----------
     rebuild
         Nodes to recompute from offset 0, each with the grace (ms) in place of the declared one.
+    audited
+        Whether the nodes are compared with what applications wrote.
     """
     prepare_instance(platform.settings)
     use(platform)
     nodes = [node for node in pipeline.stored if not selected or node.name in selected]
     with dg.DagsterInstance.get() as instance:
         result = dg.materialize(
-            [*map(node_assets, pipeline.stored), *map(sink_asset, pipeline.sinks)],
+            [
+                *map(node_assets, pipeline.stored),
+                *map(sink_asset, pipeline.sinks),
+                *map(shadow_asset, pipeline.shadows),
+            ],
             selection=[
                 *(key for node in nodes for key in keys_of(node)),
                 *(topic_key(sink) for node in nodes for sink in pipeline.sinks_of(node)),
+                *(shadow_key(shadow) for shadow in pipeline.shadows if shadow.node in nodes and audited),
             ],
             resources={"rivermeet": PlatformResource(rebuild=dict(rebuild) if rebuild else None)},
             instance=instance,

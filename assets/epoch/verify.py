@@ -1,27 +1,21 @@
-"""Verification: what a node's changelog and table hold, against what its plans give when they are computed once more.
+"""Verification: what a node's changelog and table hold, against what its plans give when they are computed again.
 
-An operation is computed in one pass from its inputs' changelogs, in the order in which its epochs took their records:
-(epoch, order within the epoch). That is the replay of its own epoch log, so that every row must come out again, with
-its partition and offset. Records that no epoch has taken are left out:
-
-    epoch 1   took left 0..4, right 0..2        recomputed rows: those of (epoch, processing order)
-    epoch 2   took left 5..5                    compared with the changelog by (partition, offset)
-
-A global table that is loaded at the start of each epoch goes before that epoch's facts. Of two kinds of nodes only the
-table is compared: of a source, as its files may be gone, and of a join with a view, which has rows and no records.
+An operation is computed in one pass over what its epochs took (``assets/epoch/recompute.py``), and its rows are
+compared with the changelog's by (partition, offset). Of two kinds of nodes only the table is compared: of a source, as
+its files may be gone, and of a join with a view, which has rows and no records.
 Held by ``tests/infra/epochs/test_rebuild.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from assets.epoch.operator_step import OperatorStep
+from assets.epoch.recompute import Recomputation, can_be_recomputed
 from infra.delta.io import last_note, read
-from infra.epochs.plan import CommitNote, EpochPlan, InputSlice
+from infra.epochs.plan import CommitNote
 from pipelines import Node
 
 if TYPE_CHECKING:
@@ -77,10 +71,10 @@ def verify(runner: EpochContext, node: Node) -> Verified | None:
     shared = SharedFrames(f"verify_{paths.pipeline}_{paths.node}")
     try:
         rows, differing, first = None, 0, []
-        if node.operation is not None and all(part.is_stored for part in node.operation.inputs.values()):
+        if can_be_recomputed(node):
             rows = sum(end + 1 for end in note.ends.values())
-            recomputed = _recomputed(runner, node, note, spark, shared)
-            bad = shared.keep(_differences(read(spark, paths.changelog, version), recomputed))
+            again = Recomputation(runner, node, note, spark).rows(shared)
+            bad = shared.keep(_differences(read(spark, paths.changelog, version), again))
             differing = bad.count()
             first = [row.asDict() for row in bad.orderBy("partition", "offset").limit(SHOWN).collect()]
         table = _table_differs(spark, runner, node, note) if node.is_table else None
@@ -101,64 +95,6 @@ def record(platform: Platform, found: Verified, seconds: float) -> None:
     bad = found.differing + (found.table_differs or 0)
     result = InvariantResult(VERIFY, found.rows, bad, sample, "", seconds, scope="whole")
     remember(platform.quality, found.node, found.epoch, [result], f"verify-{uuid4().hex}", "verify")
-
-
-def _recomputed(runner: EpochContext, node: Node, note: CommitNote, spark: SparkSession, shared: Any) -> DataFrame:
-    from infra.epochs.rows import with_offsets
-
-    plans = [
-        plan
-        for epoch, plan in runner.log.open_plans(node.name, note.since - 1).items()
-        if epoch <= note.epoch and plan.incarnation == note.incarnation
-    ]
-    assert node.operation is not None
-    step = OperatorStep(replace(node, origin=node.operation.over_all_epochs()), runner.tables)
-    inputs = {side: InputSlice(version=0, after={}, upto=note.consumed.get(side, {})) for side in step.nodes}
-    whole = plans[-1].model_copy(
-        update={"inputs": inputs, "ends": {}, "stream_time": {}, "output_version": None, "previous_epoch": 0}
-    )
-    frames = replace(step, ordered=_by_epoch(spark, plans, node.operation.table_first)).compute(spark, whole, shared)
-    return with_offsets(frames.rows, whole)
-
-
-def _by_epoch(
-    spark: SparkSession, plans: Sequence[EpochPlan], table_first: bool
-) -> Callable[[DataFrame, int], DataFrame]:
-    """Gives records the ``order`` and ``commit`` that they had over all epochs."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    from joins.order import LEFT, in_processing_order
-
-    def ordered(records: DataFrame, side: int) -> DataFrame:
-        name = "left" if side == LEFT else "right"
-        ends = [(p, end, plan.epoch) for plan in plans for p, end in _slice(plan, name).upto.items()]
-        marks = spark.createDataFrame(ends, "partition INT, offset BIGINT, mark BIGINT")
-        both = records.withColumn("mark", F.lit(None).cast("bigint")).unionByName(marks, allowMissingColumns=True)
-        # An epoch that took nothing of a partition ends where the one before did: the first of them took the record.
-        behind = Window.partitionBy("partition").orderBy(F.col("offset").desc(), F.col("mark").desc_nulls_last())
-        upto = behind.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-        taken = both.withColumn("taken", F.min("mark").over(upto)).where("mark IS NULL").drop("mark")
-        # The records of each epoch are ordered as that epoch had them: heads start afresh with it.
-        place = F.struct(F.col("taken"), F.col("partition"))
-        within = in_processing_order(taken.withColumn("__p", F.col("partition")).withColumn("partition", place), side)
-        first = F.lit(-side if table_first else 0)
-        order = F.struct(
-            F.col("taken"),
-            first.alias("loaded"),
-            F.col("order.head").alias("head"),
-            F.col("order.side").alias("side"),
-            F.col("__p").alias("partition"),
-            F.col("order.offset").alias("offset"),
-        )
-        named = within.withColumns({"order": order, "commit": F.col("taken"), "partition": F.col("__p")})
-        return named.drop("__p", "taken")
-
-    return ordered
-
-
-def _slice(plan: EpochPlan, side: str) -> InputSlice:
-    return plan.inputs.get(side) or InputSlice(version=0, after={}, upto={})
 
 
 def _differences(committed: DataFrame, recomputed: DataFrame) -> DataFrame:

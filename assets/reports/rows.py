@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from assets.defs.lineage import described
+from assets.shadow.recorded import last_recorded
 from pipelines import Kafka, Node, Pipeline
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ def histories(platform: Platform, pipelines: Sequence[Pipeline], shown: int = SH
             _history(platform, node, newest[node.name], len(epochs[node.name]), rows.get(node.name, []), measured)
             for node in pipeline.stored
         ]
-        found.append(PipelineHistory(pipeline.name, nodes, pipeline.description))
+        audits = [last_recorded(platform, shadow) for shadow in pipeline.shadows]
+        shadows = [audit for audit in audits if audit is not None]
+        found.append(PipelineHistory(pipeline.name, nodes, pipeline.description, shadows))
     return found
 
 

@@ -102,11 +102,20 @@ class NodeHistory:
 
 @dataclass(frozen=True)
 class PipelineHistory:
-    """What is recorded of one pipeline."""
+    """What is recorded of one pipeline.
+
+    Attributes
+    ----------
+    shadows
+        The last audit of each application that a node is compared with: ``node``, ``topic``, ``epoch``, ``at`` (ms),
+        ``keys``, ``equal``, ``otherwise``, ``losses``, ``explained``, ``undecodable``, ``read`` (lines), ``path``, and
+        ``differences``: ``heading``, ``explained`` and ``first``, each with its ``key`` and ``parts`` (lines).
+    """
 
     name: str
     nodes: Sequence[NodeHistory]
     description: str = ""
+    shadows: Sequence[Mapping[str, Any]] = ()
 
     @property
     def standing(self) -> Sequence[Cell]:

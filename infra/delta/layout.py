@@ -51,6 +51,10 @@ class NodeTables:
         """Rows of refused epochs."""
         return self._at("quarantine")
 
+    def shadow(self, topic: str) -> str:
+        """Differences from what an application wrote to a topic."""
+        return self._at(f"shadow/{topic}")
+
     @property
     def rebuild(self) -> str:
         """The command that recomputes the node."""

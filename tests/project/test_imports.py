@@ -121,7 +121,17 @@ KNOWN_CIRCLES: tuple[frozenset[str], ...] = (
     # A node knows its verbs, and a verb makes nodes.
     frozenset(
         f"pipelines.{name}"
-        for name in ("check", "declare", "grouped", "joins", "nodes", "operations", "pipeline", "sink")
+        for name in (
+            "check",
+            "declare",
+            "grouped",
+            "joins",
+            "nodes",
+            "operations",
+            "pipeline",
+            "shadow.declaration",
+            "sink",
+        )
     ),
 )
 

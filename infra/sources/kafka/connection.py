@@ -17,7 +17,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from infra.settings import SettingsError
 from infra.sources.kafka.refusals import BrokerUnavailableError
@@ -130,10 +130,12 @@ class Connection:
             raise SettingsError(f"{variable} names no property of librdkafka, or has no value of it ({name})") from None
 
 
-def unavailable(error: KafkaError, topic: str, connection: Connection) -> BrokerUnavailableError:
-    """The refusal for an error of the broker."""
+def unavailable(
+    error: KafkaError, name: str, connection: Connection, kind: Literal["topic", "group"] = "topic"
+) -> BrokerUnavailableError:
+    """The refusal for an error of the broker, asked for a topic or a consumer group."""
     return BrokerUnavailableError(
-        f"topic '{topic}': the broker that RIVERMEET_KAFKA names does not answer as it should "
+        f"{kind} '{name}': the broker that RIVERMEET_KAFKA names does not answer as it should "
         f"({connection.named(error)}); what was planned stands: see to the broker, or to RIVERMEET_KAFKA_…, and run "
         "again"
     )

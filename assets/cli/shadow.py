@@ -1,0 +1,70 @@
+"""`rivermeet shadow`: what a running Kafka Streams application's output lacks, and has too much, by key and cause."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from assets.cli.errors import one_line_errors
+from assets.cli.terminal import platform_here
+
+if TYPE_CHECKING:
+    from assets.epoch.platform import Platform
+    from pipelines import Node, Shadow
+
+
+@click.command()
+@click.argument("pipeline")
+@click.argument("node")
+@click.option("--topic", required=True, help="The application's output topic.")
+@click.option("--group", metavar="APPLICATION_ID", help="The application's id: what it has not read is not compared.")
+@click.option("--committed", is_flag=True, help="Compare with what is committed; do not read what is new first.")
+@one_line_errors
+def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: bool) -> None:
+    """Audit a Kafka Streams application that computes NODE of PIPELINE: missing, extra and stale rows, by cause.
+
+    Exit code 0: nothing is lost; 1: it is, or could not be compared.
+    """
+    from assets.shadow.audit import audit, mark
+    from assets.shadow.recorded import record
+    from assets.shadow.words import lines
+    from pipelines import load
+
+    at, found = platform_here(), shadow_of(load(pipeline).node(node), topic, group)
+    marks = mark(at, found)
+    if not committed and not _up_to_date(at, found.node):
+        click.echo("the run was not green: what is compared is what is committed")
+    outcome = audit(at, found, marks)
+    record(at, outcome)
+    for line in lines(outcome):
+        click.echo(line)
+    if not outcome.holds:
+        sys.exit(1)
+
+
+def _up_to_date(at: Platform, node: Node) -> bool:
+    """Read what is new of the node's inputs, and join it: what the application had read by its mark is ours then."""
+    from assets.defs.runs import run_pipeline
+    from assets.epoch.idle import idle_run
+
+    names = [one.name for one in made_of(node)]
+    idle = idle_run(at, node.pipeline, names)
+    return run_pipeline(at, node.pipeline, names, audited=False) if idle is None else idle
+
+
+def made_of(node: Node) -> list[Node]:
+    """The node and all stored ones that it is made of."""
+    inputs = node.operation.stored_inputs.values() if node.operation is not None else ()
+    return list(dict.fromkeys([*(below for part in inputs for below in made_of(part)), node]))
+
+
+def shadow_of(node: Node, topic: str, group: str | None) -> Shadow:
+    """The declared shadow of that topic, or one with the default formats; its group, where one is given."""
+    from pipelines.shadow.declaration import shadow as declared
+
+    known = next((one for one in node.pipeline.shadows if one.node is node and one.topic == topic), None)
+    found = known if known is not None else declared(node, topic, None, None, None)
+    return found if group is None else replace(found, group=group)

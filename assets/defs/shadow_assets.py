@@ -1,0 +1,106 @@
+"""The audit of an application as an asset below its node's changelog, with checks that block nobody.
+
+| check | holds where |
+|---|---|
+| ``nothing_lost`` | no row of the application's output is missing, extra or stale, but for what interleaving explains |
+| ``output_is_readable`` | each record of its output can be decoded |
+
+An application, or its topic, that is not there makes both checks warn, and fails no run. The step runs with each new
+epoch of the node, and whenever it is asked for alone. Held by ``tests/assets/shadow/test_shadow_runs.py``.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from assets.defs.keys import changelog_key
+from assets.defs.resource import PlatformResource
+from pipelines import Shadow
+
+if TYPE_CHECKING:
+    from assets.shadow.audit import Shadowed
+
+LOST, READABLE = "nothing_lost", "output_is_readable"
+
+
+def shadow_key(shadow: Shadow) -> dg.AssetKey:
+    """The audit as an asset."""
+    return dg.AssetKey([shadow.node.pipeline.name, f"{shadow.topic}_shadow"])
+
+
+def shadow_asset(shadow: Shadow) -> dg.AssetsDefinition:
+    """The asset of one audit."""
+    node, key = shadow.node, shadow_key(shadow)
+
+    @dg.multi_asset(
+        name=re.sub(r"\W", "_", f"{node.pipeline.name}__{shadow.topic}_shadow"),
+        specs=[
+            dg.AssetSpec(
+                key,
+                deps=[changelog_key(node)],
+                group_name=node.pipeline.name,
+                kinds={"kafka"},
+                description=f"What an application wrote to topic `{shadow.topic}`, against `{node.name}`.",
+            )
+        ],
+        check_specs=[
+            dg.AssetCheckSpec(LOST, asset=key, description="The application's output lacks nothing, and has no more."),
+            dg.AssetCheckSpec(READABLE, asset=key, description="Each record of the output can be decoded."),
+        ],
+    )
+    def audit_application(rivermeet: PlatformResource) -> Iterator[Any]:
+        from assets.shadow.audit import audit, mark
+        from assets.shadow.recorded import record
+        from infra.epochs.refusal import EpochRefusedError
+
+        platform = rivermeet.platform
+        try:
+            outcome = audit(platform, shadow, mark(platform, shadow))
+        except EpochRefusedError as refusal:
+            # Whatever an application does, our run goes on.
+            yield dg.MaterializeResult(key, metadata={"not_compared": str(refusal)})
+            yield from (_check(shadow, name, False, f"could not be compared: {refusal}") for name in (LOST, READABLE))
+            return
+        record(platform, outcome)
+        said = f"{outcome.losses:,} lost or wrong, {outcome.explained:,} explained"
+        platform.say(f"  {node.name:<24} against topic {shadow.topic}: {said}; {outcome.seconds:.1f} s")
+        yield dg.MaterializeResult(key, metadata=_metadata(outcome))
+        yield from _checks(shadow, outcome)
+
+    return audit_application
+
+
+def _metadata(outcome: "Shadowed") -> dict[str, Any]:
+    from assets.shadow.words import lines
+
+    return {
+        "epoch": outcome.epoch,
+        "compared": outcome.keys,
+        "equal": outcome.equal,
+        "came_otherwise": outcome.otherwise,
+        "lost_or_wrong": outcome.losses,
+        "explained": outcome.explained,
+        "seconds": round(outcome.seconds, 3),
+        "said": dg.MetadataValue.md("```text\n" + "\n".join(lines(outcome)) + "\n```"),
+    }
+
+
+def _checks(shadow: Shadow, outcome: "Shadowed") -> Iterator[dg.AssetCheckResult]:
+    ahead = f" The application has read {outcome.ahead:,} offsets that we have not." if outcome.ahead else ""
+    causes = ", ".join(f"{one.cause.id} {one.count:,}" for one in outcome.differences if not one.cause.explained)
+    lost = f"{outcome.losses:,} of {outcome.keys:,} are lost or wrong{': ' if causes else ''}{causes}; "
+    yield _check(shadow, LOST, not outcome.losses, f"{lost}{outcome.explained:,} are explained.{ahead}")
+    bad = f"{outcome.undecodable:,} of {outcome.records:,} records are no rows of the node. {'; '.join(outcome.why)}"
+    yield _check(shadow, READABLE, not outcome.undecodable, bad.strip())
+
+
+def _check(shadow: Shadow, name: str, passed: bool, said: str) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        asset_key=shadow_key(shadow),
+        check_name=name,
+        passed=passed,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=said,
+    )

@@ -1,0 +1,312 @@
+"""The audit of a running application: what its output topic lacks, and has too much, against our rows of the node.
+
+    1. mark       how far the application has read, and only then where its output ends
+    2. run        our nodes, if asked: they have read at least as far then
+    3. compare    our rows by profile kafka-4, as far as the node has consumed its inputs, with the output so far
+
+In this order the output holds all that comes of the records up to the first mark. What later ones cause is not
+compared: ours may have it, theirs need not. An application that goes on writing is no obstacle so.
+
+Our rows are those of the node's epochs; where it follows another profile they are computed again, in the same order
+(``assets/epoch/recompute.py``). All differences are kept in a table of their own, which the next audit replaces. Held
+by ``tests/assets/shadow``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from assets.epoch.recompute import Recomputation, can_be_recomputed
+from assets.shadow.positions import TopicInput, topic_inputs
+from infra.delta.io import last_note, read
+from infra.epochs.refusal import EpochRefusedError
+from pipelines import Kafka, Node
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from assets.epoch.platform import Platform
+    from infra.engine.shared_frames import SharedFrames
+    from infra.epochs.context import EpochContext
+    from infra.epochs.plan import CommitNote, TopicSlice
+    from infra.shadow.application import Progress
+    from joins.shadow.answers import Answers
+    from joins.shadow.causes import Cause
+    from pipelines import Shadow
+
+SHOWN = 5
+"""Differences of each cause that are shown."""
+
+
+class NothingToCompareError(EpochRefusedError):
+    """The node has no rows of its own yet."""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Where an audit ends: what the application has read (None: nobody knows), and then what it had written."""
+
+    progress: Progress | None
+    output: TopicSlice
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A kind and cause, how many there are, and the first of them as they are kept."""
+
+    kind: str
+    cause: Cause
+    count: int
+    first: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True)
+class Shadowed:
+    """What an audit came to.
+
+    Attributes
+    ----------
+    epoch, profile
+        Our rows: up to which epoch of the node, by which profile.
+    inputs
+        The topics below the node, as far as we have read them.
+    records, undecodable
+        Records of the output, and how many of them are none of the node's; ``why`` has the first reasons.
+    keys, equal, otherwise
+        Keys of a table, or distinct rows of a stream, on either side; equal ones; those (of a stream: keys) that are
+        equal and came in another order, or with other rows in between.
+    path
+        Table of all differences.
+    """
+
+    shadow: Shadow
+    epoch: int
+    profile: str
+    marks: Marks
+    inputs: Sequence[TopicInput]
+    records: int
+    undecodable: int
+    why: Sequence[str]
+    keys: int
+    equal: int
+    otherwise: int
+    differences: Sequence[Difference]
+    path: str
+    seconds: float = 0.0
+    at: int = field(default_factory=lambda: int(time.time() * 1000))
+
+    @property
+    def losses(self) -> int:
+        """Differences that nothing explains."""
+        return sum(found.count for found in self.differences if not found.cause.explained)
+
+    @property
+    def explained(self) -> int:
+        """Differences that the freedom of interleaving explains, and what is not compared."""
+        return sum(found.count for found in self.differences if found.cause.explained)
+
+    @property
+    def ahead(self) -> int:
+        """Offsets of the inputs that the application has read and we have not: what comes of them is not ours yet."""
+        progress = self.marks.progress
+        return 0 if progress is None else sum(one.ahead(progress) for one in self.inputs)
+
+    @property
+    def waiting(self) -> int:
+        """Records of the application's own topics that it has not read: answers that are on their way."""
+        return 0 if self.marks.progress is None else sum(self.marks.progress.waiting.values())
+
+    @property
+    def holds(self) -> bool:
+        """Whether the application's output has all that ours has, and no more."""
+        return not self.losses and not self.undecodable
+
+
+def mark(platform: Platform, shadow: Shadow) -> Marks:
+    """How far the application has read, and where its output ends after that.
+
+    Raises
+    ------
+    TopicRefusedError
+        Where the broker, the topic or the group is not there.
+    """
+    from infra.shadow.application import progress
+    from infra.shadow.output import stable_slice
+
+    inputs = frozenset(topics_below(shadow.node))
+    found = progress(platform.connection, shadow.group, inputs) if shadow.group is not None else None
+    return Marks(found, stable_slice(platform.connection, shadow.topic))
+
+
+def topics_below(node: Node) -> Iterator[str]:
+    """Names of the topics that a node is computed from."""
+    if node.source is not None and isinstance(node.source.reads, Kafka):
+        yield node.source.reads.topic
+    for part in node.operation.inputs.values() if node.operation is not None else ():
+        yield from topics_below(part)
+
+
+def audit(platform: Platform, shadow: Shadow, marks: Marks) -> Shadowed:
+    """Compare what is committed of the node with the application's output.
+
+    Raises
+    ------
+    NothingToCompareError
+        Where the node has no epoch.
+    TopicRefusedError
+        Where the output cannot be read.
+    """
+    from infra.engine.shared_frames import SharedFrames
+    from joins.shadow.compare import compare, profile_of
+
+    start, node = time.monotonic(), shadow.node
+    runner = platform.runner(node.pipeline)
+    found = last_note(runner.paths(node).changelog)
+    if found is None:
+        name = f"{node.pipeline.name} --select {node.name}"
+        raise NothingToCompareError(f"'{node.name}' has no rows that could be compared: `rivermeet run {name}`")
+    version, note = found
+    assert node.operation is not None
+    profile = profile_of(node.operation)
+    inputs = topic_inputs(runner, node, note)
+    spark = runner.session()
+    ours = _Ours(runner, node, version, note, spark)
+    records = sum(end + 1 for ends in note.consumed.values() for end in ends.values())
+    name = f"shadow_{node.pipeline.name}_{node.name}"
+    # What is kept is freed before the files go that it is read from.
+    with _theirs(platform, shadow, marks, ours) as output, SharedFrames(name, records + output.count) as shared:
+        theirs = shared.keep(output.rows)
+        undecodable, why = _reasons(theirs)
+        compared = compare(node, ours.answers(profile, theirs, _read(inputs, marks.progress), shared))
+        path = runner.paths(node).shadow(shadow.topic)
+        _write(compared.differences, path)
+        ((keys, equal, otherwise),) = compared.compared.collect()
+        differences = _first(spark, path)
+    return Shadowed(
+        *(shadow, note.epoch, profile, marks, inputs, output.count, undecodable, why, keys, equal, otherwise),
+        differences=differences,
+        path=path,
+        seconds=time.monotonic() - start,
+    )
+
+
+@dataclass(frozen=True)
+class _Ours:
+    runner: EpochContext
+    node: Node
+    version: int
+    note: CommitNote
+    spark: SparkSession
+
+    @property
+    def changelog(self) -> DataFrame:
+        return read(self.spark, self.runner.paths(self.node).changelog, self.version)
+
+    def types(self, column: str) -> Mapping[str, str]:
+        """Columns of key or value with their types as the changelog has them."""
+        fields: Any = self.changelog.schema[column].dataType
+        return {one.name: one.dataType.simpleString() for one in fields.fields}
+
+    def answers(
+        self, profile: str, theirs: DataFrame, read_upto: Mapping[str, Mapping[int, int]], shared: SharedFrames
+    ) -> Answers:
+        """Both answers, and the inputs that they come from."""
+        from joins.shadow.answers import Answers
+
+        operation = self.node.operation
+        assert operation is not None
+        good = theirs.where("reason IS NULL")
+        if not can_be_recomputed(self.node):
+            return Answers(self.changelog, good, read=read_upto, keep=shared.keep)
+        again = Recomputation(self.runner, self.node, self.note, self.spark, profile)
+        rows = self.changelog if operation.semantics == profile else again.rows(shared)
+        return Answers(
+            ours=shared.keep(rows),
+            theirs=good,
+            left=shared.keep(again.taken("left")) if "left" in operation.inputs else None,
+            right=shared.keep(again.taken("right")) if "right" in operation.inputs else None,
+            read=read_upto,
+            keep=shared.keep,
+        )
+
+
+class _Output(NamedTuple):
+    rows: DataFrame
+    count: int
+
+
+@contextmanager
+def _theirs(platform: Platform, shadow: Shadow, marks: Marks, ours: _Ours) -> Iterator[_Output]:
+    """The application's rows, as long as their files last, and how many records they come from."""
+    from infra.shadow.output import decoded, landed
+    from infra.sources.kafka.registry import Registry
+
+    settings, node = platform.settings, shadow.node
+    key, value = ours.types("key"), ours.types("value")
+    topic = shadow.reads(value)
+    registry = Registry(settings.schema_registry, settings.schemas)
+    # No node can be called so: its own landing is not touched.
+    folder = settings.landing / node.pipeline.name / shadow.id
+    name = f"{node.pipeline.name}.{node.name}"
+    with landed(platform.connection, registry, topic, marks.output, folder, name) as output:
+        yield _Output(decoded(output.landing.read(ours.spark), topic, key, value), output.records)
+
+
+def _read(inputs: Sequence[TopicInput], progress: Progress | None) -> dict[str, dict[int, int]]:
+    """By side up to where the application has read; a side of which it has read all is absent."""
+    found: dict[str, dict[int, int]] = {}
+    for one in inputs if progress is not None else ():
+        assert progress is not None
+        upto = one.read_by(progress)
+        if upto is not None:
+            # Behind other nodes no record is known to have been read; of several topics the least counts.
+            found[one.side] = upto if one.side not in found else {}
+    return found
+
+
+def _reasons(theirs: DataFrame) -> tuple[int, list[str]]:
+    """How many records cannot be decoded, and the first reasons."""
+    from pyspark.sql import functions as F
+
+    bad = theirs.where(F.col("reason").isNotNull())
+    ((count,),) = bad.agg(F.count("*")).collect()
+    if not count:
+        return 0, []
+    first = bad.orderBy("partition", "offset").limit(SHOWN).select("partition", "offset", "reason").collect()
+    return count, [f"partition {p}, offset {offset}: {reason}" for p, offset, reason in first]
+
+
+def _write(differences: DataFrame, path: str) -> None:
+    from joins.shadow.answers import shown
+
+    table = shown(differences).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    table.save(path)
+
+
+def _first(spark: SparkSession, path: str) -> list[Difference]:
+    """Counts by kind and cause, losses first, with the first differences of each."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    from infra.delta.lines import opened
+    from joins.shadow.causes import CAUSES
+
+    table = opened(path)
+    assert table is not None
+    alike = Window.partitionBy("kind", "cause")
+    numbered = read(spark, path, table.version()).withColumns(
+        {
+            "count": F.sum("copies").over(alike),
+            "place": F.row_number().over(alike.orderBy("key", "theirs.partition", "theirs.offset", "ours.offset")),
+        }
+    )
+    rows = [row.asDict(recursive=True) for row in numbered.where(F.col("place") <= SHOWN).orderBy("place").collect()]
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault((row["kind"], row["cause"]), []).append(row)
+    listed = [Difference(kind, CAUSES[cause], lines[0]["count"], lines) for (kind, cause), lines in found.items()]
+    return sorted(listed, key=lambda one: (one.cause.explained, one.cause.id, one.kind))

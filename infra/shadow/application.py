@@ -1,0 +1,112 @@
+"""How far an application has read, as its consumer group says: of the topics that we read, and of its own.
+
+| topic | committed | stable end | the application |
+|---|---|---|---|
+| orders, partition 0 | 90 | 100 | has not read the records from 90 on: what they cause cannot be in its output yet |
+| orders, partition 1 | none | 40 | has read nothing of it |
+| shop-app-KTABLE-FK-JOIN-… | 7 | 9 | has answers on their way: two records of its own wait |
+
+The id of an application is that of its group. Its topics are all those that the group has offsets of. Held by
+``tests/assets/shadow/test_progress.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from infra.epochs.plan import TopicSlice
+from infra.sources.kafka.connection import SECONDS, unavailable
+from infra.sources.kafka.consume import consumed
+from infra.sources.kafka.refusals import TopicMissingError, TopicRefusedError
+from infra.sources.kafka.topic import topic_state
+
+if TYPE_CHECKING:
+    from infra.sources.kafka.connection import Connection
+
+_COUNTED = 10_000
+"""Offsets of a topic that are looked at one by one; beyond, each counts as a record."""
+
+
+class GroupMissingError(TopicRefusedError):
+    """The application has no group, or the group has committed nothing."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Offsets that an application has committed.
+
+    Attributes
+    ----------
+    committed
+        Topic to partition to the offset that is read next.
+    waiting
+        Of its own topics, how many records are not read; topic to count.
+    """
+
+    group: str
+    committed: Mapping[str, Mapping[int, int]]
+    waiting: Mapping[str, int] = field(default_factory=dict)
+
+    def upto(self, topic: str, partition: int) -> int:
+        """The offset of a topic's partition up to which it has read; 0 where it has not begun."""
+        return self.committed.get(topic, {}).get(partition, 0)
+
+
+def progress(connection: Connection, group: str, inputs: frozenset[str]) -> Progress:
+    """What the group has committed.
+
+    Parameters
+    ----------
+    inputs
+        Topics that are not the application's own: its lag in them is no answer on its way.
+
+    Raises
+    ------
+    GroupMissingError
+        Where there is no such group.
+    """
+    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+
+    try:
+        asked = connection.admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group)], request_timeout=SECONDS
+        )
+        answer = asked[group].result()
+    except KafkaException as error:
+        raise unavailable(error.args[0], group, connection, "group") from None
+    committed: dict[str, dict[int, int]] = {}
+    for place in answer.topic_partitions or ():
+        if place.offset >= 0:
+            committed.setdefault(place.topic, {})[place.partition] = place.offset
+    if not committed:
+        raise GroupMissingError(
+            f"group '{group}' has committed no offsets: --group is the application's id (application.id), and its "
+            "group has to be there; without --group nobody knows how far it has read"
+        )
+    return Progress(group, committed, _waiting(connection, committed, inputs))
+
+
+def _waiting(
+    connection: Connection, committed: Mapping[str, Mapping[int, int]], inputs: frozenset[str]
+) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for topic in committed.keys() - inputs:
+        try:
+            state = topic_state(connection, topic)
+        except TopicMissingError:
+            continue
+        starts = {p: max(committed[topic].get(p, 0), low) for p, low in state.low.items()}
+        ranges = {p: (start, end) for p, start in starts.items() if (end := state.stable[p]) > start}
+        count = _records(connection, TopicSlice(topic=topic, id=state.id, ranges=ranges))
+        if count:
+            found[topic] = count
+    return found
+
+
+def _records(connection: Connection, behind: TopicSlice) -> int:
+    """How many records lie in a slice: where the last offset is the end of a transaction, there may be none."""
+    if behind.records > _COUNTED:
+        return behind.records
+    return sum(1 for _ in consumed(connection, behind, behind.topic))

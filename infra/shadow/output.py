@@ -1,0 +1,125 @@
+"""The output topic of an application: all its committed records, landed in files and decoded as a source's are.
+
+    partition 0: a {"n": 1} at offset 0, an aborted transaction, a (no value) at offset 4     two rows
+    partition 1: b "x" at offset 0                                        none: it is not one JSON object
+
+It is read from the low watermark to the last stable offset, a chunk in memory at a time
+(``infra/sources/kafka/landing.py``), and removed when it was compared. What compaction or retention took is not there
+to be compared; of a table the last record of each key is enough. Held by ``tests/assets/shadow/test_tables.py``.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from infra.epochs.plan import TopicSlice
+from infra.sources.kafka.consume import PATIENCE, consumed
+from infra.sources.kafka.landing import Landing
+from infra.sources.kafka.records import landing_of, taken
+from infra.sources.kafka.rows import landed_rows
+from infra.sources.kafka.topic import topic_state
+from infra.sources.row_to_record import to_records
+from pipelines import Expr, Kafka, Source
+from pipelines.source import quoted
+
+if TYPE_CHECKING:
+    from infra.sources.kafka.connection import Connection
+    from infra.sources.kafka.registry import Registry
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output topic that has landed.
+
+    Attributes
+    ----------
+    slice
+        What was read of it.
+    records
+        How many records that were.
+    """
+
+    slice: TopicSlice
+    landing: Landing
+    records: int
+
+
+def stable_slice(connection: Connection, topic: str) -> TopicSlice:
+    """All that a reader of committed records finds in a topic now."""
+    state = topic_state(connection, topic)
+    ranges = {p: (state.low[p], max(state.stable[p], state.low[p])) for p in sorted(state.low)}
+    return TopicSlice(topic=topic, id=state.id, ranges=ranges, high=dict(state.high))
+
+
+@contextmanager
+def landed(
+    connection: Connection,
+    registry: Registry,
+    topic: Kafka,
+    planned: TopicSlice,
+    folder: Path,
+    name: str,
+    patience: float = PATIENCE,
+) -> Iterator[Output]:
+    """A slice of the topic in files, as long as the block lasts.
+
+    Parameters
+    ----------
+    folder
+        Where they lie; what an earlier one left there is removed.
+    name
+        The node, as ``PIPELINE.NODE``.
+
+    Raises
+    ------
+    TopicRefusedError
+        Where it cannot be read.
+    """
+    landing = Landing.anew(folder, 0)
+    try:
+        messages = consumed(connection, planned, name, patience)
+        count = landing.write(taken(messages, planned, landing_of(topic, registry)))
+        yield Output(planned, landing, count)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def decoded(landed: DataFrame, topic: Kafka, key: Mapping[str, str], value: Mapping[str, str]) -> DataFrame:
+    """Landed records with a node's columns.
+
+    Parameters
+    ----------
+    key, value
+        The node's columns with their types. A format of one column gives the node's one, whatever its name.
+
+    Returns
+    -------
+    DataFrame
+        ``key``, ``value`` (NULL: a tombstone), ``timestamp`` (ms), ``partition``, ``offset`` (Kafka's), and ``reason``:
+        why a record cannot be decoded.
+    """
+    source = Source(
+        topic,
+        key=_named(topic.key_columns, key),
+        value=_named(topic.value_columns, value),
+        timestamp="kafka_timestamp",
+        tombstone="kafka_tombstone",
+        not_before=None,
+    )
+    found = to_records(landed_rows(landed, topic), source, "kafka_partition")
+    return found.select("key", "value", "timestamp", "partition", F.col("line").alias("offset"), "reason")
+
+
+def _named(columns: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, Expr]:
+    if len(wanted) == 1 == len(columns):
+        ((name, kind),) = wanted.items()
+        return {name: Expr(quoted(next(iter(columns))), kind)}
+    return {name: Expr(quoted(name), kind) for name, kind in wanted.items()}

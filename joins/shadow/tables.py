@@ -1,0 +1,125 @@
+"""Joins of tables: which records the application's last row of a key was made of, and which stand now.
+
+The last row of a key is a function of the last record of each side, whatever order they came in. So each difference is
+a loss, and what it was made of shows whose answer is missing. All versions of a key's left record are joined with all
+versions of its right one, as the operator joins them; the newest pair that gives the application's value is it.
+
+    left   o1 {fk c, n 1}, o1 {fk c, n 2}        right  c {eur 5}, c null          ours: no row
+    theirs o1 {n 1, eur 5}                       made of o1's first record and c's first: stale_foreign_key
+
+| cause | rule, the first that holds |
+|---|---|
+| unread | the record that triggers our last row was not read by the application |
+| lost_row | ours has a row, the application none |
+| unknown_value | no version of left and right gives the application's value |
+| stale_right, stale_foreign_key | the right record that it joins was replaced; the left row is there and points there |
+| stale_left | the left row was deleted, or points elsewhere, or is all that was replaced |
+
+``stale_foreign_key`` is the known fault of Kafka Streams: an order is updated with its foreign key unchanged while its
+customer's tombstone is on its way. The tombstone's answer carries the hash of the old order and is dropped; the new
+order's subscription finds no customer, and answers nothing (SubscriptionSendProcessorSupplier, released 4.x). Held by
+``tests/joins/shadow/test_tables.py`` and ``tests/assets/shadow/test_tables.py``, and with a real
+application by ``tests/assets/shadow/test_real_application.py``.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from joins.shadow.answers import UNREAD, Answers, Compared
+from joins.shadow.folded import folded, totals
+from joins.values import joined_value, key_type, with_mapped_key, with_record
+from pipelines import ForeignKeyJoin, TableTableJoin
+
+TableJoin = ForeignKeyJoin | TableTableJoin
+
+
+def compare(join: TableJoin, answers: Answers) -> Compared:
+    """Compare the tables that both answers fold to."""
+    by_key = answers.keep(folded(answers))
+    bad = answers.keep(by_key.where(~F.col("equal")).drop("equal", "otherwise"))
+    lefts, rights = _versions(join, answers, bad)
+    found = bad.join(_made_of(join, bad, lefts, rights), "key", "left")
+    found = found.join(lefts.where("last").select("key", F.col("record").alias("left"), "fk"), "key", "left")
+    # Both tables of a join by the key share it; a row that is gone points to what the application's row points to.
+    points = F.col("key") if isinstance(join, TableTableJoin) else F.coalesce("fk", "joined.fk")
+    rights_now = rights.where("last").select(F.col("key").alias("points"), F.col("record").alias("right"))
+    found = found.withColumn("points", points).join(rights_now, "points", "left")
+    differences = found.withColumns(
+        {
+            "kind": _kind(),
+            "cause": _cause(join, answers),
+            "copies": F.lit(1).cast("bigint"),
+            "joined_left": F.col("joined.left_record"),
+            "joined_right": F.col("joined.right_record"),
+        }
+    )
+    return Compared(differences, totals(by_key))
+
+
+def _kind() -> Column:
+    ours, theirs = F.col("ours.value").isNotNull(), F.col("theirs.value").isNotNull()
+    both = F.when(F.col("joined").isNotNull(), "stale").otherwise("other")
+    return F.when(ours & ~theirs, "missing").when(~ours & theirs, "extra").otherwise(both)
+
+
+def _cause(join: TableJoin, answers: Answers) -> Column:
+    right_is_live, joined = F.col("right.value").isNotNull(), F.col("joined.right_record")
+    replaced = F.when(joined.isNull(), right_is_live).otherwise(~joined["offset"].eqNullSafe(F.col("right.offset")))
+    points_there = F.col("left.value").isNotNull() & F.col("points").eqNullSafe(F.col("joined.fk"))
+    if isinstance(join, TableTableJoin) and join.how == "outer":
+        points_there = points_there | F.col("joined.left_record").isNull()
+    return (
+        F.when(answers.is_unread(), UNREAD)
+        .when(F.col("theirs.value").isNull(), "lost_row")
+        .when(F.col("joined").isNull(), "unknown_value")
+        .when(points_there & replaced, "stale_foreign_key" if isinstance(join, ForeignKeyJoin) else "stale_right")
+        .otherwise("stale_left")
+    )
+
+
+def _versions(join: TableJoin, answers: Answers, bad: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Both sides' records of the differing keys: ``key``, the side's STRUCT, ``record``, ``last``; left: ``fk``."""
+    assert answers.left is not None and answers.right is not None
+    keys = bad.select("key").distinct()
+    lefts = with_record(_of_keys(answers.left, keys, join.left.history), "left")
+    if isinstance(join, ForeignKeyJoin):
+        lefts = with_mapped_key(lefts, "left", join.foreign_key, key_type(answers.right), "fk")
+        lefts = lefts.withColumn("fk", F.when(F.col("left").isNotNull(), F.col("fk")))
+        keys = lefts.where(F.col("fk").isNotNull()).select(F.col("fk").alias("key")).distinct()
+    else:
+        lefts = lefts.withColumn("fk", F.col("key"))
+    lefts = answers.keep(lefts.select("key", "left", "record", "last", "fk"))
+    rights = with_record(_of_keys(answers.right, keys, join.right.history), "right")
+    return lefts, answers.keep(rights.select("key", "right", "record", "last"))
+
+
+def _of_keys(records: DataFrame, keys: DataFrame, versioned: int | None) -> DataFrame:
+    """Records of some keys; of a versioned table the last is the latest by time."""
+    newest = [F.desc("offset")] if versioned is None else [F.desc("timestamp"), F.desc("offset")]
+    found = records.join(keys, "key", "left_semi")
+    return found.withColumns(
+        {
+            "record": F.struct("partition", "offset", "timestamp", "value"),
+            "last": F.row_number().over(Window.partitionBy("key").orderBy(*newest)) == 1,
+        }
+    )
+
+
+def _made_of(join: TableJoin, bad: DataFrame, lefts: DataFrame, rights: DataFrame) -> DataFrame:
+    """By key ``joined``: the newest left and right record whose join is the application's row."""
+    left = lefts.where(F.col("left").isNotNull()).select("key", "left", F.col("record").alias("left_record"), "fk")
+    right = rights.where(F.col("right").isNotNull())
+    right = right.select(F.col("key").alias("fk"), "right", F.col("record").alias("right_record"))
+    made = left.join(right, "fk")
+    if join.how in ("left", "outer"):
+        made = made.unionByName(left, allowMissingColumns=True)
+    if join.how == "outer":
+        made = made.unionByName(right.withColumn("key", F.col("fk")), allowMissingColumns=True)
+    wanted = bad.where(F.col("theirs.value").isNotNull()).select("key", F.col("theirs.value").alias("wanted"))
+    same = made.withColumn("value", joined_value(join.select)).join(wanted, "key")
+    newest = F.struct(*(F.coalesce(f"{side}_record.offset", F.lit(-1)).alias(side) for side in ("left", "right")))
+    pair = F.struct("left_record", "right_record", "fk")
+    found = same.where(F.col("value").eqNullSafe(F.col("wanted")))
+    return found.groupBy("key").agg(F.max_by(pair, newest).alias("joined"))

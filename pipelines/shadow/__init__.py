@@ -1,0 +1,1 @@
+"""Applications that compute what a node computes, and are compared with it."""
