@@ -15,10 +15,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from assets.epoch.operator_step import OperatorStep
 from assets.epoch.run import run_node
+from infra.delta.care.small_changelogs import append_records
 from infra.delta.fold import fold
 from infra.delta.io import append, last_note, read
 from infra.delta.lines import opened
-from infra.delta.small_changelogs import append_records
 from infra.epochs.context import EpochContext
 from infra.epochs.log import EpochLog
 from infra.epochs.plan import CommitNote

@@ -35,7 +35,7 @@ def maintain(
 ) -> None:
     """Compact small files of PIPELINE's tables, and remove what no run can need any more."""
     from assets.defs.maintenance import maintain_pipeline
-    from infra.delta.table_care import Retention
+    from infra.delta.care.table_care import Retention
     from pipelines import load
 
     declared = load(pipeline)

@@ -14,11 +14,11 @@ from assets.epoch.platform import Platform
 from pipelines import Pipeline
 
 if TYPE_CHECKING:
-    from infra.delta.table_care import Maintained, Retention
+    from infra.delta.care.table_care import Maintained, Retention
 
 
 class RetentionConfig(dg.Config):
-    """What is kept beyond what is needed; as in ``infra/delta/table_care.py``."""
+    """What is kept beyond what is needed; as in ``infra/delta/care/table_care.py``."""
 
     versions: int = 200
     small_files: int = 32
@@ -36,7 +36,7 @@ def maintain_pipeline(platform: Platform, pipeline: Pipeline, keep: "Retention")
     """Maintain all tables of a pipeline, and the quality table that pipelines share."""
     from filelock import FileLock
 
-    from infra.delta.maintenance import maintain, maintain_lines
+    from infra.delta.care.maintenance import maintain, maintain_lines
 
     runner = platform.runner(pipeline)
     done = maintain(runner, pipeline, platform.fold_session, keep)
@@ -55,7 +55,7 @@ def maintenance_asset(pipeline: Pipeline) -> dg.AssetsDefinition:
         "join that lags may still need stays.",
     )
     def maintenance(config: RetentionConfig, rivermeet: PlatformResource) -> dg.MaterializeResult[Any]:
-        from infra.delta.table_care import Retention
+        from infra.delta.care.table_care import Retention
 
         done = maintain_pipeline(rivermeet.platform, pipeline, Retention(**config.model_dump()))
         return dg.MaterializeResult(metadata=_metadata(done))

@@ -90,8 +90,8 @@ def _published(
     previous: CommitNote | None,
 ) -> CommitNote:
     """One input's records of one epoch, committed to its changelog and folded into its table as a source's are."""
+    from infra.delta.care.small_changelogs import append_records
     from infra.delta.fold import fold
-    from infra.delta.small_changelogs import append_records
     from infra.epochs.plan import CommitNote
 
     mine: list[Any] = [place for place in part if place[2].side == side]

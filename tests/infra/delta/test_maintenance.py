@@ -19,12 +19,12 @@ from deltalake import DeltaTable, write_deltalake
 
 from infra import crash
 from infra.delta import fold
+from infra.delta.care.maintenance import maintain, maintain_lines
+from infra.delta.care.oldest_needed import oldest_needed
+from infra.delta.care.table_care import Maintained, Retention
 from infra.delta.io import last_note, notes, read
 from infra.delta.lines import append_lines, opened
 from infra.delta.log import LOG, cut_log, stored_files
-from infra.delta.maintenance import maintain, maintain_lines
-from infra.delta.oldest_needed import oldest_needed
-from infra.delta.table_care import Maintained, Retention
 from infra.epochs.inputs import pinned_table
 from infra.epochs.log import EpochLog
 from infra.epochs.plan import EpochPlan

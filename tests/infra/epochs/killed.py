@@ -19,10 +19,10 @@ from typing import Any
 
 from assets.epoch.run import run_node
 from infra import crash
+from infra.delta.care.maintenance import maintain
+from infra.delta.care.table_care import Retention
 from infra.delta.io import read
 from infra.delta.lines import opened
-from infra.delta.maintenance import maintain
-from infra.delta.table_care import Retention
 from infra.engine.session import new_session, session
 from infra.epochs.context import EpochContext
 from infra.epochs.step import EpochResult, Step

@@ -28,11 +28,11 @@ from filelock import FileLock
 from pyspark.sql import SparkSession
 
 from infra import crash
+from infra.delta.care.oldest_needed import oldest_needed
+from infra.delta.care.table_care import Maintained, Retention, TableCare
 from infra.delta.io import last_note, quoted
 from infra.delta.lines import opened
 from infra.delta.log import KEPT
-from infra.delta.oldest_needed import oldest_needed
-from infra.delta.table_care import Maintained, Retention, TableCare
 from infra.epochs.context import EpochContext
 from pipelines import Node, Pipeline
 
