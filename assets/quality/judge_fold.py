@@ -37,7 +37,7 @@ from pipelines import Node
 
 @dataclass(frozen=True)
 class FoldOutcome:
-    """What a fold did: the epoch that the table is at, its verdicts, its rows, and seconds of MERGE and judging."""
+    """What a fold did: the epoch that the table is at, its verdicts, its rows, and seconds of folding and judging."""
 
     epoch: int
     verdicts: Sequence[Verdict]

@@ -5,7 +5,7 @@
     3. compare    our rows by profile kafka-4, as far as the node has consumed its inputs, with the output so far
 
 In this order the output holds all that comes of the records up to the first mark. What later ones cause is not
-compared: ours may have it, theirs need not. An application that goes on writing is no obstacle so.
+compared: ours may have it, theirs need not. So the application may go on writing meanwhile.
 
 Our rows are those of the node's epochs; where it follows another profile they are computed again, in the same order
 (``assets/epoch/recompute.py``). All differences are kept in a table of their own, which the next audit replaces. Held

@@ -1,4 +1,4 @@
-"""Fold: a changelog's records, MERGEd into the node's table when that is due, off the path of epochs.
+"""Fold: a changelog's records, brought into the node's table when that is due, off the path of epochs.
 
 An epoch never waits for a fold: what it reads of an input is the folded table at a pinned version and the changelog's
 tail since then (`infra.epochs.inputs.PinnedInputs.table`).
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SHARE = 0.1
 """Share of a table's rows that its tail may have."""
 FEW = 10_000
-"""Records that any tail may have: a join broadcasts their keys, and a MERGE takes a second however few there are."""
+"""Records that any tail may have: a join broadcasts their keys, and a fold is a commit however few there are."""
 
 
 @dataclass(frozen=True)
