@@ -32,7 +32,8 @@ _FETCHED = 8 << 20
 _QUEUED_KB = 64 << 10
 """Bytes that a request brings, and kilobytes that lie ready; with a chunk of rows, what reading takes of memory."""
 _silent = logging.getLogger("rivermeet.librdkafka")
-_silent.disabled = True
+# Not `disabled`: whoever configures logging, Dagster among them, sets that to False for every logger that there is.
+_silent.addFilter(lambda _: False)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import logging.config
 
 import pytest
 
@@ -59,6 +60,7 @@ def test_a_broker_that_is_down(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(topics, "SECONDS", 1.0)
+    logging.config.dictConfig({"version": 1, "disable_existing_loggers": False})
     address = f"127.0.0.1:{free_port()}"
     with caplog.at_level(logging.DEBUG), pytest.raises(BrokerUnavailableError) as refused:
         topic_state(Connection({"bootstrap.servers": address}), "orders")
