@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipelines import declare
+from pipelines.declare.aggregates import table_aggregate, windowed_aggregate
 from pipelines.nodes import Stream, Table, WindowedTable
 from pipelines.operations import Aggregation
 from pipelines.source import Expr
@@ -30,7 +30,7 @@ class GroupedTable:
 
         A group that has no rows any more ends with a tombstone. ``fold`` as in `Node`.
         """
-        return declare.table_aggregate(self.table, self.key, aggregations, name, partitions, fold)
+        return table_aggregate(self.table, self.key, aggregations, name, partitions, fold)
 
 
 @dataclass(frozen=True)
@@ -53,4 +53,4 @@ class WindowedStream:
 
     def aggregate(self, aggregations: Mapping[str, Aggregation], name: str, fold: str | None = None) -> WindowedTable:
         """Aggregate each key and window; columns, and ``fold``, as for `GroupedTable.aggregate`."""
-        return declare.windowed_aggregate(self.stream, self.windows, aggregations, name, fold)
+        return windowed_aggregate(self.stream, self.windows, aggregations, name, fold)

@@ -1,7 +1,7 @@
 """Streams, tables and global tables, with the verbs of Kafka Streams in snake case.
 
 A node is a frozen value: its name, its key and value columns, and where its records come from (files, a topic, or an
-operation on other nodes). What a verb accepts is checked in ``pipelines/declare.py``.
+operation on other nodes). What a verb accepts is checked in ``pipelines/declare``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pipelines import declare
+from pipelines.declare import aggregates, global_tables, stateless, streams, tables
 from pipelines.errors import DeclarationError
 from pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
 from pipelines.kafka import Format
@@ -134,7 +134,7 @@ class Stream(Node):
 
     def join(self, other: Node, name: str | None = None, **options: Any) -> Stream:
         """Inner join; options as for `left_join`."""
-        return declare.join_stream(self, "inner", other, name, **options)
+        return streams.join_stream(self, "inner", other, name, **options)
 
     def left_join(self, other: Node, name: str | None = None, **options: Any) -> Stream:
         """Join that keeps left records without a partner.
@@ -156,35 +156,35 @@ class Stream(Node):
             ``bootstrap``: ``"epoch"`` loads an epoch's updates of the global table before its facts,
             ``"timestamp"`` interleaves them. ``window_start``: SQL giving the window (ms) to look up.
         """
-        return declare.join_stream(self, "left", other, name, **options)
+        return streams.join_stream(self, "left", other, name, **options)
 
     def outer_join(self, other: Node, name: str | None = None, **options: Any) -> Stream:
         """Join that keeps records of both sides without a partner; streams only. Options as for `left_join`."""
-        return declare.join_stream(self, "outer", other, name, **options)
+        return streams.join_stream(self, "outer", other, name, **options)
 
     def filter(self, where: str, name: str) -> Stream:
         """Only records for which the SQL over key and value columns is true."""
-        return declare.filtered(self, where, name)
+        return stateless.filtered(self, where, name)
 
     def map_values(self, select: Mapping[str, ValueExpr], name: str) -> Stream:
         """Another value: output column to SQL over key and value columns. A null value stays null."""
-        return declare.mapped_values(self, select, name)
+        return stateless.mapped_values(self, select, name)
 
     def select_key(self, key: Mapping[str, Expr], name: str, partitions: int | None = None) -> Stream:
         """Another key, ``expr(sql, TYPE)`` per column, and the records repartitioned by it."""
-        return declare.selected_key(self, key, name, partitions)
+        return stateless.selected_key(self, key, name, partitions)
 
     def merge(self, other: Stream, name: str) -> Stream:
         """The records of both streams, which have the same columns and partitions."""
-        return declare.merged(self, other, name)
+        return stateless.merged(self, other, name)
 
     def to_table(self, name: str, history: str | int | None = None, fold: str | None = None) -> Table:
         """The stream read as the changelog of a table; ``history`` as in `Pipeline.table`, ``fold`` as in `Node`."""
-        return declare.to_table(self, name, history, fold)
+        return stateless.to_table(self, name, history, fold)
 
     def group_by_key(self) -> GroupedStream:
         """Records by their key, to be windowed and aggregated."""
-        return declare.grouped_stream(self)
+        return aggregates.grouped_stream(self)
 
     def group_by(self, key: Mapping[str, Expr], name: str, partitions: int | None = None) -> GroupedStream:
         """Records by another key: `select_key` under ``name``, then `group_by_key`."""
@@ -205,7 +205,7 @@ class Table(Node):
 
     def join(self, other: Node, name: str | None = None, **options: Any) -> Table:
         """Inner join; options as for `left_join`."""
-        return declare.join_table(self, "inner", other, name, **options)
+        return tables.join_table(self, "inner", other, name, **options)
 
     def left_join(self, other: Node, name: str | None = None, **options: Any) -> Table:
         """Join with a table of the same key, or on a foreign key, that keeps left rows without a partner.
@@ -222,11 +222,11 @@ class Table(Node):
             the table is folded, ``"run"`` or ``"due"`` (`Node`). ``select``, ``semantics`` and ``max_task_idle_ms`` as
             for streams.
         """
-        return declare.join_table(self, "left", other, name, **options)
+        return tables.join_table(self, "left", other, name, **options)
 
     def outer_join(self, other: Node, name: str | None = None, **options: Any) -> Table:
         """Join on the key that keeps rows of both sides; refused for foreign keys. Options as for `left_join`."""
-        return declare.join_table(self, "outer", other, name, **options)
+        return tables.join_table(self, "outer", other, name, **options)
 
     def one_to_many_join(self, many: Table, name: str | None = None, **options: Any) -> Table:
         """Inner join with the rows of ``many`` that point here; the result is keyed by both keys.
@@ -237,23 +237,23 @@ class Table(Node):
             ``foreign_key``: SQL over the record of ``many``, or one per key column of this table. Others as for
             `left_join`.
         """
-        return declare.one_to_many(self, many, name, **options)
+        return tables.one_to_many(self, many, name, **options)
 
     def filter(self, where: str, name: str) -> Table:
         """Only rows for which the SQL over key and value columns is true."""
-        return declare.filtered(self, where, name)
+        return stateless.filtered(self, where, name)
 
     def map_values(self, select: Mapping[str, ValueExpr], name: str) -> Table:
         """Another value: output column to SQL over key and value columns."""
-        return declare.mapped_values(self, select, name)
+        return stateless.mapped_values(self, select, name)
 
     def to_stream(self, name: str) -> Stream:
         """The table's changelog read as a stream."""
-        return declare.to_stream(self, name)
+        return stateless.to_stream(self, name)
 
     def group_by(self, key: Mapping[str, Expr]) -> GroupedTable:
         """Rows by another key, ``expr(sql, TYPE)`` per column, to be aggregated."""
-        return declare.grouped_table(self, key)
+        return aggregates.grouped_table(self, key)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -276,15 +276,15 @@ class GlobalTable(Node):
 
     def join(self, other: GlobalTable, name: str | None = None, **options: Any) -> GlobalView:
         """Inner join; options as for `left_join`."""
-        return declare.join_global(self, "inner", other, name, **options)
+        return global_tables.join_global(self, "inner", other, name, **options)
 
     def left_join(self, other: GlobalTable, name: str | None = None, **options: Any) -> GlobalView:
         """A view of this table with what ``key`` (SQL, or one per key column) finds in the other."""
-        return declare.join_global(self, "left", other, name, **options)
+        return global_tables.join_global(self, "left", other, name, **options)
 
     def outer_join(self, other: GlobalTable, name: str | None = None, **options: Any) -> GlobalView:
         """Refused: a right row that nothing points to has no key to be found by."""
-        return declare.join_global(self, "outer", other, name, **options)
+        return global_tables.join_global(self, "outer", other, name, **options)
 
 
 class GlobalView(GlobalTable):

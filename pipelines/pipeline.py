@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypedDict, TypeVar, Unpack
 
 from pipelines.check import Check, Severity, checked
-from pipelines.declare import DEFAULT_PARTITIONS, history_ms
+from pipelines.declare.nodes import DEFAULT_PARTITIONS, history_ms
 from pipelines.errors import DeclarationError, listed
 from pipelines.kafka import Kafka
 from pipelines.nodes import OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table

@@ -23,7 +23,7 @@ from pipelines import (
     expr,
     total,
 )
-from pipelines.declare import PROFILES
+from pipelines.declare.join_rules import PROFILES
 from pipelines.joins import (
     ForeignKeyJoin,
     GlobalGlobalJoin,

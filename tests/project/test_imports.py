@@ -123,7 +123,9 @@ KNOWN_CIRCLES: tuple[frozenset[str], ...] = (
         f"pipelines.{name}"
         for name in (
             "check",
-            "declare",
+            *(f"declare.{verbs}" for verbs in ("aggregates", "global_tables", "stateless", "streams", "tables")),
+            "declare.join_rules",
+            "declare.nodes",
             "grouped",
             "joins",
             "nodes",
