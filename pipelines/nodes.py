@@ -239,13 +239,13 @@ class Table(Node):
         """
         return tables.one_to_many(self, many, name, **options)
 
-    def filter(self, where: str, name: str) -> Table:
-        """Only rows for which the SQL over key and value columns is true."""
-        return stateless.filtered(self, where, name)
+    def filter(self, where: str, name: str, fold: str | None = None) -> Table:
+        """Only rows for which the SQL over key and value columns is true; ``fold`` as in `Node`."""
+        return stateless.filtered(self, where, name, fold)
 
-    def map_values(self, select: Mapping[str, ValueExpr], name: str) -> Table:
-        """Another value: output column to SQL over key and value columns."""
-        return stateless.mapped_values(self, select, name)
+    def map_values(self, select: Mapping[str, ValueExpr], name: str, fold: str | None = None) -> Table:
+        """Another value: output column to SQL over key and value columns; ``fold`` as in `Node`."""
+        return stateless.mapped_values(self, select, name, fold)
 
     def to_stream(self, name: str) -> Stream:
         """The table's changelog read as a stream."""

@@ -98,21 +98,15 @@ class OperatorStep:
         due = any(inputs[s].records for s in self.operation.triggers) or new_columns(self.node, previous)
         if previous is not None and not due:
             return None
-        return EpochPlan(
+        return EpochPlan.after(
+            previous,
+            version,
             pipeline=self.node.pipeline.name,
             node=self.node.name,
-            incarnation=previous.incarnation if previous else 1,
             epoch=epoch,
-            since=previous.since if previous else 1,
-            previous_epoch=previous.epoch if previous else 0,
             inputs=inputs,
-            output_version=version,
-            ends=previous.ends if previous else {},
-            stream_time=previous.stream_time if previous else {},
             semantics=self.operation.semantics,
             code_version=self.code_version,
-            grace=previous.grace if previous else None,
-            skipped=previous.skipped if previous else (),
         )
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -120,6 +120,29 @@ class EpochPlan(_Value):
     declared: dict[str, str] = {}
     grace: int | None = None
     skipped: tuple[Skipped, ...] = ()
+
+    @classmethod
+    def after(cls, previous: CommitNote | None, version: int | None, **fields: Any) -> EpochPlan:
+        """The plan that goes on from a commit, which made ``version`` of the changelog; ``None``: the first.
+
+        Parameters
+        ----------
+        fields
+            Of which node and epoch it is, and what it reads.
+        """
+        if previous is None:
+            return cls(incarnation=1, output_version=version, **fields)
+        return cls(
+            incarnation=previous.incarnation,
+            since=previous.since,
+            previous_epoch=previous.epoch,
+            output_version=version,
+            ends=previous.ends,
+            stream_time=previous.stream_time,
+            grace=previous.grace,
+            skipped=previous.skipped,
+            **fields,
+        )
 
     @property
     def records(self) -> int:

@@ -105,17 +105,8 @@ class SourceStep:
 
     def next_plan(self, previous: CommitNote | None, version: int | None, epoch: int, **reads: Any) -> EpochPlan:
         """The plan that goes on from a commit; ``reads`` are its fields that say what it reads."""
-        return EpochPlan(
-            pipeline=self.node.pipeline.name,
-            node=self.node.name,
-            incarnation=previous.incarnation if previous else 1,
-            epoch=epoch,
-            since=previous.since if previous else 1,
-            previous_epoch=previous.epoch if previous else 0,
-            output_version=version,
-            ends=previous.ends if previous else {},
-            **reads,
-        )
+        of = {"pipeline": self.node.pipeline.name, "node": self.node.name, "epoch": epoch}
+        return EpochPlan.after(previous, version, **of, **reads)
 
     def note(self) -> CommitNote | None:
         """The note of the node's newest commit."""

@@ -71,7 +71,7 @@ def add_node(kind: type[_N], of: Node, name: str, spec: Operation, value: Any, *
     return of.pipeline.add(kind(pipeline=of.pipeline, name=name, value=tuple(value), origin=spec, **fields))
 
 
-def node_like(node: _N, name: str, spec: Operation, value: tuple[str, ...]) -> _N:
+def node_like(node: _N, name: str, spec: Operation, value: tuple[str, ...], fold: str | None = None) -> _N:
     """A node of the same kind, with the same windows and history."""
     from pipelines.nodes import Table, WindowedTable
 
@@ -79,4 +79,4 @@ def node_like(node: _N, name: str, spec: Operation, value: tuple[str, ...]) -> _
     if isinstance(node, Table):
         # Or a join would take a record that is older than its row for the row's update (KIP-914).
         extra["history"] = node.history
-    return add_node(type(node), node, name, spec, value, **extra)
+    return add_node(type(node), node, name, spec, value, fold=fold, **extra)

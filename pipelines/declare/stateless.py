@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 _N = TypeVar("_N", bound="Node")
 
 
-def filtered(node: _N, where: str, name: str) -> _N:
+def filtered(node: _N, where: str, name: str, fold: str | None = None) -> _N:
     """A stream or table of the records that pass."""
-    return node_like(node, name, Filter(input=node, where=where), node.value)
+    return node_like(node, name, Filter(input=node, where=where), node.value, fold)
 
 
-def mapped_values(node: _N, select: Select, name: str) -> _N:
+def mapped_values(node: _N, select: Select, name: str, fold: str | None = None) -> _N:
     """A stream or table with another value."""
     check_columns(node, name, select)
     functions = [column for column, e in select.items() if not isinstance(e, str)]
@@ -37,7 +37,7 @@ def mapped_values(node: _N, select: Select, name: str) -> _N:
         raise node.refuse(
             name, f"select gives {listed(functions)} as no SQL text; map_values takes SQL over key and value columns"
         )
-    return node_like(node, name, MapValues(input=node, select=select), tuple(select))
+    return node_like(node, name, MapValues(input=node, select=select), tuple(select), fold)
 
 
 def selected_key(stream: Stream, key: Mapping[str, Expr], name: str, partitions: int | None) -> Stream:

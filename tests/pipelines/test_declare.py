@@ -272,6 +272,8 @@ REFUSED: list[tuple[str, Declare, str]] = [
         lambda n: n.s.group_by_key().windowed_by(HOUR).aggregate({"window_start": count()}, "x"),
         "'window_start' is what the windows are called; rename the column",
     ),
+    # Folds.
+    ("fold_unknown", lambda n: n.t.filter("true", "x", fold="never"), "fold is 'never'; give 'run', 'due' or None"),
     # Names.
     ("name_taken", lambda n: n.s.filter("true", "x") and n.s.filter("true", "x"), "declared twice; taken names are"),
 ]
@@ -282,6 +284,19 @@ def test_refused(declared: Declare, says: str) -> None:
     with pytest.raises(DeclarationError, match=says) as refusal:
         declared(Nodes())
     assert str(refusal.value).startswith("pipeline 'shop', node 'x': ")
+
+
+def test_each_computed_table_says_when_it_is_folded() -> None:
+    nodes = Nodes()
+    made = [
+        nodes.t.filter("true", "filtered", fold="due"),
+        nodes.hours.map_values({"twice": "2 * c"}, "mapped", fold="due"),
+        nodes.t.left_join(nodes.t2, "joined", fold="due"),
+        nodes.s.to_table("read", fold="due"),
+        nodes.t.group_by({"y": expr("i", "STRING")}).aggregate({"c": count()}, "counted", fold="due"),
+    ]
+    assert [node.fold for node in made] == ["due"] * 5
+    assert nodes.t.filter("true", "as_others").fold is None
 
 
 def test_a_bad_name_is_refused() -> None:
