@@ -19,7 +19,7 @@ JARS := .jars/.fetched
 # In their order: by itself xdist takes files of one long test last, and then one process waits for the other.
 AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 # Each has an engine of its own: one that dies takes along no more than its part, and what failed can be run alone.
-PARTS ?= $(patsubst %/__init__.py,%,$(wildcard tests/*/__init__.py)) $(wildcard tests/test_*.py)
+PARTS ?= $(patsubst %/,%,$(filter-out %/__pycache__/,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
 
 .PHONY: help demo demo-kafka ui test prove lint types docs docs-serve bench cluster cluster-stop kafka clean
 

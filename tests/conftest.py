@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,9 @@ MADE = pytest.StashKey[Path]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose one home, and so one warm engine, for all processes of a test run; a given one is kept."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts what runs in its background like this, and what is started here would not hear Ctrl-C either.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput") or HOME in os.environ:
         return
     config.stash[MADE] = Path(tempfile.mkdtemp(prefix="rivermeet-tests-"))

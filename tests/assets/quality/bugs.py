@@ -5,7 +5,8 @@
 | ``rows`` | an operator's rows, or a source's records | the audit |
 | ``offsets`` | how they are numbered | the audit |
 | ``commit`` | what is named in the log is not what was judged | the check on the commit |
-| ``fold`` | what is MERGEd into the table is not the changelog's fold | checks on the table |
+| ``fold`` | what is written in the place of the table is not the changelog's fold | checks on the table |
+| ``merge`` | what is MERGEd into it is not | checks on the table |
 
 A run does all of it itself: nothing of Spark, Delta or Dagster is replaced, and no table is modified externally, which
 planning would refuse.
@@ -26,10 +27,10 @@ from infra.delta.layout import NodeTables
 from infra.delta.staged import Staged
 from infra.epochs import rows as epoch_rows
 from infra.epochs.plan import CommitNote, EpochPlan
-from records.changelog import table_rows
+from records.changelog import flatten, table_rows
 
 Change = Callable[[DataFrame], DataFrame]
-Place = Literal["rows", "offsets", "commit", "fold"]
+Place = Literal["rows", "offsets", "commit", "fold", "merge"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,11 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
 
     def folded(session: Callable[[], SparkSession], paths: NodeTables, key: list[str], upto: CommitNote) -> bool:
         with pytest.MonkeyPatch.context() as within:
-            within.setattr(fold, "table_rows", lambda rows: wrong(table_rows(rows), paths.node, "fold"))
+            if any((bug.node, bug.place) == (paths.node, "merge") for bug in bugs):
+                # No table has few rows.
+                within.setattr(fold, "FEW", -1)
+            within.setattr(fold, "flatten", lambda rows: wrong(flatten(rows), paths.node, "fold"))
+            within.setattr(fold, "table_rows", lambda rows: wrong(table_rows(rows), paths.node, "merge"))
             return fold.fold(session, paths, key, upto)
 
     patched.setattr("infra.epochs.stages.write.with_offsets", with_offsets)
