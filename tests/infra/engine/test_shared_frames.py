@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
+from infra.engine.interpretation import fit_compilation
 from infra.engine.session import new_session
 from infra.engine.shared_frames import SharedFrames
 from infra.engine.shuffles import fit_shuffles, shuffle_partitions
@@ -27,9 +28,12 @@ def joined(spark: SparkSession, rows: int) -> DataFrame:
 @pytest.mark.prove
 @pytest.mark.parametrize("records", [10, None])
 def test_a_broadcast_that_was_cancelled_is_made_again(spark: SparkSession, records: int | None) -> None:
-    rows, failures = 100_000_000, []
+    rows, failures = 300_000_000, []
     # Only the active session's frames are checkpoints.
     killed, after = new_session(spark) if records is None else spark, spark
+    for session in (killed, after):
+        # Whatever the last test has left: interpreted, they take minutes.
+        fit_compilation(session, rows)
 
     def run() -> None:
         with pytest.raises(PySparkException) as failure:
