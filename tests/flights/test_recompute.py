@@ -65,6 +65,7 @@ def test_a_missing_file_comes_back_with_the_same_bytes(data: Path) -> None:
         assert path.read_bytes() == content
 
 
+@pytest.mark.slow
 def test_the_last_state_of_every_flight_is_the_packages_row(data: Path) -> None:
     feed("flights", data)
     found = delivered(data, "flights").drop(columns=["file", "exported"])

@@ -62,7 +62,9 @@ class Folded:
         return any(commit["operation"] == "MERGE" for commit in table.history())
 
 
-@pytest.mark.parametrize("few", [20_000, 3, 0])
+@pytest.mark.parametrize(
+    "few", [20_000, pytest.param(3, marks=pytest.mark.slow), pytest.param(0, marks=pytest.mark.slow)]
+)
 def test_each_epoch_or_all_at_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
