@@ -8,8 +8,10 @@ Why: ``docs/decisions/report-charts.md``. Held by ``tests/expectations/test_repo
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from expectations.report.checks import CheckRow
@@ -190,24 +192,28 @@ _AXIS = {"title": None, "labelAngle": 0, "labelOverlap": "parity", "labelPadding
 
 
 def _drawn(values: Values, panels: Sequence[Mapping[str, Any]]) -> str:
-    from vl_convert import vegalite_to_svg
-
     text = {"color": "var(--soft)", "font": "inherit", "fontSize": 10, "fontWeight": "normal"}
     label = {"labelColor": "var(--soft)", "labelFont": "inherit", "labelFontSize": 10}
     axis = {"domain": False, "ticks": False, "gridColor": "var(--line)", **label}
     # Charts stand below each other.
     one_width = {"minExtent": 34, "maxExtent": 34}
     title = {"anchor": "start", "frame": "group", "dx": -34, "offset": 5, **text}
-    drawn = vegalite_to_svg(
-        {
-            "data": {"values": list(values)},
-            "vconcat": list(panels),
-            "spacing": 6,
-            "padding": {"left": 0, "right": 4, "top": 6, "bottom": 2},
-            "background": "transparent",
-            "config": {"view": {"stroke": None}, "axis": axis, "axisY": one_width, "title": title},
-        },
-        vl_version="6.4",
-    )
+    spec = {
+        "data": {"values": list(values)},
+        "vconcat": list(panels),
+        "spacing": 6,
+        "padding": {"left": 0, "right": 4, "top": 6, "bottom": 2},
+        "background": "transparent",
+        "config": {"view": {"stroke": None}, "axis": axis, "axisY": one_width, "title": title},
+    }
+    return _svg(json.dumps(spec))
+
+
+@lru_cache(maxsize=1024)
+def _svg(spec: str) -> str:
+    """The chart drawn, which takes 20 ms; most checks of a node have found the same in the same rows."""
+    from vl_convert import vegalite_to_svg
+
+    drawn = vegalite_to_svg(spec, vl_version="6.4")
     # A hundredth of a pixel is not seen, and a page of many epochs consists of bars.
     return _PLACE.sub(lambda place: re.sub(r"(\.\d\d)\d+", r"\1", place[0]), drawn)
