@@ -33,7 +33,10 @@ def replay(cases: Path, output: Path | None, epochs: int | None, semantics: str,
     from infra.engine.session import session
     from infra.settings import Settings
 
-    given = parsed(cases.read_text("utf-8"))
+    try:
+        given = parsed(cases.read_bytes())
+    except ValueError as error:
+        raise click.BadParameter(f"{cases} is {error}", param_hint="CASES") from None
     spark = session(Settings.from_env())
     way = in_epochs(epochs) if epochs else at_once
     results = run(spark, given, semantics, way)

@@ -96,11 +96,11 @@ class Case(BaseModel):
         }
 
 
-def parsed(text: str) -> list[Any]:
+def parsed(content: str | bytes) -> list[Any]:
     """The cases of a file, as they stand; ValueError where it is no list of cases."""
     try:
-        given = json.loads(text)
-    except json.JSONDecodeError as error:
+        given = json.loads(content)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"not JSON: {error}; give a list of cases") from None
     found = given.get("cases") if isinstance(given, dict) else given
     if not isinstance(found, list):

@@ -75,6 +75,16 @@ def test_a_file_that_holds_no_cases_is_refused() -> None:
     assert parsed('{"cases": [1]}') == [1]
 
 
+@pytest.mark.parametrize(
+    ("content", "says"), [(b"\x1f\x8b\x08", "is not JSON: 'utf-8' codec"), (b"{}", "is no list of cases; give")]
+)
+def test_such_a_file_is_named_in_one_line(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "cases").write_bytes(content)
+    shown = CliRunner().invoke(main, ["replay", str(tmp_path / "cases")])
+    assert shown.exit_code == 2
+    assert f"Invalid value for CASES: {tmp_path}/cases {says}" in shown.output
+
+
 def test_bad_cases_leave_the_others_alone(spark: SparkSession) -> None:
     given = [case(), case(join="?"), case(name="empty", input=[]), case(name=7, type="outer"), "no case"]
     found = replay(spark, given, "3.1", at_once)
