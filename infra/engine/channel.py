@@ -8,6 +8,8 @@ import grpc
 from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.client.retries import DefaultPolicy, RetryPolicy
 
+from infra.engine.files import EngineState
+
 
 class LocalChannelBuilder(DefaultChannelBuilder):
     """Connects to 127.0.0.1.
@@ -17,12 +19,13 @@ class LocalChannelBuilder(DefaultChannelBuilder):
 
     Parameters
     ----------
-    port : int
+    engine : EngineState
     token : str
     """
 
-    def __init__(self, port: int, token: str) -> None:
-        super().__init__(f"sc://127.0.0.1:{port}")
+    def __init__(self, engine: EngineState, token: str) -> None:
+        super().__init__(f"sc://127.0.0.1:{engine.port}")
+        self._engine = engine
         self._authorization = ("authorization", f"Bearer {token}")
 
     def toChannel(self) -> grpc.Channel:
@@ -40,4 +43,20 @@ class LocalChannelBuilder(DefaultChannelBuilder):
     @property
     def retry_policy(self) -> RetryPolicy:
         """Seconds of patience: PySpark's ten minutes are for networks; here no answer is no engine."""
-        return DefaultPolicy(max_retries=4)
+        return _WhileItRuns(self._engine)
+
+
+class _WhileItRuns(DefaultPolicy):
+    """Asks an engine again as long as its processes run.
+
+    One that was killed is not asked again: every frame that was kept on it makes a request of its own when it is
+    given up, and a run of ten nodes waited three minutes for some forty of them
+    (``test_frames_of_a_killed_engine_are_given_up_at_once``).
+    """
+
+    def __init__(self, engine: EngineState) -> None:
+        super().__init__(max_retries=4)
+        self._engine = engine
+
+    def can_retry(self, exception: BaseException) -> bool:
+        return super().can_retry(exception) and self._engine.alive

@@ -127,7 +127,7 @@ def _connect(settings: Settings) -> _Open:
         channel = DefaultChannelBuilder(settings.engine)
         return _Open(settings, _remote(channel), channel)
     attachment = engine.attach(settings)
-    channel = LocalChannelBuilder(attachment.state.port, attachment.token)
+    channel = LocalChannelBuilder(attachment.state, attachment.token)
     try:
         return _Open(settings, _remote(channel), channel, attachment)
     except BaseException:

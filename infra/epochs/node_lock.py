@@ -90,7 +90,7 @@ def close_sessions(engine: Path, sessions: Sequence[str]) -> None:
     if state is None:
         return
     for session in sessions:
-        channel = LocalChannelBuilder(state.port, files.token())
+        channel = LocalChannelBuilder(state, files.token())
         channel.set(channel.PARAM_SESSION_ID, session)
         with contextlib.suppress(Exception):  # it has ended by itself: all that is wanted
             client = SparkConnectClient(channel)

@@ -46,6 +46,23 @@ psutil.wait_procs([jvm])
 print(session(settings).range(4).count())
 """
 
+CLIENT_WITH_FRAMES_ON_AN_ENGINE_THAT_DIES = """
+import time
+import psutil
+from infra.engine import warm as engine
+from infra.engine.session import session
+from infra.settings import Settings
+settings = Settings.from_env()
+spark = session(settings)
+kept = [spark.range(n).localCheckpoint(eager=False) for n in range(5)]
+jvm = psutil.Process(engine.status(settings).state.jvm_pid)
+jvm.kill()
+psutil.wait_procs([jvm])
+began = time.monotonic()
+kept.clear()
+print(time.monotonic() - began)
+"""
+
 # Each JVM is cold.
 pytestmark = pytest.mark.slow
 
@@ -176,6 +193,12 @@ def test_other_settings_wait_for_its_clients(own: Settings, warm: EngineState) -
 def test_a_killed_engine_is_replaced_within_a_process(own: Settings, warm: EngineState) -> None:
     assert said(client(own, CLIENT_WHOSE_ENGINE_DIES)) == ["3", "4"]
     assert engine.start(own) != warm
+
+
+@pytest.mark.prove
+def test_frames_of_a_killed_engine_are_given_up_at_once(own: Settings, warm: EngineState) -> None:
+    (seconds,) = map(float, said(client(own, CLIENT_WITH_FRAMES_ON_AN_ENGINE_THAT_DIES)))
+    assert seconds < 2, "asked again and again: 4.5 s for each frame"
 
 
 @pytest.mark.prove
