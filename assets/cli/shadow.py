@@ -28,7 +28,8 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
 
     Exit code 0: nothing is lost; 1: it is, or could not be compared.
     """
-    from assets.shadow.audit import audit, mark
+    from assets.shadow.audit import audit
+    from assets.shadow.marks import mark
     from assets.shadow.recorded import record
     from assets.shadow.words import lines
     from pipelines import load
@@ -49,16 +50,11 @@ def _up_to_date(at: Platform, node: Node) -> bool:
     """Read what is new of the node's inputs, and join it: what the application had read by its mark is ours then."""
     from assets.defs.runs import run_pipeline
     from assets.epoch.idle import idle_run
+    from assets.shadow.marks import made_of
 
     names = [one.name for one in made_of(node)]
     idle = idle_run(at, node.pipeline, names)
     return run_pipeline(at, node.pipeline, names, audited=False) if idle is None else idle
-
-
-def made_of(node: Node) -> list[Node]:
-    """The node and all stored ones that it is made of."""
-    inputs = node.operation.stored_inputs.values() if node.operation is not None else ()
-    return list(dict.fromkeys([*(below for part in inputs for below in made_of(part)), node]))
 
 
 def shadow_of(node: Node, topic: str, group: str | None) -> Shadow:

@@ -15,7 +15,7 @@ from expectations.report.words import span
 from infra.delta.io import last_note, read
 from infra.delta.lines import opened
 from infra.epochs.plan import CommitNote
-from pipelines import Kafka, Node, Pipeline
+from pipelines import Kafka, Node, Pipeline, Shadow
 from pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def status_table(platform: Platform, pipeline: Pipeline) -> str:
     way += "".join(f"\n{line}" for node in pipeline.stored if (line := _behind(platform, node)))
     way += "".join(f"\n{line}" for name, lag in topics.items() for line in lag.lines(name))
     way += "".join(f"\n{_delivered(platform, sink)}" for sink in pipeline.sinks)
+    way += "".join(f"\n{_compared(platform, shadow)}" for shadow in pipeline.shadows)
     return f"{pipeline.name}\n{table(header, lines)}{way}"
 
 
@@ -83,6 +84,18 @@ def _delivered(platform: Platform, sink: TopicSink) -> str:
     lag = sink_lag(platform, sink)
     behind = f"{lag.due} behind" if lag.epochs else "all of it"
     return f"{sink.node.name}: delivered to topic '{sink.topic}' up to epoch {lag.epoch}, {behind}"
+
+
+def _compared(platform: Platform, shadow: Shadow) -> str:
+    """What the last audit of an application found."""
+    from assets.shadow.recorded import last_recorded
+
+    found = last_recorded(platform, shadow)
+    said = "not compared yet"
+    if found is not None:
+        said = f"at epoch {found['epoch']} {found['losses']:,} lost or wrong, {found['explained']:,} explained"
+        said += f", {found['undecodable']:,} unreadable" if found["undecodable"] else ""
+    return f"{shadow.node.name}: an application's topic '{shadow.topic}': {said}"
 
 
 def _reads_topic(node: Node) -> bool:

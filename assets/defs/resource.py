@@ -36,6 +36,10 @@ class PlatformResource(dg.ConfigurableResource):
         from infra.epochs.stages.plan import Rebuild
 
         if self._nodes is None:
+            if any(one.pipeline.shadows for one in nodes):
+                from assets.shadow.marks import mark_run
+
+                mark_run(self.platform, nodes, run_id)
             rebuild = {name: Rebuild(grace) for name, grace in (self.rebuild or {}).items()}
             self._nodes = SideBySide(self.platform, nodes, run_id, rebuild)
         return self._nodes.outcome(node)

@@ -50,14 +50,15 @@ def shadow_asset(shadow: Shadow) -> dg.AssetsDefinition:
             dg.AssetCheckSpec(READABLE, asset=key, description="Each record of the output can be decoded."),
         ],
     )
-    def audit_application(rivermeet: PlatformResource) -> Iterator[Any]:
-        from assets.shadow.audit import audit, mark
+    def audit_application(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
+        from assets.shadow.audit import audit
+        from assets.shadow.marks import marks_of_run
         from assets.shadow.recorded import record
         from infra.epochs.refusal import EpochRefusedError
 
         platform = rivermeet.platform
         try:
-            outcome = audit(platform, shadow, mark(platform, shadow))
+            outcome = audit(platform, shadow, marks_of_run(platform, shadow, context.run.run_id))
         except EpochRefusedError as refusal:
             # Whatever an application does, our run goes on.
             yield dg.MaterializeResult(key, metadata={"not_compared": str(refusal)})

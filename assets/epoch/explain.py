@@ -26,6 +26,11 @@ def explain(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()
             yield node.name
             yield from (f"  {line}" for line in _node(platform, node, selected))
             yield from (f"  topic    {_topic(platform, sink)}" for sink in pipeline.sinks_of(node))
+            yield from (
+                f"  shadow   compared with topic {shadow.topic}, if an epoch is committed"
+                for shadow in pipeline.shadows
+                if shadow.node is node
+            )
 
 
 def _topic(platform: Platform, sink: TopicSink) -> str:

@@ -1,6 +1,6 @@
 """The audit of a running application: what its output topic lacks, and has too much, against our rows of the node.
 
-    1. mark       how far the application has read, and only then where its output ends
+    1. mark       how far the application has read, and only then where its output ends (``assets/shadow/marks.py``)
     2. run        our nodes, if asked: they have read at least as far then
     3. compare    our rows by profile kafka-4, as far as the node has consumed its inputs, with the output so far
 
@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assets.epoch.recompute import Recomputation, can_be_recomputed
+from assets.shadow.marks import Marks
 from assets.shadow.positions import TopicInput, topic_inputs
 from infra.delta.io import last_note, read
 from infra.epochs.refusal import EpochRefusedError
-from pipelines import Kafka, Node
+from pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from assets.epoch.platform import Platform
     from infra.engine.shared_frames import SharedFrames
     from infra.epochs.context import EpochContext
-    from infra.epochs.plan import CommitNote, TopicSlice
+    from infra.epochs.plan import CommitNote
     from infra.shadow.application import Progress
     from joins.shadow.answers import Answers
     from joins.shadow.causes import Cause
@@ -44,14 +45,6 @@ SHOWN = 5
 
 class NothingToCompareError(EpochRefusedError):
     """The node has no rows of its own yet."""
-
-
-@dataclass(frozen=True)
-class Marks:
-    """Where an audit ends: what the application has read (None: nobody knows), and then what it had written."""
-
-    progress: Progress | None
-    output: TopicSlice
 
 
 @dataclass(frozen=True)
@@ -112,8 +105,7 @@ class Shadowed:
     @property
     def ahead(self) -> int:
         """Offsets of the inputs that the application has read and we have not: what comes of them is not ours yet."""
-        progress = self.marks.progress
-        return 0 if progress is None else sum(one.ahead(progress) for one in self.inputs)
+        return _ahead(self.inputs, self.marks.progress)
 
     @property
     def waiting(self) -> int:
@@ -124,30 +116,6 @@ class Shadowed:
     def holds(self) -> bool:
         """Whether the application's output has all that ours has, and no more."""
         return not self.losses and not self.undecodable
-
-
-def mark(platform: Platform, shadow: Shadow) -> Marks:
-    """How far the application has read, and where its output ends after that.
-
-    Raises
-    ------
-    TopicRefusedError
-        Where the broker, the topic or the group is not there.
-    """
-    from infra.shadow.application import progress
-    from infra.shadow.output import stable_slice
-
-    inputs = frozenset(topics_below(shadow.node))
-    found = progress(platform.connection, shadow.group, inputs) if shadow.group is not None else None
-    return Marks(found, stable_slice(platform.connection, shadow.topic))
-
-
-def topics_below(node: Node) -> Iterator[str]:
-    """Names of the topics that a node is computed from."""
-    if node.source is not None and isinstance(node.source.reads, Kafka):
-        yield node.source.reads.topic
-    for part in node.operation.inputs.values() if node.operation is not None else ():
-        yield from topics_below(part)
 
 
 def audit(platform: Platform, shadow: Shadow, marks: Marks) -> Shadowed:
@@ -175,13 +143,14 @@ def audit(platform: Platform, shadow: Shadow, marks: Marks) -> Shadowed:
     inputs = topic_inputs(runner, node, note)
     spark = runner.session()
     ours = _Ours(runner, node, version, note, spark)
+    read_upto, ahead = _read(inputs, marks.progress), _ahead(inputs, marks.progress)
     records = sum(end + 1 for ends in note.consumed.values() for end in ends.values())
     name = f"shadow_{node.pipeline.name}_{node.name}"
     # What is kept is freed before the files go that it is read from.
     with _theirs(platform, shadow, marks, ours) as output, SharedFrames(name, records + output.count) as shared:
         theirs = shared.keep(output.rows)
         undecodable, why = _reasons(theirs)
-        compared = compare(node, ours.answers(profile, theirs, _read(inputs, marks.progress), shared))
+        compared = compare(node, ours.answers(profile, theirs, shared, read=read_upto, is_ahead=ahead > 0))
         path = runner.paths(node).shadow(shadow.topic)
         _write(compared.differences, path)
         ((keys, equal, otherwise),) = compared.compared.collect()
@@ -211,9 +180,7 @@ class _Ours:
         fields: Any = self.changelog.schema[column].dataType
         return {one.name: one.dataType.simpleString() for one in fields.fields}
 
-    def answers(
-        self, profile: str, theirs: DataFrame, read_upto: Mapping[str, Mapping[int, int]], shared: SharedFrames
-    ) -> Answers:
+    def answers(self, profile: str, theirs: DataFrame, shared: SharedFrames, **positions: Any) -> Answers:
         """Both answers, and the inputs that they come from."""
         from joins.shadow.answers import Answers
 
@@ -221,7 +188,7 @@ class _Ours:
         assert operation is not None
         good = theirs.where("reason IS NULL")
         if not can_be_recomputed(self.node):
-            return Answers(self.changelog, good, read=read_upto, keep=shared.keep)
+            return Answers(self.changelog, good, keep=shared.keep, **positions)
         again = Recomputation(self.runner, self.node, self.note, self.spark, profile)
         rows = self.changelog if operation.semantics == profile else again.rows(shared)
         return Answers(
@@ -229,8 +196,8 @@ class _Ours:
             theirs=good,
             left=shared.keep(again.taken("left")) if "left" in operation.inputs else None,
             right=shared.keep(again.taken("right")) if "right" in operation.inputs else None,
-            read=read_upto,
             keep=shared.keep,
+            **positions,
         )
 
 
@@ -254,6 +221,10 @@ def _theirs(platform: Platform, shadow: Shadow, marks: Marks, ours: _Ours) -> It
     name = f"{node.pipeline.name}.{node.name}"
     with landed(platform.connection, registry, topic, marks.output, folder, name) as output:
         yield _Output(decoded(output.landing.read(ours.spark), topic, key, value), output.records)
+
+
+def _ahead(inputs: Sequence[TopicInput], progress: Progress | None) -> int:
+    return 0 if progress is None else sum(one.ahead(progress) for one in inputs)
 
 
 def _read(inputs: Sequence[TopicInput], progress: Progress | None) -> dict[str, dict[int, int]]:

@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 
 KINDS = ("missing", "extra", "stale", "other")
 UNREAD = "unread"
+NOT_READ_HERE = "not_read_here"
 Bounds = Mapping[str, Mapping[int, int]]
 """Side to partition to the last offset that the application has read for sure; a side that is read whole is absent."""
 
@@ -46,6 +47,8 @@ class Answers:
         ``offset``, ``order``. None where the operation has no such input.
     read
         How far the application has read; empty where it has read all, or nobody knows.
+    is_ahead
+        Whether the application has read records that we have not.
     keep
         The same rows, for a frame that is used more than once.
     """
@@ -55,6 +58,7 @@ class Answers:
     left: DataFrame | None = None
     right: DataFrame | None = None
     read: Bounds = field(default_factory=dict)
+    is_ahead: bool = False
     keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
 
     def is_unread(self, trigger: str = "ours.trigger") -> Column:

@@ -40,6 +40,11 @@ class Cause:
 
 _ALL = (
     Cause("unread", "the application has not read the record that causes the row: not compared", True),
+    Cause(
+        "not_read_here",
+        "the application has read records that we have not, and the difference may come of them: not compared",
+        True,
+    ),
     Cause("lost_row", "all records of the row are there, no order of the topics leaves it out, and it has not come"),
     Cause("unknown_value", "no records of the inputs give this value"),
     Cause("repeated", "a row that is right came more often than once, as after a restart at least once"),

@@ -2,15 +2,28 @@
 
 To add one: a module with ``compare(operation, answers)``, and its line in `COMPARISONS`. A family without one is
 compared by its rows alone (``joins/shadow/rows.py``).
+
+Where the application has read records that we have not, any row of its output may come of them:
+
+| difference | cause |
+|---|---|
+| extra, stale, other | ``not_read_here``, whatever its rows look like |
+| missing, of a table | the same: the application may have read the record that ends the row |
+| missing, of a stream | as ever: no record takes back a row of a stream |
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from joins.operator import OPERATORS
 from joins.shadow import rows
-from joins.shadow.answers import Answers, Compared
+from joins.shadow.answers import NOT_READ_HERE, Answers, Compared
+from joins.shadow.causes import CAUSES
 from pipelines import (
     ForeignKeyJoin,
     Node,
@@ -39,6 +52,18 @@ def profile_of(operation: Operation) -> str:
 
 def compare(node: Node, answers: Answers) -> Compared:
     """Compare both answers to a node's operation."""
+    compared = _compared(node, answers)
+    return replace(compared, differences=_ahead(node, compared.differences)) if answers.is_ahead else compared
+
+
+def _ahead(node: Node, differences: DataFrame) -> DataFrame:
+    """The same differences, those that records may explain which we have not read marked as such."""
+    may = F.lit(True) if node.is_table else F.col("kind") != "missing"
+    known = F.col("cause").isin([cause.id for cause in CAUSES.values() if cause.explained])
+    return differences.withColumn("cause", F.when(may & ~known, NOT_READ_HERE).otherwise(F.col("cause")))
+
+
+def _compared(node: Node, answers: Answers) -> Compared:
     operation, whole = node.operation, answers.left is not None and answers.right is not None
     # A windowed row meets one of another key, which no join by the key finds.
     module = None if operation is None or getattr(operation, "window_map", None) else COMPARISONS.get(type(operation))

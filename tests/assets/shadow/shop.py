@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from assets.epoch.platform import OnEngine
-from assets.shadow.audit import Marks, Shadowed, audit, mark
+from assets.shadow.audit import Shadowed, audit
+from assets.shadow.marks import Marks, mark
 from infra.settings import Settings
 from pipelines import JSON, Kafka, Node, Pipeline, Shadow, Text
 from tests.infra.sources.kafka.town import Town

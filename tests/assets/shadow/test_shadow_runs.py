@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from assets.cli import shadow as command
+from assets.cli.show import status_table
 from assets.defs.shadow_assets import shadow_key
 from assets.reports.quality_report import write_report
 from infra.settings import Settings
@@ -68,6 +69,26 @@ def test_an_application_that_is_compared(town: Town, home: Home) -> None:
     town.send("out", (0, "d", {"n": 7}, 13))
     code, said = shadow(town, "--committed")
     assert (code, "2 distinct rows compared, 2 equal" in said) == (0, True), said
+
+
+def test_an_application_that_goes_on_during_the_run(town: Town, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    from assets.shadow import audit
+
+    town.make("out")
+    town.send("sales", (0, "a", {"n": 5}, 10))
+    town.send("out", (0, "a", {"n": 5}, 10))
+    compared = audit.audit
+
+    def later(*given: Any) -> audit.Shadowed:
+        town.send("sales", (0, "d", {"n": 7}, 13))
+        town.send("out", (0, "d", {"n": 7}, 13))
+        return compared(*given)
+
+    monkeypatch.setattr(audit, "audit", later)
+    assert home.run(), home.said
+    assert checks(home) == {"nothing_lost": True, "output_is_readable": True}, "it was marked before we read"
+    assert not list((home.platform.settings.home / "marks").rglob("*.json")), "marks are used once"
+    assert "lost or wrong, 0 explained" in status_table(home.platform, home.pipeline)
 
 
 @pytest.mark.prove

@@ -62,7 +62,7 @@ def answers(
     ours = kept(with_offsets(compute(operation, inputs).rows, plan))
     rows = [((key,), value, at, 0, n) for n, (key, value, at) in enumerate(theirs)]
     kind = f"key STRUCT<k: STRING>, value STRUCT<{columns}>, timestamp BIGINT, partition INT, offset BIGINT"
-    return Answers(ours, spark.createDataFrame(rows, kind), lefts, rights, read or {}, kept)
+    return Answers(ours, spark.createDataFrame(rows, kind), lefts, rights, read or {}, keep=kept)
 
 
 def kept(rows: DataFrame) -> DataFrame:

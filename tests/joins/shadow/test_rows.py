@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import SparkSession
 
 from joins.shadow.answers import Answers
+from joins.shadow.compare import compare
 from joins.shadow.rows import compare_stream, compare_table
-from tests.joins.shadow.given import frame, kept
+from tests.joins.shadow.given import frame, kept, two
 
 OURS = [("a", "1", 1), ("b", "1", 2), ("a", "2", 3), ("c", "1", 4), ("d", "1", 5)]
 THEIRS = [("a", "1", 1), ("b", "1", 2), ("b", "1", 2), ("c", "9", 4)]
@@ -33,4 +36,24 @@ def test_a_table_and_a_stream(spark: SparkSession) -> None:
         ("c", "1", "missing", "lost_row"),
         ("c", "9", "extra", "unknown_value"),
         ("d", "1", "missing", "unread"),
+    ]
+
+
+def test_an_application_that_is_ahead_may_have_read_what_explains_its_rows(spark: SparkSession) -> None:
+    given = replace(both(spark), is_ahead=True)
+    stream, table = two("stream", "table")
+    rows = compare(table.filter("v > ''", "some"), given).differences.select("key.k", "kind", "cause").collect()
+    assert sorted(map(tuple, rows)) == [
+        ("a", "stale", "not_read_here"),
+        ("c", "other", "not_read_here"),
+        ("d", "missing", "unread"),
+    ]
+    rows = compare(stream.filter("v > ''", "few"), given).differences.select("key.k", "value.v", "cause").collect()
+    assert sorted(map(tuple, rows)) == [
+        # No record takes back a row of a stream.
+        ("a", "2", "lost_row"),
+        ("b", "1", "not_read_here"),
+        ("c", "1", "lost_row"),
+        ("c", "9", "not_read_here"),
+        ("d", "1", "unread"),
     ]
