@@ -72,19 +72,19 @@ def test_an_application_that_is_compared(town: Town, home: Home) -> None:
 
 
 def test_an_application_that_goes_on_during_the_run(town: Town, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    from assets.shadow import audit
+    from assets.shadow import marks
 
     town.make("out")
     town.send("sales", (0, "a", {"n": 5}, 10))
     town.send("out", (0, "a", {"n": 5}, 10))
-    compared = audit.audit
+    taken = marks.marks_of_run
 
-    def later(*given: Any) -> audit.Shadowed:
+    def later(*given: Any) -> marks.Marks:
         town.send("sales", (0, "d", {"n": 7}, 13))
         town.send("out", (0, "d", {"n": 7}, 13))
-        return compared(*given)
+        return taken(*given)
 
-    monkeypatch.setattr(audit, "audit", later)
+    monkeypatch.setattr(marks, "marks_of_run", later)
     assert home.run(), home.said
     assert checks(home) == {"nothing_lost": True, "output_is_readable": True}, "it was marked before we read"
     assert not list((home.platform.settings.home / "marks").rglob("*.json")), "marks are used once"
