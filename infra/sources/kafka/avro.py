@@ -6,6 +6,7 @@
 | ``"a"``, and the format declares one column ``id`` | ``{"id": "a"}`` |
 | bytes ``ff``, decimal 1.50, the instant of 1 ms | ``"/w=="``, ``"1.50"``, ``"1970-01-01T00:00:00.001000+00:00"`` |
 | by a schema with a field less | no such field: it is null |
+| by a schema that refers to others of the registry | as if they stood in it |
 
 Held by ``tests/infra/sources/kafka/test_formats.py``.
 """
@@ -26,6 +27,7 @@ from pipelines import Avro
 def avro_decode(format: Avro, registry: Registry) -> Decode:
     """What gives the text of payloads of this format."""
     from fastavro import parse_schema, schemaless_reader
+    from fastavro.schema import UnknownType
 
     columns = tuple(format.schema)
 
@@ -53,10 +55,15 @@ def avro_decode(format: Avro, registry: Registry) -> Decode:
             return f"has schema {id}, which the registry does not have"
         if described.get("schemaType", "AVRO") != "AVRO":
             return f"has schema {id}, which is of {described['schemaType']} and not of Avro"
-        if described.get("references"):
-            return f"has schema {id}, which refers to other schemas: that is not supported"
+        named: dict[str, Any] = {}
+        for name, part in registry.referred(described).items():
+            if part is None:
+                return f"has schema {id}, which refers to '{name}', and the registry does not have that"
+            parse_schema(json.loads(part["schema"]), named_schemas=named)
         try:
-            return parse_schema(json.loads(described["schema"])), id
+            return parse_schema(json.loads(described["schema"]), named_schemas=named), id
+        except UnknownType as error:
+            return f"has schema {id}, which has the type {error.name}, and refers to no schema of it"
         except ValueError:
             return f"has schema {id}, which is no schema of Avro"
 

@@ -41,31 +41,38 @@ def protobuf_decode(format: Protobuf, registry: Registry) -> Decode:
         return lambda payload: _text(payload, own)
 
     @cache
-    def file_of(id: int) -> FileDescriptorProto | str:
+    def files_of(id: int) -> list[FileDescriptorProto] | str:
         described = registry.schema(id, "serialized")
         if described is None:
             return f"has schema {id}, which the registry does not have"
         if described.get("schemaType") != "PROTOBUF":
             return f"has schema {id}, which is not of Protobuf"
-        if described.get("references"):
-            return f"has schema {id}, which refers to other schemas: that is not supported"
         try:
-            return FileDescriptorProto.FromString(base64.b64decode(described["schema"], validate=True))
+            parts = {**registry.referred(described, "serialized"), "": described}
+            files: list[FileDescriptorProto] = []
+            for name, part in parts.items():
+                if part is None:
+                    return f"has schema {id}, which imports '{name}', and the registry does not have that"
+                file = FileDescriptorProto.FromString(base64.b64decode(part["schema"], validate=True))
+                # What a registry calls a file is not always what others import it by.
+                file.name = name or file.name
+                files.append(file)
+            return files
         except (ValueError, DecodeError):
             return f"has schema {id}, of which the registry gives text and no descriptor: declare it by descriptor="
 
     @cache
     def message_of(id: int, indexes: tuple[int, ...]) -> Descriptor | str:
-        file = file_of(id)
-        if isinstance(file, str):
-            return file
+        files = files_of(id)
+        if isinstance(files, str):
+            return files
         try:
-            name = _named(file, indexes)
+            name = _named(files[-1], indexes)
         except IndexError:
             return f"names no message of schema {id}"
         if name != format.message:
             return f"is a {name} and no {format.message}"
-        return _pool([file]).FindMessageTypeByName(name)
+        return _pool(files).FindMessageTypeByName(name)
 
     def decode(payload: bytes) -> str:
         id, rest = framed(payload)

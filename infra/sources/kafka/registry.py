@@ -4,6 +4,7 @@
 |---|---|
 | has the schema | is decoded with it, also when the registry is down the next time |
 | says that there is no such id | is a dead letter |
+| has one that refers to others | is decoded with all of them, each asked for once by subject and version |
 | does not answer, or asks for a password | fails the run: nobody knows what the payload is |
 | is not set | fails the run, with the variable to set |
 
@@ -15,21 +16,22 @@ from __future__ import annotations
 import base64
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
 from infra.settings import SettingsError
 from infra.sources.kafka.refusals import RegistryUnavailableError
 
 SECONDS = 10.0
-_NO_SUCH_SCHEMA = (40400, 40403)
-"""Error codes of "there is no such schema"; a 404 of a wrong URL has none of them."""
+_NO_SUCH_SCHEMA = (40400, 40401, 40402, 40403)
+"""Error codes of "there is no such schema", subject or version; a 404 of a wrong URL has none of them."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Registry:
 
     url: str = field(repr=False)
     cache: Path
-    _known: dict[tuple[int, str], dict[str, Any] | None] = field(default_factory=dict, repr=False)
+    _known: dict[tuple[str, str], dict[str, Any] | None] = field(default_factory=dict, repr=False)
 
     def schema(self, id: int, form: str = "") -> dict[str, Any] | None:
         """The schema with this id, as the registry describes it; None where there is none.
@@ -61,9 +63,34 @@ class Registry:
         RegistryUnavailableError
             Where the registry does not say.
         """
-        if (id, form) not in self._known:
-            self._known[id, form] = self._kept(id, form)
-        return self._known[id, form]
+        return self._once(f"schemas/ids/{id}", str(id), form)
+
+    def referred(self, described: Mapping[str, Any], form: str = "") -> dict[str, dict[str, Any] | None]:
+        """All schemas that one refers to, by the names that it and they use; each stands after those that it refers to.
+
+        Parameters
+        ----------
+        described
+            A schema as `schema` gives it. Where the registry lacks one that is referred to, None stands for it.
+
+        Raises
+        ------
+        RegistryUnavailableError
+            Where the registry does not say.
+        """
+        found: dict[str, dict[str, Any] | None] = {}
+        for reference in described.get("references") or ():
+            subject, version = quote(reference["subject"], safe=""), reference["version"]
+            file = f"{sha256(subject.encode()).hexdigest()[:24]}-v{version}"
+            one = self._once(f"subjects/{subject}/versions/{version}", file, form)
+            found |= {} if one is None else self.referred(one, form)
+            found[reference["name"]] = one
+        return found
+
+    def _once(self, path: str, file: str, form: str) -> dict[str, Any] | None:
+        if (path, form) not in self._known:
+            self._known[path, form] = self._kept(path, file, form)
+        return self._known[path, form]
 
     def request(self, path: str, body: bytes | None = None) -> Request:
         """A question to the registry, with user and password; a body makes it a POST."""
@@ -74,15 +101,15 @@ class Registry:
             request.add_header("Authorization", f"Basic {base64.b64encode(user.encode()).decode()}")
         return request
 
-    def _kept(self, id: int, form: str) -> dict[str, Any] | None:
+    def _kept(self, path: str, file_name: str, form: str) -> dict[str, Any] | None:
         if not self.url:
             raise SettingsError("payloads name schemas, and no registry is: set RIVERMEET_SCHEMA_REGISTRY to its URL")
         # Ids are one registry's. Its address is not to be read from a path.
         whose = sha256(_bare(self.url)[0].encode()).hexdigest()[:12]
-        file = self.cache / whose / f"{id}{form and '-'}{form}.json"
+        file = self.cache / whose / f"{file_name}{form and '-'}{form}.json"
         if file.exists():
             return json.loads(file.read_bytes())
-        found = self._asked(id, form)
+        found = self._asked(path, form)
         if found is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             half = file.with_name(f".{file.name}.{os.getpid()}")
@@ -90,8 +117,8 @@ class Registry:
             half.replace(file)
         return found
 
-    def _asked(self, id: int, form: str) -> dict[str, Any] | None:
-        request = self.request(f"schemas/ids/{id}{f'?format={form}' if form else ''}")
+    def _asked(self, path: str, form: str) -> dict[str, Any] | None:
+        request = self.request(f"{path}{f'?format={form}' if form else ''}")
         try:
             with urlopen(request, timeout=SECONDS) as answer:
                 return json.load(answer)
@@ -104,7 +131,7 @@ class Registry:
         except (OSError, HTTPException, ValueError) as error:
             why = type(error).__name__
         raise RegistryUnavailableError(
-            f"the registry that RIVERMEET_SCHEMA_REGISTRY names does not give schema {id} ({why}); what was planned "
+            f"the registry that RIVERMEET_SCHEMA_REGISTRY names does not give {path} ({why}); what was planned "
             "stands: see to the registry, and run again"
         )
 

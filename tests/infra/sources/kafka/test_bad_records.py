@@ -133,3 +133,26 @@ def test_schemas_of_a_registry(town: Town) -> None:
         assert town.run(node, retry=True) is not None
     assert [key[0] for _, _, key, _, _ in town.rows(node)] == ["a", "b", "d", "e", "f", "c"]
     survived("a schema registry that is down", "the run fails, and the next one reads what was planned")
+
+
+def test_an_incompatible_schema(town: Town) -> None:
+    """A writer that changes a field's type where no registry keeps it from that: what does not fit is a letter."""
+    town.make("orders")
+    node = orders(town, Avro({"n": "INT"}))
+    words = {"type": "record", "name": "Order", "fields": [{"name": "n", "type": "string"}]}
+    lacks = {"type": "record", "name": "Order", "fields": [{"name": "m", "type": "int"}]}
+    known = {id: {"schema": json.dumps(schema)} for id, schema in enumerate((ORDER, words, lacks), 1)}
+    with served(known) as schemas:
+        town.registry = schemas.url
+        town.send(
+            "orders",
+            (0, "a", framed(1, ORDER, {"n": 1}), 1),
+            (0, "b", framed(2, words, {"n": "two"}), 2),
+            (0, "c", framed(2, words, {"n": "3"}), 3),
+            (0, "d", framed(3, lacks, {"m": 4}), 4),
+        )
+        town.run(node)
+    assert [(key[0], value) for *_, key, value, _ in town.rows(node)] == [("a", (1,)), ("c", (3,)), ("d", (None,))]
+    (letter,) = town.letters(node)
+    assert (letter["line"], "INT" in letter["reason"]) == (1, True), letter["reason"]
+    survived("an incompatible schema of a topic's writer", "what does not fit the declared types is a dead letter")

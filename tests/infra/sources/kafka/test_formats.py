@@ -76,22 +76,57 @@ def message(**values: Any) -> bytes:
 
 
 class Known(Registry):
-    """A registry that has some schemas and asks nobody."""
+    """A registry that has some schemas, by their paths, and asks nobody."""
 
-    def __init__(self, **schemas: Any) -> None:
+    def __init__(self, given: dict[str, Any]) -> None:
         super().__init__("", Path())
-        object.__setattr__(self, "_schemas", {int(id[1:]): schema for id, schema in schemas.items()})
+        self._known.update({(path, form): schema for path, schema in given.items() for form in ("", "serialized")})
 
-    def schema(self, id: int, form: str = "") -> dict[str, Any] | None:
-        return getattr(self, "_schemas").get(id)  # noqa: B009
+    def _kept(self, path: str, file_name: str, form: str) -> dict[str, Any] | None:
+        return None
 
 
+def serialized(*files: FileDescriptorProto) -> list[str]:
+    return [base64.b64encode(file.SerializeToString()).decode() for file in files]
+
+
+def refers(name: str, subject: str) -> dict[str, Any]:
+    return {"references": [{"name": name, "subject": subject, "version": 1}]}
+
+
+MONEY = {"type": "record", "name": "shop.Money", "fields": [{"name": "cents", "type": "shop.Cents"}]}
+CENTS = {"type": "fixed", "name": "shop.Cents", "size": 1}
+BILL = {"type": "record", "name": "shop.Bill", "fields": [{"name": "id", "type": "string"},
+                                                          {"name": "sum", "type": "shop.Money"}]}  # fmt: skip
+
+
+def bill() -> FileDescriptorProto:
+    """A message ``shop.Bill`` that holds a ``shop.Order`` of another file."""
+    file = FileDescriptorProto(name="bill.proto", package="shop", syntax="proto3", dependency=["orders/order.proto"])
+    message = file.message_type.add(name="Bill")
+    kind = FieldDescriptorProto.TYPE_MESSAGE
+    message.field.add(
+        name="of", number=1, type=kind, type_name=".shop.Order", label=FieldDescriptorProto.LABEL_OPTIONAL
+    )
+    return file
+
+
+ORDER_FILE, BILL_FILE = serialized(shop(), bill())
 REGISTRY = Known(
-    s7={"schema": json.dumps(ORDER)},
-    s8={"schema": json.dumps({"type": "string"})},
-    s9={"schema": base64.b64encode(shop().SerializeToString()).decode(), "schemaType": "PROTOBUF"},
-    s10={"schema": json.dumps(ORDER), "references": [{"name": "x", "subject": "x", "version": 1}]},
-    s11={"schema": "{"},
+    {
+        "schemas/ids/7": {"schema": json.dumps(ORDER)},
+        "schemas/ids/8": {"schema": json.dumps({"type": "string"})},
+        "schemas/ids/9": {"schema": ORDER_FILE, "schemaType": "PROTOBUF"},
+        "schemas/ids/10": {"schema": json.dumps(BILL), **refers("shop.Money", "money/1")},
+        "subjects/money%2F1/versions/1": {"schema": json.dumps(MONEY), **refers("shop.Cents", "cents")},
+        "subjects/cents/versions/1": {"schema": json.dumps(CENTS)},
+        "schemas/ids/11": {"schema": "{"},
+        "schemas/ids/12": {"schema": json.dumps(BILL)},
+        "schemas/ids/13": {"schema": json.dumps(BILL), **refers("shop.Money", "gone")},
+        "schemas/ids/14": {"schema": BILL_FILE, "schemaType": "PROTOBUF", **refers("orders/order.proto", "order")},
+        "subjects/order/versions/1": {"schema": ORDER_FILE, "schemaType": "PROTOBUF"},
+        "schemas/ids/15": {"schema": BILL_FILE, "schemaType": "PROTOBUF", **refers("orders/order.proto", "gone")},
+    }
 )
 LOCAL = base64.b64encode(FileDescriptorSet(file=[shop()]).SerializeToString()).decode()
 BOTH = {"id": "STRING", "n": "INT"}
@@ -122,6 +157,18 @@ DECODED: list[tuple[str, Format, bytes | None, Any]] = [
         {"id": "a", "n": str(2**53 + 1), "raw": "/w=="},
     ),
     (
+        "Avro, by schemas that refer to others",
+        Avro({"id": "STRING"}),
+        framed(10, b"\x02a\x07"),
+        {"id": "a", "sum": {"cents": "Bw=="}},
+    ),
+    (
+        "Protobuf, by files that import others",
+        Protobuf({"of": "STRING"}, "shop.Bill"),
+        framed(14, b"\x0a\x03" + message(id="a"), b"\0"),
+        {"of": {"id": "a", "n": "0", "raw": ""}},
+    ),
+    (
         "Protobuf, local",
         Protobuf(BOTH, "shop.Order", LOCAL),
         message(id="a", maybe=0),
@@ -139,8 +186,12 @@ DEAD: list[tuple[str, Format, bytes, str]] = [
     ("JSON", Avro(BOTH), b'{"id": 1}', BARE),
     ("no such schema", Avro(BOTH), framed(1, b""), "the value has schema 1, which the registry does not have"),
     ("another kind", Avro(BOTH), framed(9, b""), "the value has schema 9, which is of PROTOBUF and not of Avro"),
-    ("references", Avro(BOTH), framed(10, b""),
-     "the value has schema 10, which refers to other schemas: that is not supported"),
+    ("a type of nobody", Avro(BOTH), framed(12, b""),
+     "the value has schema 12, which has the type shop.Money, and refers to no schema of it"),
+    ("a reference to nobody", Avro(BOTH), framed(13, b""),
+     "the value has schema 13, which refers to 'shop.Money', and the registry does not have that"),
+    ("an import of nobody", Protobuf(BOTH, "shop.Bill"), framed(15, b"\0"),
+     "the value has schema 15, which imports 'orders/order.proto', and the registry does not have that"),
     ("no schema", Avro(BOTH), framed(11, b""), "the value has schema 11, which is no schema of Avro"),
     ("cut short", Avro(BOTH), framed(7, b"\x04a"), "the value is not Avro of its schema: EOFError"),
     ("left over", Avro(BOTH), framed(7, b"\x02a\x02xx"), "the value is not Avro of its schema: bytes are left over"),
