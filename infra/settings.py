@@ -66,6 +66,9 @@ class Settings:
         ``RIVERMEET_REPORTS_PORT``: where `rivermeet ui` serves the reports, and links in Dagster lead.
     fold : str
         ``RIVERMEET_FOLD``: ``due`` folds tables that other nodes read when that is due, ``run`` in each run.
+    topic_reader : str
+        ``RIVERMEET_TOPIC_READER``: ``driver`` reads topics in the process that runs epochs, ``engine`` by Spark's own
+        source.
     kafka : mapping
         librdkafka's properties: ``bootstrap.servers`` from ``RIVERMEET_KAFKA``, ``sasl.password`` from
         ``RIVERMEET_KAFKA_SASL_PASSWORD``, and so on.
@@ -83,6 +86,7 @@ class Settings:
     engine_port: int = 0
     reports_port: int = 3001
     fold: Literal["run", "due"] = "due"
+    topic_reader: Literal["driver", "engine"] = "driver"
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     schema_registry: str = field(default="", repr=False)
 
@@ -113,6 +117,7 @@ class Settings:
             engine_port=_port("RIVERMEET_ENGINE_PORT", given, 0),
             reports_port=_port("RIVERMEET_REPORTS_PORT", given, 3001, lowest=1),
             fold=_fold(given.get("RIVERMEET_FOLD", "due")),
+            topic_reader=_topic_reader(given.get("RIVERMEET_TOPIC_READER", "driver")),
             kafka=_kafka(given),
             schema_registry=_registry(given.get("RIVERMEET_SCHEMA_REGISTRY", "")),
         )
@@ -130,6 +135,7 @@ class Settings:
             "RIVERMEET_ENGINE_PORT": str(self.engine_port),
             "RIVERMEET_REPORTS_PORT": str(self.reports_port),
             "RIVERMEET_FOLD": self.fold,
+            "RIVERMEET_TOPIC_READER": self.topic_reader,
             "RIVERMEET_SCHEMA_REGISTRY": self.schema_registry,
             **{_variable(name): value for name, value in self.kafka.items()},
         }
@@ -188,6 +194,12 @@ def _fold(value: str) -> Literal["run", "due"]:
     if value == "run" or value == "due":
         return value
     raise SettingsError(f"RIVERMEET_FOLD={value}; give run or due")
+
+
+def _topic_reader(value: str) -> Literal["driver", "engine"]:
+    if value == "driver" or value == "engine":
+        return value
+    raise SettingsError(f"RIVERMEET_TOPIC_READER={value}; give driver or engine")
 
 
 def _kafka(given: Mapping[str, str]) -> Mapping[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -175,7 +175,12 @@ class Platform:
             from infra.sources.kafka.ingest import TopicStep
 
             landing = settings.landing / node.pipeline.name / node.name
-            return TopicStep(node, changelog, context.log, self.connection, self.registry, landing, self.code_version)
+            step = TopicStep(node, changelog, context.log, self.connection, self.registry, landing, self.code_version)
+            if settings.topic_reader == "driver":
+                return step
+            from infra.sources.kafka.engine_reader import slice_rows
+
+            return replace(step, by_engine=partial(slice_rows, settings))
         return IngestStep(node, changelog, context.log, settings.data, self.session, self.code_version)
 
     def topic_lag(self, node: Node) -> list[PartitionLag]:

@@ -1,4 +1,4 @@
-"""Delta's jars: taken from a folder that the user names, or fetched once into the project."""
+"""Jars of Delta and of Spark's Kafka source: from a folder that the user names, or fetched once into the project."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ NEEDED = (
     "delta-kernel-defaults-4.4.0",
     "delta-kernel-unitycatalog-4.4.0",
 )
+KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+KAFKA_NEEDED = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13", "kafka-clients", "commons-pool2")
 CACHE = PROJECT / ".jars"
 
 # Spark brings its own, newer copies of all these; shipping Delta's beside them invites clashes.
@@ -44,6 +46,7 @@ _SPARK_HAS = (
     "org.slf4j:*",
     "org.xerial.snappy:*",
 )
+_KAFKA_WITHOUT = ("at.yawk.lz4:*", "org.scala-lang.modules:*")
 
 
 class JarsError(RuntimeError):
@@ -85,6 +88,24 @@ def jars(settings: Settings, cache: Path = CACHE) -> list[Path]:
         found, missing = _look(cache / "jars")
         if missing:
             raise JarsError(f"fetched {PACKAGE} into {cache}, but {missing[0]}.jar is not there")
+    return found
+
+
+def kafka_source_jars(settings: Settings, cache: Path = CACHE) -> list[Path]:
+    """Return the jars of Spark's own Kafka source, fetching them the first time; parameters and errors as of `jars`."""
+    if settings.jars is not None:
+        given = _given(settings.jars)
+        found = [path for path in given if any(name in path.stem for name in KAFKA_NEEDED)]
+        if len(found) < len(KAFKA_NEEDED):
+            raise SettingsError(f"RIVERMEET_JARS={settings.jars} lacks one of {', '.join(KAFKA_NEEDED)}; copy it there")
+        return found
+    folder = cache / "kafka-source"
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "fetch.lock"):
+        found = sorted((folder / "jars").glob("*.jar"))
+        if len(found) < len(KAFKA_NEEDED):
+            fetch(KAFKA_PACKAGE, folder, without=(*_SPARK_HAS, *_KAFKA_WITHOUT))
+            found = sorted((folder / "jars").glob("*.jar"))
     return found
 
 

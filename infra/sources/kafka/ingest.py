@@ -14,7 +14,7 @@ bytes, as a row of a file is, and too many of them refuse the epoch. Held by
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +58,8 @@ class TopicStep(SourceStep):
         Whether records that the topic has no more are passed over.
     patience
         Seconds without progress after which reading is given up.
+    by_engine
+        Gives the records of a slice as Spark's own source reads them; None: this process reads them.
     """
 
     connection: Connection
@@ -67,6 +69,7 @@ class TopicStep(SourceStep):
     retry: bool = False
     accept_loss: bool = False
     patience: float = PATIENCE
+    by_engine: Callable[[SparkSession, TopicSlice, Kafka, float], DataFrame] | None = None
 
     @property
     def topic(self) -> Kafka:
@@ -139,7 +142,10 @@ class TopicStep(SourceStep):
         planned = plan.topic
         assert planned is not None, "a plan of a topic has a slice"
         landing = Landing.anew(self.landing, plan.epoch)
-        landing.write(self._landed(plan, planned))
+        if self.by_engine is not None and planned.unread and not plan.retries:
+            self._land_by_engine(self.by_engine(spark, planned, self.topic, self.patience), planned, landing)
+        else:
+            landing.write(self._landed(plan, planned))
         crash.reached("landed", self.node.name)
         parsed = shared.keep(self._parsed(landing.read(spark)))
         frames = SourceFrames(parsed)
@@ -151,23 +157,37 @@ class TopicStep(SourceStep):
         without = frozenset({"dead_letter"} if not dead else ())
         return StepFrames(frames.records, {"dead_letter": frames.dead}, accept=accept, without_rows=without)
 
+    def _land_by_engine(self, read: DataFrame, planned: TopicSlice, landing: Landing) -> None:
+        self._refuse_unreadable(planned)
+        try:
+            landing.write_frame(read)
+        except Exception:
+            # Spark's errors name hosts: what the broker says now is why, if it says anything.
+            self._refuse_unreadable(planned)
+            raise
+        self._refuse_remade(planned)
+
     def _landed(self, plan: EpochPlan, planned: TopicSlice) -> Iterator[Landed]:
         landed = landing_of(self.topic, self.registry)
         if plan.retries:
             yield from letters_again(self.dead_letters, plan.retries, landed)
         if not planned.unread:
             return
+        self._refuse_unreadable(planned)
+        yield from taken(consumed(self.connection, planned, self.name, self.patience), planned, landed)
+        self._refuse_remade(planned)
+
+    def _refuse_unreadable(self, planned: TopicSlice) -> None:
         why = unreadable(planned, self.state(), self.name)
         if why is not None:
             raise why
-        yield from taken(consumed(self.connection, planned, self.name, self.patience), planned, landed)
-        # Made anew while it was read, it may have given records of both.
-        why = problem(self._now(planned), planned.topic, planned.id, {}, {}, self.name)
+
+    def _refuse_remade(self, planned: TopicSlice) -> None:
+        """Made anew while it was read, a topic may have given records of both."""
+        now = TopicState(planned.topic, topic_id(self.connection, planned.topic)[0], {}, {}, {})
+        why = problem(now, planned.topic, planned.id, {}, {}, self.name)
         if why is not None:
             raise why
-
-    def _now(self, planned: TopicSlice) -> TopicState:
-        return TopicState(planned.topic, topic_id(self.connection, planned.topic)[0], {}, {}, {})
 
     def _parsed(self, landed: DataFrame) -> DataFrame:
         own = None if self.node.partitions else "kafka_partition"

@@ -102,9 +102,13 @@ class Landing:
             count += len(chunk)
         return count
 
+    def write_frame(self, records: DataFrame) -> None:
+        """Let the engine write records, once: what reads them does not ask the broker again."""
+        records.write.mode("append").parquet(spark_path(str(self.folder)))
+
     def read(self, spark: SparkSession) -> DataFrame:
         """All that was written."""
-        files = sorted(str(file) for file in self.folder.iterdir())
+        files = sorted(str(file) for file in self.folder.glob("*.parquet"))
         if not files:
             return spark.createDataFrame([], DDL)
         return spark.read.schema(DDL).parquet(*[spark_path(file) for file in files])

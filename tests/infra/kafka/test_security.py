@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import dagster as dg
 import pytest
@@ -100,7 +101,7 @@ def certified(folder: Path) -> Path:
     return folder / "broker.pem"
 
 
-@pytest.mark.parametrize("listener", LISTENERS)
+@pytest.mark.parametrize(("listener", "reader"), [*((name, "driver") for name in LISTENERS), ("SASL_SSL", "engine")])
 def test_read_and_written(
     secured: Secured,
     town: Town,
@@ -109,6 +110,7 @@ def test_read_and_written(
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
     listener: str,
+    reader: Literal["driver", "engine"],
 ) -> None:
     open_to_all = Town(town.world, secured.broker)
     open_to_all.make("stock")
@@ -119,7 +121,7 @@ def test_read_and_written(
     home = tmp_path / "home"
     with homed(pipeline, home, settings) as made:
         given = Settings.from_env(secured.variables(listener))
-        made.platform.settings = replace(made.platform.settings, kafka=given.kafka)
+        made.platform.settings = replace(made.platform.settings, kafka=given.kafka, topic_reader=reader)
         assert made.run(), made.said
         status = status_table(made.platform, pipeline)
         events = made.instance.get_event_records(dg.EventRecordsFilter(dg.DagsterEventType.ASSET_MATERIALIZATION))
@@ -127,7 +129,15 @@ def test_read_and_written(
     assert [message.key() for message in committed(open_to_all, open_to_all.named("out"))] == [b"a", b"b"]
     secrets = [PASSWORD, f":{secured.ports[listener]}", *([USER] if listener.startswith("SASL") else [])]
     assert not [secret for secret in secrets if secret in shown]
-    held = [(path, secret) for path in home.rglob("*") if path.is_file() for secret in secrets if has(path, secret)]
+    folders = [home, settings.engine_home]
+    held = [
+        (path, secret)
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file()
+        for secret in secrets
+        if has(path, secret)
+    ]
     assert held == []
 
 

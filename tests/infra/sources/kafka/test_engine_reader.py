@@ -1,0 +1,139 @@
+"""A topic read by Spark's own source lands as it does when the driver reads it, record by record."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.epochs.plan import TopicSlice
+from infra.settings import Settings, SettingsError
+from infra.sources.kafka.consume import consumed
+from infra.sources.kafka.engine_reader import java_properties, slice_rows
+from infra.sources.kafka.landing import Landing
+from infra.sources.kafka.records import landing_of, taken
+from infra.sources.kafka.refusals import RecordsGoneError
+from infra.sources.kafka.registry import NONE
+from infra.sources.kafka.topic import next_slice
+from pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Raw, Text
+from pipelines.kafka import Format
+from tests.infra.sources.kafka.town import Town
+
+pytestmark = pytest.mark.slow
+
+FRAMED = b"\x00\x00\x00\x00\x07" + b'{"n": 4}'
+NUMBERS: list[tuple[Format, str, list[Any]]] = [
+    (Number("SMALLINT"), ">h", [0, 1, -1, 2**15 - 1, -(2**15)]),
+    (Number("INT"), ">i", [0, 1, -1, 2**31 - 1, -(2**31)]),
+    (Number("BIGINT"), ">q", [0, 1, -1, 2**63 - 1, -(2**63)]),
+]
+
+
+def planned(town: Town, topic: str) -> TopicSlice:
+    node = Pipeline("shop").stream("lines", Kafka(town.named(topic), key=Text(), value=Text()))
+    return next_slice(None, town.step(node).state(), "shop.lines")
+
+
+def both(town: Town, topic: Kafka, found: TopicSlice, folder: Path) -> list[list[Any]]:
+    """What lands by either reader, in the order of the epoch."""
+    settings = Settings.from_env({"RIVERMEET_KAFKA": town.broker.address})
+    by_driver, by_engine = Landing.anew(folder / "driver", 1), Landing.anew(folder / "engine", 1)
+    by_driver.write(taken(consumed(town.connection, found, "shop.lines"), found, landing_of(topic, NONE)))
+    by_engine.write_frame(slice_rows(settings, town.world.spark, found, topic, 20.0))
+    spark = town.world.spark
+    return [sorted(made.read(spark).collect(), key=lambda row: row[:3]) for made in (by_driver, by_engine)]
+
+
+def test_the_same_lands(town: Town, tmp_path: Path) -> None:
+    town.make("lines", 2)
+    town.send("lines", (0, "a", {"n": 1}, 1000), (1, "b", FRAMED, 900), (0, None, None, 950), (0, b"\xff", "x", 2000))
+    with town.transaction("lines", (0, "a", {"n": 2}, 3000), (1, "c", {"n": 2}, 3000)) as producer:
+        producer.abort_transaction(20)
+    with town.transaction("lines", (1, "d", {"n": 3}, 500)) as producer:
+        producer.commit_transaction(20)
+    town.send("lines", (1, "e", "", 4000), headers=[("h", b"1"), ("h", None)])
+    topic = Kafka(town.named("lines"), key=Text(), value=JSON({"n": "INT"}))
+    driver, engine = both(town, topic, planned(town, "lines"), tmp_path)
+    assert engine == driver
+    assert [row["block"] for row in engine if row["partition"] == 1] == [900, 900, 4000]
+    assert [row["value_schema"] for row in engine if row["value_schema"] is not None] == [7]
+
+
+@pytest.mark.parametrize(("format", "layout", "values"), NUMBERS, ids=["SMALLINT", "INT", "BIGINT"])
+def test_numbers(town: Town, tmp_path: Path, format: Format, layout: str, values: list[int]) -> None:
+    town.make("lines")
+    payloads = [*(struct.pack(layout, value) for value in values), b"1", None]
+    town.send("lines", *((0, b"\x01", payload, 1) for payload in payloads))
+    topic = Kafka(town.named("lines"), key=Raw("id"), value=format)
+    driver, engine = both(town, topic, planned(town, "lines"), tmp_path)
+    assert engine == driver
+    assert [row["value_text"] for row in engine] == [*map(str, values), None, None]
+
+
+def test_epochs_and_what_is_gone(town: Town) -> None:
+    town.make("lines")
+    node: Node = Pipeline("shop").stream("lines", Kafka(town.named("lines"), key=Text(), value=Text()))
+    settings = Settings.from_env({"RIVERMEET_KAFKA": town.broker.address})
+    by_engine = partial(slice_rows, settings)
+    town.send("lines", (0, "a", "1", 1), (0, "b", "2", 2))
+    assert town.run(node, by_engine=by_engine) is not None
+    town.send("lines", (0, "c", "3", 3))
+    assert town.run(node, by_engine=by_engine) is not None
+    assert [key for *_, key, _, _ in town.rows(node)] == [("a",), ("b",), ("c",)]
+
+    def too_late(*given: Any) -> Any:
+        town.remove_before("lines", {0: 5})
+        return slice_rows(settings, *given)
+
+    town.send("lines", (0, "d", "4", 4), (0, "e", "5", 5), (0, "f", "6", 6))
+    with pytest.raises(RecordsGoneError, match="has removed records before they were read"):
+        town.run(node, by_engine=too_late)
+
+
+def test_it_is_chosen_by_a_setting(town: Town, settings: Settings, tmp_path: Path) -> None:
+    from assets.epoch.platform import Platform
+
+    pipeline = Pipeline("shop")
+    node = pipeline.stream("lines", Kafka(town.named("lines"), key=Text(), value=Text()))
+    platform = Platform(replace(settings, home=tmp_path, tables=str(tmp_path / "tables")))
+    assert platform.source_step(node).by_engine is None  # pyright: ignore
+    platform.settings = replace(platform.settings, topic_reader="engine")
+    assert platform.source_step(node).by_engine is not None  # pyright: ignore
+    with pytest.raises(SettingsError, match="RIVERMEET_TOPIC_READER=both; give driver or engine"):
+        Settings.from_env({"RIVERMEET_TOPIC_READER": "both"})
+
+
+@pytest.mark.parametrize(("format", "kind"), [(Avro({"n": "INT"}), "Avro"), (Number("DOUBLE"), "DOUBLE")])
+def test_formats_that_it_does_not_have(town: Town, format: Format, kind: str) -> None:
+    town.make("lines")
+    with pytest.raises(SettingsError, match=f"the value of topic 'lines' is {kind}; unset it"):
+        slice_rows(
+            Settings.from_env({}), town.world.spark, planned(town, "lines"), Kafka("lines", key=Text(), value=format), 1
+        )
+
+
+def test_properties_of_the_java_client(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("CERTIFICATE")
+    given = {
+        "bootstrap.servers": "a:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "ann",
+        "sasl.password": 'p"w',
+        "ssl.ca.location": str(tmp_path / "ca.pem"),
+    }
+    assert java_properties(given) == {
+        "bootstrap.servers": "a:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="ann" password="p\\"w";',
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": "CERTIFICATE",
+    }
+    with pytest.raises(SettingsError, match="RIVERMEET_KAFKA_LINGER_MS is nothing that"):
+        java_properties({"linger.ms": "5"})
