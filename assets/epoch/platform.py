@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from infra.kafka.lag import PartitionLag
     from infra.sources.ingest import IngestStep
     from infra.sources.kafka.connection import Connection
+    from infra.sources.kafka.formats.registry import Registry
     from infra.sources.kafka.ingest import TopicStep
-    from infra.sources.kafka.registry import Registry
 
 
 EPOCHS = "_epochs"
@@ -202,7 +202,7 @@ class Platform:
     @cached_property
     def registry(self) -> Registry:
         """The schema registry, and the schemas that it gave."""
-        from infra.sources.kafka.registry import Registry
+        from infra.sources.kafka.formats.registry import Registry
 
         return Registry(self.settings.schema_registry, self.settings.schemas)
 

@@ -210,7 +210,7 @@ class _Output(NamedTuple):
 def _theirs(platform: Platform, shadow: Shadow, marks: Marks, ours: _Ours) -> Iterator[_Output]:
     """The application's rows, as long as their files last, and how many records they come from."""
     from infra.shadow.output import decoded, landed
-    from infra.sources.kafka.registry import Registry
+    from infra.sources.kafka.formats.registry import Registry
 
     settings, node = platform.settings, shadow.node
     key, value = ours.types("key"), ours.types("value")

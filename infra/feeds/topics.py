@@ -29,7 +29,7 @@ from infra.feeds.registry import feed, keys, not_known
 from infra.kafka.encoding import Encode, value_encoder
 from infra.kafka.topics import KEEPS_ALL, cluster_id, make_topic
 from infra.sources.kafka.connection import Connection
-from infra.sources.kafka.registry import NONE, Registry
+from infra.sources.kafka.formats.registry import NONE, Registry
 from pipelines import JSON, Avro
 
 PARTITIONS = 4

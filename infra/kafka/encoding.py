@@ -4,8 +4,9 @@
     Avro()                    the same, schema 7            00 00000007 02 02
     Protobuf(message="s.T")   the same, schema 8            00 00000008 00 08 01
 
-That is Confluent's wire format: its deserializers read it, and so do we (``infra/sources/kafka/framing.py``). The 0 in
-front of Protobuf's body names the first message of the schema. Held by ``tests/infra/sinks/test_registry_values.py``.
+That is Confluent's wire format: its deserializers read it, and so do we (``infra/sources/kafka/formats/framing.py``).
+The 0 in front of Protobuf's body names the first message of the schema. Held by
+``tests/infra/sinks/test_registry_values.py``.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from infra.kafka.avro_types import NAME, avro_schema
 from infra.kafka.json_text import as_json
 from infra.kafka.protobuf_types import filled, protobuf_file
 from infra.kafka.written_schemas import registered
-from infra.sources.kafka.framing import MAGIC
-from infra.sources.kafka.protobuf import message_class
-from infra.sources.kafka.registry import Registry
+from infra.sources.kafka.formats.framing import MAGIC
+from infra.sources.kafka.formats.protobuf import message_class
+from infra.sources.kafka.formats.registry import Registry
 from pipelines import JSON, Avro, Protobuf
 
 Encode = Callable[[Mapping[str, Any]], bytes]

@@ -5,7 +5,7 @@
     1 ms after 1970 began, in UTC    "1970-01-01T00:00:00.001000+00:00"
     NaN                              "nan"
 
-Held by ``tests/infra/sources/kafka/test_formats.py`` and ``tests/infra/sinks/test_messages.py``.
+Held by ``tests/infra/sources/kafka/formats/test_formats.py`` and ``tests/infra/sinks/test_messages.py``.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from urllib.parse import quote
 from urllib.request import urlopen
 
 from infra.settings import SettingsError
+from infra.sources.kafka.formats.registry import SECONDS, Registry
 from infra.sources.kafka.refusals import RegistryUnavailableError, TopicRefusedError
-from infra.sources.kafka.registry import SECONDS, Registry
 
 
 class SchemaRefusedError(TopicRefusedError):

@@ -32,7 +32,7 @@ from pipelines.source import quoted
 
 if TYPE_CHECKING:
     from infra.sources.kafka.connection import Connection
-    from infra.sources.kafka.registry import Registry
+    from infra.sources.kafka.formats.registry import Registry
 
 
 @dataclass(frozen=True)

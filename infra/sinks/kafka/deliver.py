@@ -30,7 +30,7 @@ from infra.sinks.kafka.refusals import (
 )
 from infra.sinks.kafka.topics import prepare
 from infra.sources.kafka.connection import SECONDS
-from infra.sources.kafka.registry import NONE, Registry
+from infra.sources.kafka.formats.registry import NONE, Registry
 from infra.sources.kafka.topic import topic_state
 
 if TYPE_CHECKING:

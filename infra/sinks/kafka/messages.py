@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from infra.kafka.encoding import Encode, value_encoder
 from infra.kafka.json_text import as_json
-from infra.sources.kafka.decoding import JAVA
-from infra.sources.kafka.registry import Registry
+from infra.sources.kafka.formats.decoding import JAVA
+from infra.sources.kafka.formats.registry import Registry
 from pipelines import JSON, Number
 from pipelines.sink import TopicSink
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from infra.engine.jars import kafka_source_jars
 from infra.epochs.plan import TopicSlice
 from infra.settings import Settings, SettingsError
-from infra.sources.kafka.framing import HEADER
+from infra.sources.kafka.formats.framing import HEADER
 from infra.sources.kafka.landing import DDL
 from pipelines import JSON, Avro, Kafka, Number, Protobuf
 from pipelines.kafka import Format

@@ -29,11 +29,11 @@ from infra.epochs.step import StepFrames
 from infra.sources.history import SourceStep
 from infra.sources.kafka.connection import Connection
 from infra.sources.kafka.consume import PATIENCE, consumed
+from infra.sources.kafka.formats.registry import Registry
 from infra.sources.kafka.landing import Landed, Landing
 from infra.sources.kafka.letters import letters_again
 from infra.sources.kafka.records import landing_of, taken
 from infra.sources.kafka.refusals import PositionLostError
-from infra.sources.kafka.registry import Registry
 from infra.sources.kafka.rows import landed_rows
 from infra.sources.kafka.topic import TopicState, next_slice, problem, topic_id, topic_state, unreadable
 from infra.sources.reading import SourceFrames, partition_of

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from infra.epochs.plan import TopicSlice
-from infra.sources.kafka.decoding import decoder
-from infra.sources.kafka.framing import schema_id
+from infra.sources.kafka.formats.decoding import decoder
+from infra.sources.kafka.formats.framing import schema_id
+from infra.sources.kafka.formats.registry import Registry
 from infra.sources.kafka.landing import Landed
 from infra.sources.kafka.letters import Payloads
-from infra.sources.kafka.registry import Registry
 from pipelines import JSON, Avro, Kafka, Protobuf
 from pipelines.kafka import Format
 

@@ -7,7 +7,7 @@
 
 Of each record's dead letter ``file`` is TOPIC/PARTITION, ``line`` the offset, ``text`` the bytes of key, value and
 headers in base64, and ``header`` where they came from, with the ids of their schemas. Held by
-``tests/infra/sources/kafka/test_formats.py`` and ``tests/infra/sources/kafka/test_bad_records.py``.
+``tests/infra/sources/kafka/formats/test_formats.py`` and ``tests/infra/sources/kafka/test_bad_records.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from infra.sources.declared_types import as_declared
 from infra.sources.json import not_one_object, parsed_json
-from infra.sources.kafka.framing import HEADER
+from infra.sources.kafka.formats.framing import HEADER
 from infra.sources.line_formats import LINE_COLUMNS
 from pipelines import JSON, Avro, Kafka, Protobuf, Raw, Text
 from pipelines.kafka import Format

@@ -13,7 +13,7 @@ pytest.importorskip("google.protobuf")
 
 from infra.kafka.avro_types import TypeWithoutFormError
 from infra.kafka.protobuf_types import filled, protobuf_file
-from infra.sources.kafka.protobuf import message_class
+from infra.sources.kafka.formats.protobuf import message_class
 
 NOON = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
 COLUMNS = [

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from infra.sinks.kafka.messages import Message, messages
-from infra.sources.kafka.registry import NONE
+from infra.sources.kafka.formats.registry import NONE
 from pipelines import JSON, Files, Number, Pipeline, Raw, Text
 from pipelines.sink import TopicSink, Written
 

@@ -25,11 +25,11 @@ from infra.kafka.written_schemas import SchemaRefusedError, registered
 from infra.settings import SettingsError
 from infra.sinks.kafka.deliver import Delivered, deliver
 from infra.sinks.kafka.refusals import SinkRefusedError
+from infra.sources.kafka.formats.registry import NONE, Registry
 from infra.sources.kafka.refusals import RegistryUnavailableError
-from infra.sources.kafka.registry import NONE, Registry
 from pipelines import JSON, Avro, Kafka, Node, Pipeline, Protobuf, Text, expr
 from tests.infra.sinks.test_delivery import committed
-from tests.infra.sources.kafka.schemas import served
+from tests.infra.sources.kafka.formats.schemas import served
 from tests.infra.sources.kafka.town import Town
 
 pytestmark = pytest.mark.prove

@@ -11,8 +11,8 @@ from pathlib import Path
 from assets.epoch.run import run_node
 from infra.settings import Settings
 from infra.sources.kafka.connection import Connection
+from infra.sources.kafka.formats.registry import NONE
 from infra.sources.kafka.ingest import TopicStep
-from infra.sources.kafka.registry import NONE
 from pipelines import Kafka, Pipeline, Text
 from tests.infra.epochs.killed import world
 

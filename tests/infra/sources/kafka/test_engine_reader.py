@@ -14,10 +14,10 @@ from infra.epochs.plan import TopicSlice
 from infra.settings import Settings, SettingsError
 from infra.sources.kafka.consume import consumed
 from infra.sources.kafka.engine_reader import java_properties, slice_rows
+from infra.sources.kafka.formats.registry import NONE
 from infra.sources.kafka.landing import Landing
 from infra.sources.kafka.records import landing_of, taken
 from infra.sources.kafka.refusals import RecordsGoneError
-from infra.sources.kafka.registry import NONE
 from infra.sources.kafka.topic import next_slice
 from pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Raw, Text
 from pipelines.kafka import Format

@@ -23,8 +23,8 @@ from infra.epochs.step import EpochResult
 from infra.feeds.broker import Broker
 from infra.sources.ingest import IngestStep
 from infra.sources.kafka.connection import Connection
+from infra.sources.kafka.formats.registry import Registry
 from infra.sources.kafka.ingest import TopicStep
-from infra.sources.kafka.registry import Registry
 from infra.sources.kafka.topic import topic_state
 from pipelines import Kafka, Node
 from tests.world import World

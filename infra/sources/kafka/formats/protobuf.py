@@ -8,7 +8,7 @@
 | another message of the schema | none: a dead letter, for ``shop.Order`` is declared |
 
 A registry's payload names its message by indexes behind the schema's id: a count and so many numbers, or a lone 0 for
-the first message. Held by ``tests/infra/sources/kafka/test_formats.py``.
+the first message. Held by ``tests/infra/sources/kafka/formats/test_formats.py``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import base64
 from functools import cache
 from typing import TYPE_CHECKING
 
-from infra.sources.kafka.framing import Decode, UndecodableError, framed
-from infra.sources.kafka.registry import Registry
+from infra.sources.kafka.formats.framing import Decode, UndecodableError, framed
+from infra.sources.kafka.formats.registry import Registry
 from pipelines import Protobuf
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from infra.sources.kafka.decoding import Decoded, decoder
-from infra.sources.kafka.registry import Registry
+from infra.sources.kafka.formats.decoding import Decoded, decoder
+from infra.sources.kafka.formats.registry import Registry
 from pipelines import JSON, Avro, Number, Protobuf, Raw, Text
 from pipelines.kafka import Format
 

@@ -8,7 +8,7 @@
 | does not answer, or asks for a password | fails the run: nobody knows what the payload is |
 | is not set | fails the run, with the variable to set |
 
-Held by ``tests/infra/sources/kafka/test_registry.py``.
+Held by ``tests/infra/sources/kafka/formats/test_registry.py``.
 """
 
 from __future__ import annotations

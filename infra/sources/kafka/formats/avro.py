@@ -8,7 +8,7 @@
 | by a schema with a field less | no such field: it is null |
 | by a schema that refers to others of the registry | as if they stood in it |
 
-Held by ``tests/infra/sources/kafka/test_formats.py``.
+Held by ``tests/infra/sources/kafka/formats/test_formats.py``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from io import BytesIO
 from typing import Any
 
 from infra.kafka.json_text import as_json
-from infra.sources.kafka.framing import Decode, UndecodableError, framed
-from infra.sources.kafka.registry import Registry
+from infra.sources.kafka.formats.framing import Decode, UndecodableError, framed
+from infra.sources.kafka.formats.registry import Registry
 from pipelines import Avro
 
 

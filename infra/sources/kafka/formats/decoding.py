@@ -9,7 +9,7 @@
 
 What evolves, evolves by the rules of files then: a field that is absent is null, one of another type is cast, and a
 record that does not fit is a dead letter with the reason that a line of a file would have. Held by
-``tests/infra/sources/kafka/test_formats.py``.
+``tests/infra/sources/kafka/formats/test_formats.py``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from infra.sources.kafka.avro import avro_decode
-from infra.sources.kafka.framing import Decode, UndecodableError
-from infra.sources.kafka.protobuf import protobuf_decode
-from infra.sources.kafka.registry import Registry
+from infra.sources.kafka.formats.avro import avro_decode
+from infra.sources.kafka.formats.framing import Decode, UndecodableError
+from infra.sources.kafka.formats.protobuf import protobuf_decode
+from infra.sources.kafka.formats.registry import Registry
 from pipelines import Avro, Number, Protobuf
 from pipelines.kafka import Format
 

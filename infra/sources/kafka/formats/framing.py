@@ -7,7 +7,7 @@
 | ``00 0007`` | none: too short | |
 | ``7b 7d`` | none: JSON | |
 
-Held by ``tests/infra/sources/kafka/test_formats.py``.
+Held by ``tests/infra/sources/kafka/formats/test_formats.py``.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 from infra.feeds.schema_registry import SchemaRegistry
-from infra.sources.kafka.decoding import decoder
-from infra.sources.kafka.registry import Registry
+from infra.sources.kafka.formats.decoding import decoder
+from infra.sources.kafka.formats.registry import Registry
 from pipelines import Avro
-from tests.infra.sources.kafka.test_formats import BILL, CENTS, MONEY, avro, framed
+from tests.infra.sources.kafka.formats.test_formats import BILL, CENTS, MONEY, avro, framed
 
 pytestmark = pytest.mark.prove
 

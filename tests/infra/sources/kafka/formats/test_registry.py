@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from infra.settings import SettingsError
+from infra.sources.kafka.formats.registry import Registry
 from infra.sources.kafka.refusals import RegistryUnavailableError
-from infra.sources.kafka.registry import Registry
-from tests.infra.sources.kafka.schemas import Schemas, served
+from tests.infra.sources.kafka.formats.schemas import Schemas, served
 
 
 @pytest.fixture
