@@ -63,8 +63,9 @@ docs: $(DOCUMENTED)  ## Build the site of the pages in .site; it loads nothing f
 docs-serve: $(DOCUMENTED)  ## Show the site on http://127.0.0.1:8000
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
-bench: $(DEVELOPED) $(JARS)  ## Measure epochs of 10,000 changes on a million rows, and a million records in and out of topics
+bench: $(DEVELOPED) $(JARS)  ## Measure epochs of 10,000 changes on a million rows, ten small nodes, a million records of topics
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.chain
 	@$(BIN)/python -m benchmarks.topics
 
 cluster: $(JARS)  ## Start a Spark cluster on this machine, for RIVERMEET_ENGINE=spark://127.0.0.1:7077

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -106,7 +107,12 @@ class Platform:
                 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
                 self._preparing = Thread(target=import_module, args=("great_expectations",), daemon=True)
                 self._preparing.start()
-            return session(self._engine_settings())
+            if not self._owned():
+                return session(self._engine_settings())
+            # The first session that a thread opens is its active one, and frames are kept cheaply in that alone
+            # (infra/engine/shared_frames.py): the process's must not be opened by a thread that has its own.
+            with ThreadPoolExecutor(1, "session") as opening:
+                return opening.submit(session, self._engine_settings()).result()
 
     def _engine_settings(self) -> Settings:
         return self.settings

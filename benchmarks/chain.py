@@ -1,0 +1,234 @@
+"""``make bench``: ten small nodes, one reading the other, a hundred new records in each source: what a run costs.
+
+    python -m benchmarks.chain [--runs N] [--records N]
+
+| run | is |
+|---|---|
+| 1 | the first of all, in an engine that has just started; its tables are made |
+| 2 and later | the same with new records; the middle one is the figure of a scheduled run |
+
+Each run is `rivermeet run` in a process of its own, with its imports, Dagster's history, judging and folds. Beside the
+seconds stand what it asked of the engine and what one empty action and one commit of no rows take in that engine: the
+floor that the figure stands on. The joined table is compared with one made of the same records in plain Python; where a
+row differs, no time is printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+
+from assets.cli.show import table
+from infra.settings import Settings
+from pipelines import Files, Pipeline, count, expr
+
+NODES = 10
+
+
+def chain() -> Pipeline:
+    """Three sources and seven nodes of them: joins by foreign key and by key, an outer one, two filters, a count."""
+    made = Pipeline("chain")
+    people = made.table(
+        "people",
+        _files("people", {"person": "STRING", "name": "STRING", "city": "STRING"}),
+        key=["person"],
+        value=["name", "city"],
+        timestamp="at",
+    )
+    orders = made.table(
+        "orders",
+        _files("orders", {"id": "STRING", "person": "STRING", "amount": "INT"}),
+        key=["id"],
+        value={"buyer": "person", "amount": "amount"},
+        timestamp="at",
+    )
+    notes = made.table(
+        "notes", _files("notes", {"id": "STRING", "text": "STRING"}), key=["id"], value=["text"], timestamp="at"
+    )
+    named = orders.join(
+        people,
+        "named",
+        foreign_key="buyer",
+        select={"amount": "left.amount", "name": "right.name", "city": "right.city"},
+    )
+    big = named.filter("amount > 50", "big")
+    named.join(notes, "noted", select={"name": "left.name", "text": "right.text"})
+    outer = big.outer_join(notes, "big_or_noted", select={"name": "left.name", "text": "right.text"})
+    outer.filter("text IS NOT NULL", "with_text")
+    named.group_by({"city": expr("city", "STRING")}).aggregate({"orders": count()}, "orders_of_city")
+    people.one_to_many_join(
+        orders, "owned", foreign_key="buyer", select={"city": "left.city", "amount": "right.amount"}
+    )
+    assert len(made.stored) == NODES, made.stored
+    return made
+
+
+def _files(name: str, columns: Mapping[str, str]) -> Files:
+    return Files(f"{name}/*.jsonl", "json", {**columns, "at": "BIGINT"})
+
+
+@dataclass
+class Records:
+    """What is delivered, the same in each process that makes it of the same seed."""
+
+    per_source: int
+    random: random.Random = field(default_factory=lambda: random.Random(7))
+    orders: dict[str, tuple[str, int]] = field(default_factory=dict)
+    people: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def deliver(self, data: Path, run: int) -> None:
+        """One file for each source."""
+        at, pick, many = 1_700_000_000_000 + run * 1000, self.random.randrange, self.per_source * 5
+        lines: dict[str, list[dict[str, Any]]] = {"people": [], "orders": [], "notes": []}
+        for n in range(self.per_source):
+            person, order = f"p{pick(many // 2)}", f"o{pick(many)}"
+            self.people[person] = f"name {run} {n}", f"city {pick(20)}"
+            name, city = self.people[person]
+            lines["people"].append({"person": person, "name": name, "city": city, "at": at + n})
+            self.orders[order] = f"p{pick(many // 2)}", pick(100)
+            of, amount = self.orders[order]
+            lines["orders"].append({"id": order, "person": of, "amount": amount, "at": at + n})
+            lines["notes"].append({"id": f"o{pick(many)}", "text": f"note {run} {n}", "at": at + n})
+        for name, given in lines.items():
+            file = data / name / f"{run:03d}.jsonl"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("".join(f"{json.dumps(line)}\n" for line in given))
+
+    def named(self) -> set[tuple[str, int, str, str]]:
+        """Rows of the foreign-key join, by plain Python."""
+        found = ((id, amount, self.people.get(of)) for id, (of, amount) in self.orders.items())
+        return {(id, amount, *person) for id, amount, person in found if person is not None}
+
+
+def run_once(settings: Settings) -> None:
+    """One run in this process, as `rivermeet run` does it; prints what it took as a line of JSON."""
+    asked = _counted()
+    began = time.monotonic()
+    from assets.defs.runs import run_pipeline
+    from assets.epoch.platform import OnEngine, use
+
+    engine = replace(settings, home=Path(os.environ["RIVERMEET_BENCH_ENGINE"]))
+    platform = use(OnEngine(settings, engine=engine))
+    platform.say = lambda line: print(line, file=sys.stderr)
+    green = run_pipeline(platform, chain())
+    print(json.dumps({"seconds": time.monotonic() - began, "green": green, "asked": asked}))
+
+
+def _counted() -> Counter[str]:
+    """Counts what this process asks of the engine, by the kind of request."""
+    from pyspark.sql.connect.client.core import SparkConnectClient
+
+    asked: Counter[str] = Counter()
+    for name, kind in (("config", "config"), ("_analyze", "analyze"), ("_execute_and_fetch_as_iterator", "execute")):
+        given = getattr(SparkConnectClient, name)
+
+        def counted(*args: Any, _given: Any = given, _kind: str = kind, **options: Any) -> Any:
+            asked[_kind] += 1
+            return _given(*args, **options)
+
+        setattr(SparkConnectClient, name, counted)
+    return asked
+
+
+def run_in_a_process(settings: Settings, engine: Settings) -> dict[str, Any]:
+    """A run, with the seconds of the whole process as ``whole``."""
+    env = os.environ | settings.environ() | {"RIVERMEET_BENCH_ENGINE": str(engine.home)}
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.chain", "--once"], env=env, capture_output=True, text=True, check=False
+    )
+    whole = time.monotonic() - began
+    if done.returncode:
+        raise click.ClickException(f"a run failed: {done.stderr[-2000:]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    if not found["green"]:
+        raise click.ClickException(f"a run was not green: {done.stderr[-2000:]}")
+    return found | {"whole": whole}
+
+
+def floor(settings: Settings, folder: str) -> Mapping[str, float]:
+    """Seconds of an empty action, and of a commit of no rows, in the warm engine."""
+    from infra.engine.session import session
+
+    spark = session(settings)
+    nothing = spark.createDataFrame([], "n INT")
+
+    def seconds(action: Any) -> float:
+        took: list[float] = []
+        for _ in range(5):
+            began = time.monotonic()
+            action()
+            took.append(time.monotonic() - began)
+        return median(took)
+
+    append = nothing.write.format("delta").mode("append")
+    return {"an empty action": seconds(nothing.collect), "a commit": seconds(lambda: append.save(f"{folder}/nothing"))}
+
+
+def measured(settings: Settings, runs: int, per_source: int) -> Iterator[dict[str, Any]]:
+    """The runs, one line each; the joined table is compared after the last."""
+    with TemporaryDirectory(prefix="rivermeet-chain-") as folder:
+        home = Path(folder, "home")
+        own = replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
+        records = Records(per_source)
+        for run in range(runs):
+            records.deliver(home / "data", run)
+            yield run_in_a_process(own, settings)
+        _compare(settings, own, records)
+        yield {"floor": floor(settings, folder)}
+
+
+def _compare(engine: Settings, own: Settings, records: Records) -> None:
+    from assets.epoch.platform import OnEngine
+
+    platform, made = OnEngine(own, engine=engine), chain()
+    paths = platform.runner(made).paths(made.node("named"))
+    # The table itself may be behind: what other nodes read is folded when that is due.
+    rows = platform.session().read.format("delta").load(paths.changelog).orderBy("partition", "offset")
+    last = {row["id"]: row for row in rows.select("key.id", "value").collect()}
+    live = {(id, *row["value"]) for id, row in last.items() if row["value"] is not None}
+    if live != records.named():
+        raise click.ClickException("the joined table is not that of plain Python: no time is printed")
+
+
+@click.command()
+@click.option("--runs", type=click.IntRange(2), default=5, show_default=True)
+@click.option("--records", type=click.IntRange(1), default=100, show_default=True, help="New ones in each source.")
+@click.option("--once", is_flag=True, hidden=True)
+def main(runs: int, records: int, once: bool) -> None:
+    """Run ten small nodes, one reading the other, several times."""
+    settings = Settings.from_env()
+    if once:
+        run_once(settings)
+        return
+    *lines, last = measured(settings, runs, records)
+    shown = [
+        [n + 1, f"{line['whole']:.1f}", *(line["asked"].get(kind, 0) for kind in ("config", "analyze", "execute"))]
+        for n, line in enumerate(lines)
+    ]
+    click.echo(f"ten chained nodes, {records} new records in each of three sources, seconds of a run:")
+    click.echo(table(["run", "seconds", "config", "analyze", "execute"], shown))
+    warm = median(line["whole"] for line in lines[1:])
+    floors = ", ".join(f"{what} {seconds:.3f} s" for what, seconds in last["floor"].items())
+    click.echo(f"the middle one of the later runs: {warm:.1f} s; in the same engine {floors}")
+    stored = settings.home / "bench" / "chain.jsonl"
+    stored.parent.mkdir(parents=True, exist_ok=True)
+    with stored.open("a") as file:
+        file.write(json.dumps({"records": records, "runs": lines, **last}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
