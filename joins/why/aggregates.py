@@ -37,7 +37,7 @@ def missing(operation: Aggregate, key: Key, evidence: Evidence) -> list[Reason]:
     own = {column: value for column, value in key.items() if column not in WINDOW}
     records = evidence.records("left", own)
     if not records:
-        return [Reason("no-left", f"'{name}' has no record of {named(own)}")]
+        return [Reason("no-left", f"'{name}' has no record of {named(own)}", asked=("left", own))]
     start, end = (key[column] for column in WINDOW)
     within = [one for one in records if start <= one.timestamp < end]
     found: list[Reason] = []

@@ -100,11 +100,18 @@ class Made:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why there is no row: a code that names the rule, a sentence, and the records that show it."""
+    """Why there is no row: a code that names the rule, a sentence, and the records that show it.
+
+    Attributes
+    ----------
+    asked
+        Side and key of which there is no record: why, is to be asked of that input.
+    """
 
     code: str
     says: str
     records: tuple[Found, ...] = ()
+    asked: tuple[str, Key] | None = None
 
 
 class Evidence(Protocol):

@@ -75,7 +75,8 @@ def missing(join: ForeignKeyJoin, key: Key, evidence: Evidence) -> list[Reason]:
     else:
         rights = evidence.records("right", pointed)
         why = nothing_there(join.right, "right", pointed, rights, None)
-        found.append(Reason(why.code, f"its foreign key points to {named(pointed)}: {why.says}", (left, *why.records)))
+        says = f"its foreign key points to {named(pointed)}: {why.says}"
+        found.append(Reason(why.code, says, (left, *why.records), why.asked))
     path = pointers(evidence, dict(join.foreign_key), [one for one in lefts if one.order is not None])
     if len(path) > 1:
         found.append(Reason("pointed", f"its foreign key pointed to {' → '.join(path)}"))

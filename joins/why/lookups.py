@@ -81,7 +81,7 @@ def missing(join: LookUp, key: Key, evidence: Evidence) -> list[Reason]:
     """Why no record of the stream's key gave a row, each with its reason."""
     lefts = evidence.records("left", key)
     if not lefts:
-        return [Reason("no-left", f"'{join.left.name}' has no record of {named(key)}")]
+        return [Reason("no-left", f"'{join.left.name}' has no record of {named(key)}", asked=("left", key))]
     return [_without_row(join, one, evidence) for one in lefts]
 
 
@@ -95,7 +95,7 @@ def _without_row(join: LookUp, left: Found, evidence: Evidence) -> Reason:
     if join.how == "inner":
         found, why = _looked_up(join, left, left, evidence)
         if found is None and why is not None:
-            return Reason(why.code, why.says, (left, *why.records))
+            return Reason(why.code, why.says, (left, *why.records), why.asked)
     if join.delays_rows:
         return Reason("waiting", "it waits for the grace of the table: no later record has released it", (left,))
     return Reason(

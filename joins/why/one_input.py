@@ -31,7 +31,8 @@ def missing(operation: Operation, key: Key, evidence: Evidence) -> list[Reason]:
     for side, node in operation.inputs.items():
         records = evidence.records(side, key)
         if not records:
-            found.append(Reason(f"no-{side}", f"'{node.name}' has no record of {named(key)}"))
+            own = dict(zip(node.key, key.values(), strict=True))
+            found.append(Reason(f"no-{side}", f"'{node.name}' has no record of {named(key)}", asked=(side, own)))
         for one in records[-1:] if node.is_table else records:
             found += _without_row(operation, node.name, one, evidence)
     return found

@@ -51,7 +51,8 @@ def missing(join: StreamStreamJoin, key: Key, evidence: Evidence) -> list[Reason
     dropped = {(late.side, late.partition, late.offset) for late in evidence.late(key)}
     for side, records in sides.items():
         if not records:
-            found.append(Reason(f"no-{side}", f"'{_node(join, side).name}' has no record of {named(key)}"))
+            says = f"'{_node(join, side).name}' has no record of {named(key)}"
+            found.append(Reason(f"no-{side}", says, asked=(side, key)))
         for one in records:
             if (side, one.partition, one.offset) not in dropped:
                 found += _alone(join, one, evidence)

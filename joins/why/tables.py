@@ -41,7 +41,7 @@ def nothing_there(node: Node, side: str, key: Key, records: Sequence[Found], at:
     if waiting:
         says = f"{named(key)} is in '{node.name}', and was not joined yet: run the pipeline"
         return Reason(f"{side}-not-read", says, (waiting[-1],))
-    return Reason(f"no-{side}", f"'{node.name}' has no record of {named(key)}")
+    return Reason(f"no-{side}", f"'{node.name}' has no record of {named(key)}", asked=(side, key))
 
 
 def unknown(side: str, asked: Unknown) -> Reason:

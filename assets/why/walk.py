@@ -1,0 +1,186 @@
+"""From the rows of a key back to the places that their records came from.
+
+    fleet (N1's flight)   triggered by right planes N1         planes.csv.zip!planes.csv, line 7
+                          joined with left flights UA 15       flights/2013-01.csv, line 12
+
+Each row of a computed node has a trigger; the family tells what it was made of (``joins/why``), and each of these
+records is a row of its own node. Where a key has no live row, the family says why, and of an input that has no record
+of the key the same is asked there. Held by ``tests/assets/why/test_walk.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from assets.why.answer import Absent, Answer, Cause, Explained, Replaced
+from assets.why.changelogs import Changelogs, Row
+from assets.why.expressions import Expressions
+from assets.why.letters import Letter, letters_of
+from assets.why.origins import origin_of
+from assets.why.records import Records
+from joins.why.evidence import Found, Key, Reason, ResultRow, Trigger
+from joins.why.families import family_of
+from pipelines import Node
+
+DEEPEST = 30
+"""Nodes in a row that are walked back through: a pipeline has no circles, and a longer one is cut."""
+
+
+@dataclass
+class Walk:
+    """The walk back from one key; what was read is kept."""
+
+    changelogs: Changelogs
+    expressions: Expressions
+    _records: dict[str, Records] = field(default_factory=dict)
+    _letters: dict[Letter, None] = field(default_factory=dict)
+    _asked: set[tuple[str, str]] = field(default_factory=set)
+
+    def why(self, node: Node, key: Key, limit: int) -> Answer:
+        """Explain the newest ``limit`` rows of a key, and why it has no live row."""
+        rows = self.changelogs.of(node).of_key(key)
+        live = bool(rows) and (not node.is_table or rows[-1]["value"] is not None)
+        shown = rows[-limit:]
+        ends = {id(row): after for row, after in pairwise(rows)} if node.is_table else {}
+        explained = tuple(replace(self.explained(node, row), replaced=_replaced(ends.get(id(row)))) for row in shown)
+        records = self.records(node) if node.operation is not None else None
+        absent = () if live else self.absent(node, key)
+        self._collect(node, key)
+        notes = tuple(
+            f"'{name}' was computed anew, and '{node.name}' has not read it yet: what its rows were made of is gone"
+            for name in (records.rebuilt() if records is not None else ())
+        )
+        return Answer(
+            node.pipeline.name,
+            node.name,
+            node.kind,
+            key,
+            len(rows),
+            live,
+            explained,
+            absent,
+            tuple(records.late(own)) if records is not None and (own := self._late_key(node, key)) is not None else (),
+            tuple(self._letters),
+            notes,
+        )
+
+    def records(self, node: Node) -> Records:
+        """The evidence of a computed node."""
+        return self._records.setdefault(node.name, Records(self.changelogs, node, self.expressions))
+
+    def explained(self, node: Node, row: Row, depth: int = 0) -> Explained:
+        """A row with its causes, back to the sources."""
+        plain = Explained(
+            node.name, row["key"], row["value"], row["timestamp"], row["partition"], row["offset"], row["epoch"]
+        )
+        if node.operation is None:
+            if row["key"] is not None:
+                self._collect(node, row["key"])
+            return replace(plain, origin=origin_of(self.changelogs.of(node), row))
+        if depth == DEEPEST:
+            return replace(plain, says=("what it comes from is left out here: it is too deep",))
+        records, at = self.records(node), row["trigger"]
+        trigger = records.record(at["side"], at["partition"], at["offset"])
+        if trigger is None or trigger.order is None:
+            return replace(plain, says=(f"its trigger, {_place(at)}, is not there any more",))
+        made = family_of(node.operation).made_of(node.operation, _result(row), trigger, records)
+        parts = dict(made.parts)
+        causes = [self._cause(records, side, found, trigger, depth) for side, found in parts.items()]
+        if all(found is None or not _same(found, trigger) for found in parts.values()):
+            causes.append(self._cause(records, trigger.side, trigger, trigger, depth))
+        return replace(plain, causes=tuple(causes), says=made.says)
+
+    def _cause(self, records: Records, side: str, found: Found | None, trigger: Found, depth: int) -> Cause:
+        node = records.stored(side)[1]
+        role = "trigger" if found is not None and _same(found, trigger) else "joined"
+        row = None if found is None else self.changelogs.of(node).at(found.partition, found.offset)
+        return Cause(side, node.name, role, None if row is None else self.explained(node, row, depth + 1))
+
+    def absent(self, node: Node, key: Key, depth: int = 0) -> tuple[Absent, ...]:
+        """Why a key has no live row."""
+        self._collect(node, key)
+        if node.operation is None:
+            return (self._not_in_source(node, key),)
+        records = self.records(node)
+        found: list[Absent] = []
+        for reason in family_of(node.operation).missing(node.operation, key, records):
+            shown = []
+            for record in reason.records:
+                part = records.stored(record.side)[1]
+                row = self.changelogs.of(part).at(record.partition, record.offset)
+                if row is not None:
+                    shown.append(self.explained(part, row, depth + 1))
+            below = self._below(records, reason, depth)
+            found.append(Absent(node.name, reason.code, reason.says, tuple(shown), below))
+        if not found:
+            says = "nothing says why: compare by `rivermeet verify " + node.pipeline.name + "`"
+            found.append(Absent(node.name, "unexplained", says))
+        return tuple(found)
+
+    def _below(self, records: Records, reason: Reason, depth: int) -> tuple[Absent, ...]:
+        """Why an input has no record of a key, where that is the reason."""
+        if reason.asked is None or depth == DEEPEST:
+            return ()
+        side, key = reason.asked
+        return self.absent(records.stored(side)[1], key, depth + 1)
+
+    def _not_in_source(self, node: Node, key: Key) -> Absent:
+        self._collect(node, key)
+        rows = self.changelogs.of(node).of_key(key)
+        if rows:
+            return Absent(node.name, "deleted", "its last record is a tombstone", (self.explained(node, rows[-1]),))
+        source = node.source
+        where = f", or whose rows fail `{source.where}`" if source is not None and source.where else ""
+        letters = [letter for letter in self._letters if letter.node == node.name]
+        if letters:
+            says = f"its row is a dead letter: {letters[-1].reason}"
+            return Absent(node.name, "dead-letter", says)
+        return Absent(node.name, "not-delivered", f"nothing that was read of '{node.name}' has the key{where}")
+
+    def _collect(self, node: Node, key: Key) -> None:
+        """Keep the dead letters of a key of a node."""
+        if (node.name, repr(key)) in self._asked:
+            return
+        self._asked.add((node.name, repr(key)))
+        sides: Mapping[str, Key | None] = {"left": key}
+        if node.operation is not None:
+            sides = {side: key for side in node.operation.inputs}
+        for letter in letters_of(self.changelogs.of(node), sides):
+            self._letters[letter] = None
+
+    def _late_key(self, node: Node, key: Key) -> Key | None:
+        """The key under which the node's late records are: that of its input."""
+        assert node.operation is not None
+        names = set(node.operation.inputs["left"].key)
+        own = {name: value for name, value in key.items() if name in names}
+        return own if own.keys() == names else None
+
+
+def _result(row: Row) -> ResultRow:
+    return ResultRow(
+        row["key"],
+        row["value"],
+        row["timestamp"],
+        row["partition"],
+        row["offset"],
+        row["epoch"],
+        Trigger(**row["trigger"]),
+        row.get("left_offset"),
+        row.get("right_offset"),
+    )
+
+
+def _replaced(after: Row | None) -> Replaced | None:
+    if after is None:
+        return None
+    return Replaced(after["offset"], after["epoch"], after["timestamp"], after["value"] is None)
+
+
+def _same(one: Found, other: Found) -> bool:
+    return (one.side, one.partition, one.offset) == (other.side, other.partition, other.offset)
+
+
+def _place(at: Row) -> str:
+    return f"{at['side']} record, partition {at['partition']}, offset {at['offset']}"
