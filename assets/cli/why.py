@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import click
 
 from assets.cli.errors import one_line_errors
 from assets.cli.terminal import platform_here
+
+UNCUT = 100_000
+"""Columns of a line where nobody's terminal cuts it."""
 
 
 @click.command()
@@ -45,4 +49,6 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
         return
     from rich.console import Console
 
-    Console(highlight=False, soft_wrap=True).print(tree_of(answer))
+    # In a file or a pipe a line is a line; a terminal has its own width.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else UNCUT)
+    console.print(tree_of(answer), no_wrap=not sys.stdout.isatty(), crop=False)

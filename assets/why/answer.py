@@ -31,12 +31,17 @@ class Cause:
 
 @dataclass(frozen=True)
 class Replaced:
-    """How a table's row ended: by which later row of its key, and whether that is a tombstone."""
+    """How a table's row ended: by which later row of its key, whether that is a tombstone, and what triggered it.
+
+    ``side`` and ``node`` are those of the trigger; None in a source.
+    """
 
     offset: int
     epoch: int
     timestamp: int
     tombstone: bool
+    side: str | None = None
+    node: str | None = None
 
 
 @dataclass(frozen=True)

@@ -103,4 +103,4 @@ def _unknown(changelog: Changelog, row: Row, kept: Row, plan: EpochPlan | None) 
 
 
 KINDS: Mapping[type, Callable[[Changelog, Row, Row, EpochPlan | None], Origin]] = {Files: _of_files, Kafka: _of_topic}
-"""Kind of source to what tells the place of a record: changelog, row, its ``origin``, and the plan of its epoch."""
+"""Kind of source to what finds the place of a record: changelog, row, its ``origin``, and the plan of its epoch."""

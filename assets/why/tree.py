@@ -58,7 +58,9 @@ def _row(branch: Tree, row: Explained) -> None:
     if row.replaced is not None:
         end = row.replaced
         how = "retracted by a tombstone" if end.tombstone else "replaced"
-        branch.add(_line(f"{how} in epoch {end.epoch}, by offset {end.offset} @ {moment(end.timestamp)}", "dim"))
+        by = "" if end.node is None else f", triggered by {end.side} '{end.node}'"
+        text = f"{how} @ {moment(end.timestamp)} in epoch {end.epoch}, by offset {end.offset}{by}"
+        branch.add(_line(text, "dim"))
 
 
 def _cause(branch: Tree, cause: Cause) -> None:

@@ -3,7 +3,7 @@
     fleet (N1's flight)   triggered by right planes N1         planes.csv.zip!planes.csv, line 7
                           joined with left flights UA 15       flights/2013-01.csv, line 12
 
-Each row of a computed node has a trigger; the family tells what it was made of (``joins/why``), and each of these
+Each row of a computed node has a trigger; the family says what it was made of (``joins/why``), and each of these
 records is a row of its own node. Where a key has no live row, the family says why, and of an input that has no record
 of the key the same is asked there. Held by ``tests/assets/why/test_walk.py``.
 """
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from assets.refused.states import states
 from assets.why.answer import Absent, Answer, Cause, Explained, Replaced
 from assets.why.changelogs import Changelogs, Row
 from assets.why.expressions import Expressions
@@ -44,27 +45,32 @@ class Walk:
         live = bool(rows) and (not node.is_table or rows[-1]["value"] is not None)
         shown = rows[-limit:]
         ends = {id(row): after for row, after in pairwise(rows)} if node.is_table else {}
-        explained = tuple(replace(self.explained(node, row), replaced=_replaced(ends.get(id(row)))) for row in shown)
+        explained = tuple(
+            replace(self.explained(node, row), replaced=self._replaced(node, ends.get(id(row)))) for row in shown
+        )
         records = self.records(node) if node.operation is not None else None
         absent = () if live else self.absent(node, key)
         self._collect(node, key)
-        notes = tuple(
-            f"'{name}' was computed anew, and '{node.name}' has not read it yet: what its rows were made of is gone"
-            for name in (records.rebuilt() if records is not None else ())
-        )
-        return Answer(
-            node.pipeline.name,
-            node.name,
-            node.kind,
-            key,
-            len(rows),
-            live,
-            explained,
-            absent,
-            tuple(records.late(own)) if records is not None and (own := self._late_key(node, key)) is not None else (),
-            tuple(self._letters),
-            notes,
-        )
+        own = None if records is None else _key_of(records.operation.inputs["left"], key)
+        late = () if records is None or own is None else tuple(records.late(own))
+        dead, notes = tuple(self._letters), self._notes(node)
+        of = node.pipeline.name, node.name, node.kind, key
+        return Answer(*of, len(rows), live, explained, absent, late, dead, notes)
+
+    def _notes(self, node: Node) -> tuple[str, ...]:
+        """What keeps the node from showing what its inputs have."""
+        name = node.pipeline.name
+        rebuilt = self.records(node).rebuilt() if node.operation is not None else []
+        found = [
+            f"'{part}' was computed anew, and '{node.name}' has not read it since: run `rivermeet run {name}`"
+            for part in rebuilt
+        ]
+        context = self.changelogs.platform.runner(node.pipeline)
+        for state in states(context, node):
+            if state.open:
+                epoch = f"epoch {state.held.epoch} of '{node.name}' is {state.state}"
+                found.append(f"{epoch}, and its rows are not committed: `rivermeet quarantine show {name}`")
+        return tuple(found)
 
     def records(self, node: Node) -> Records:
         """The evidence of a computed node."""
@@ -92,6 +98,15 @@ class Walk:
             causes.append(self._cause(records, trigger.side, trigger, trigger, depth))
         return replace(plain, causes=tuple(causes), says=made.says)
 
+    def _replaced(self, node: Node, after: Row | None) -> Replaced | None:
+        if after is None:
+            return None
+        found = Replaced(after["offset"], after["epoch"], after["timestamp"], after["value"] is None)
+        if node.operation is None:
+            return found
+        side = after["trigger"]["side"]
+        return replace(found, side=side, node=self.records(node).stored(side)[1].name)
+
     def _cause(self, records: Records, side: str, found: Found | None, trigger: Found, depth: int) -> Cause:
         node = records.stored(side)[1]
         role = "trigger" if found is not None and _same(found, trigger) else "joined"
@@ -114,6 +129,9 @@ class Walk:
                     shown.append(self.explained(part, row, depth + 1))
             below = self._below(records, reason, depth)
             found.append(Absent(node.name, reason.code, reason.says, tuple(shown), below))
+        if letters := [letter for letter in self._letters if letter.node == node.name]:
+            says = f"a record of it cannot be joined, and is a dead letter: {letters[-1].reason}"
+            found.append(Absent(node.name, "dead-letter", says))
         if not found:
             says = "nothing says why: compare by `rivermeet verify " + node.pipeline.name + "`"
             found.append(Absent(node.name, "unexplained", says))
@@ -137,7 +155,19 @@ class Walk:
         if letters:
             says = f"its row is a dead letter: {letters[-1].reason}"
             return Absent(node.name, "dead-letter", says)
-        return Absent(node.name, "not-delivered", f"nothing that was read of '{node.name}' has the key{where}")
+        says = f"nothing that was read of '{node.name}' has the key{where}"
+        return Absent(node.name, "not-delivered", says + self._unread(node))
+
+    def _unread(self, node: Node) -> str:
+        """Files that were delivered and not read; a broker is not asked."""
+        from infra.sources.ingest import IngestStep
+
+        step = self.changelogs.platform.source_step(node)
+        try:
+            files = len(step.unread()) if isinstance(step, IngestStep) else 0
+        except ValueError:  # a file changed after it was read: the next run says so
+            return ""
+        return f"; not read yet: {files} file{'' if files == 1 else 's'}" if files else ""
 
     def _collect(self, node: Node, key: Key) -> None:
         """Keep the dead letters of a key of a node."""
@@ -146,16 +176,17 @@ class Walk:
         self._asked.add((node.name, repr(key)))
         sides: Mapping[str, Key | None] = {"left": key}
         if node.operation is not None:
-            sides = {side: key for side in node.operation.inputs}
+            sides = {side: _key_of(part, key) for side, part in node.operation.inputs.items()}
         for letter in letters_of(self.changelogs.of(node), sides):
             self._letters[letter] = None
 
-    def _late_key(self, node: Node, key: Key) -> Key | None:
-        """The key under which the node's late records are: that of its input."""
-        assert node.operation is not None
-        names = set(node.operation.inputs["left"].key)
-        own = {name: value for name, value in key.items() if name in names}
-        return own if own.keys() == names else None
+
+def _key_of(part: Node, key: Key) -> Key | None:
+    """A result's key as an input has it; None where it does not have all of its columns."""
+    own = {name: value for name, value in key.items() if name in part.key}
+    if own.keys() == set(part.key):
+        return own
+    return dict(zip(part.key, key.values(), strict=True)) if len(part.key) == len(key) else None
 
 
 def _result(row: Row) -> ResultRow:
@@ -170,12 +201,6 @@ def _result(row: Row) -> ResultRow:
         row.get("left_offset"),
         row.get("right_offset"),
     )
-
-
-def _replaced(after: Row | None) -> Replaced | None:
-    if after is None:
-        return None
-    return Replaced(after["offset"], after["epoch"], after["timestamp"], after["value"] is None)
 
 
 def _same(one: Found, other: Found) -> bool:

@@ -1,6 +1,6 @@
 """What the explanation of one row is made from: the few records of its key, and their places in the order.
 
-Each family asks for what its rule needs, and tells which records a row was made of, or why there is no row. A record's
+Each family asks for what its rule needs, and names the records that a row was made of, or says why there is no row. A record's
 ``order`` sorts all records that one join has consumed (``joins/order.py``); None is one that it has not consumed yet.
 
     right f x    order (1, 5, 1, 0, 0)
@@ -8,7 +8,7 @@ Each family asks for what its rule needs, and tells which records a row was made
     right f y    order (2, 9, 1, 0, 1)      a later epoch
     right f z    order None                 not joined yet
 
-Held by ``tests/joins/why``, which compares what is told with the reference joins.
+Held by ``tests/joins/why``, which compares what is said with the reference joins.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Given:
         return (self.epochs[record.position] if self.epochs else 1, record.position)
 
     def made(self, row: Row) -> Made:
-        """What a row of the reference was made of, as it is told."""
+        """What a row of the reference was made of, as it is explained."""
         trigger = next(r for r in self.history if r.position == row.trigger)
         left, right = (None if at is None else self.at(at) for at in (row.left, row.right))
         keys = row.key if isinstance(row.key, tuple) else (row.key,)

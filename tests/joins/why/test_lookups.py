@@ -1,4 +1,4 @@
-"""What is told of streams that look up tables, against the records that the reference look-ups have found."""
+"""What is said of streams that look up tables, against the records that the reference look-ups have found."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_why_an_inner_look_up_gave_no_row() -> None:
     }
 
 
-def test_a_record_that_waited_is_told_apart_from_what_released_it() -> None:
+def test_a_record_that_waited_is_not_what_released_it() -> None:
     left, right = two("stream", "table", same_key=True, history=20)
     node = left.left_join(right, "n", grace=5, select=SELECT)
     history = records_of([("left", "k", "A", 1), ("right", "k", "a", 0), ("left", "z", "Z", 9)])

@@ -1,4 +1,4 @@
-"""What is told of operations on one input, of merge and of aggregates; literal records."""
+"""What is said of operations on one input, of merge and of aggregates; literal records."""
 
 from __future__ import annotations
 

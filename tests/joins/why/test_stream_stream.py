@@ -1,4 +1,4 @@
-"""What is told of joins of streams, against what the reference join has paired, dropped and waits for."""
+"""What is said of joins of streams, against what the reference join has paired, dropped and waits for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of joins of tables, against the tables that the reference joins have at each row."""
+"""What is said of joins of tables, against the tables that the reference joins have at each row."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _why(join: ForeignKeyJoin, history: list[Record], key: str) -> str:
     return "right-deleted" if any(r.side == "right" and r.key == points for r in history) else "no-right"
 
 
-def test_a_move_is_told_with_both_keys() -> None:
+def test_a_move_is_named_with_both_keys() -> None:
     left, right = two("table", "table")
     node = left.join(right, "n", foreign_key="v", select=SELECT)
     history = records_of([("right", "f", "x", 1), ("left", "k", "f|1", 2), ("left", "k", "g|1", 3)])
@@ -84,7 +84,7 @@ def test_a_move_is_told_with_both_keys() -> None:
     assert given.missing("k") == {"no-right", "pointed"}
 
 
-def test_what_is_not_joined_yet_is_told() -> None:
+def test_what_is_not_joined_yet_is_said() -> None:
     left, right = two("table", "table")
     node = left.join(right, "n", foreign_key="v", select=SELECT)
     history = records_of([("left", "k", "f|1", 2), ("right", "f", "x", 3), ("left", "j", "f|1", 4)])
