@@ -1,7 +1,8 @@
 """What the explanation of one row is made from: the few records of its key, and their places in the order.
 
-Each family asks for what its rule needs, and names the records that a row was made of, or says why there is no row. A record's
-``order`` sorts all records that one join has consumed (``joins/order.py``); None is one that it has not consumed yet.
+Each family asks for what its rule needs, and names the records that a row was made of, or says why there is no row. A
+record's ``order`` sorts all records that one join has consumed (``joins/order.py``); None is one that it has not
+consumed yet.
 
     right f x    order (1, 5, 1, 0, 0)
     left  k f    order (1, 7, 0, 0, 0)      saw f x: it is the last of f before it
