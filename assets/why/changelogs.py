@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from infra.delta.few_rows import Where, few_rows, rows_where
 from infra.delta.io import last_note
@@ -67,7 +66,19 @@ class Changelog:
 
     def of_key(self, key: Mapping[str, Any] | None) -> list[Row]:
         """All rows of a key, by partition and offset: a record without a key has any partition."""
-        rows = self._rows(self._paths.changelog, self._is_key(key))
+        # Its places first: of ten million rows that takes 0.2 s, and all columns of their row groups 3 s.
+        places = self._rows(self._paths.changelog, self._is_key(key), ["partition", "offset"])
+        by_partition: dict[int, list[int]] = {}
+        for place in places:
+            by_partition.setdefault(place["partition"], []).append(place["offset"])
+        rows = [
+            row
+            for partition, offsets in by_partition.items()
+            for row in self._rows(
+                self._paths.changelog,
+                [Where(("partition",), "==", partition), Where(("offset",), "in", offsets)],
+            )
+        ]
         found = sorted(rows, key=lambda row: (row["partition"], row["offset"]))
         self._places |= {(row["partition"], row["offset"]): row for row in found}
         return found
@@ -80,17 +91,16 @@ class Changelog:
             self._places[place] = next(iter(self._rows(self._paths.changelog, where)), None)
         return self._places[place]
 
-    def heads(self, partition: int, after: int, upto: int) -> pa.ChunkedArray:
-        """For each record of a partition in ``(after, upto]`` the highest timestamp (ms) from there up to it."""
+    def times(self, partition: int, after: int, upto: int) -> pa.Table:
+        """``offset`` and ``timestamp`` (ms) of a partition's records in ``(after, upto]``."""
         where = [
             Where(("partition",), "==", partition),
             Where(("offset",), ">", after),
             Where(("offset",), "<=", upto),
         ]
-        rows = rows_where(self._paths.changelog, where, self.platform.session, ["offset", "timestamp"])
-        if rows is None:
-            return pa.chunked_array([], pa.int64())
-        return pc.call_function("cumulative_max", [rows.sort_by("offset")["timestamp"]])
+        columns = ["offset", "timestamp"]
+        found = rows_where(self._paths.changelog, where, self.platform.session, columns)
+        return pa.table({name: pa.array([], pa.int64()) for name in columns}) if found is None else found
 
     def late(self, key: Mapping[str, Any] | None) -> list[Row]:
         """Rows of the late table with a key, which is one of the input's."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from assets.why.changelogs import Changelogs, Row
 from assets.why.expressions import Expressions
@@ -27,7 +28,7 @@ class Records:
     changelogs: Changelogs
     node: Node
     expressions: Expressions
-    _heads: dict[tuple[str, int, int], pa.ChunkedArray] = field(default_factory=dict)
+    _times: dict[tuple[str, int, int], pa.Table] = field(default_factory=dict)
 
     @property
     def operation(self) -> Operation:
@@ -92,10 +93,10 @@ class Records:
             if part is None or not after < offset <= part.upto.get(partition, -1):
                 continue
             asked = place, plan.epoch, partition
-            if asked not in self._heads:
-                self._heads[asked] = self.changelogs.of(node).heads(partition, after, part.upto[partition])
-            heads = self._heads[asked]
-            at = offset - after - 1  # offsets are dense
-            head = heads[at].as_py() if at < len(heads) else 0
-            return plan.epoch, head, SIDES.index(side), partition, offset
+            if asked not in self._times:
+                self._times[asked] = self.changelogs.of(node).times(partition, after, part.upto[partition])
+            times = self._times[asked]
+            upto = pc.call_function("less_equal", [times["offset"], pa.scalar(offset, pa.int64())])
+            head = pc.call_function("max", [times["timestamp"].filter(upto)]).as_py()
+            return plan.epoch, head if head is not None else 0, SIDES.index(side), partition, offset
         return None

@@ -30,10 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Where:
-    """A condition on a column, or a field of a struct: ``Where(("key", "id"), "==", 7)``; ``== None`` is null."""
+    """A condition on a column, or a field of a struct: ``Where(("key", "id"), "==", 7)``; ``== None`` is null.
+
+    ``in`` takes a list of whole numbers.
+    """
 
     column: tuple[str, ...]
-    is_: Literal["==", "<=", ">"]
+    is_: Literal["==", "<=", ">", "in"]
     value: Any
 
     def holds(self, schema: pa.Schema) -> pc.Expression:
@@ -41,13 +44,19 @@ class Where:
         field = pc.field(*self.column)
         if self.value is None:
             return field.is_null()
-        return _compared(field, self.is_, pa.scalar(self.value).cast(_type(schema, self.column)))
+        kind = _type(schema, self.column)
+        if self.is_ == "in":
+            return field.isin(pa.array(self.value, kind))
+        return _compared(field, self.is_, pa.scalar(self.value).cast(kind))
 
     def may_hold(self, files: pa.Table) -> pc.Expression | None:
         """Whether a file may have such rows, by its statistics; None where it has none that say."""
         low, high = (f"{end}.{'.'.join(self.column)}" for end in ("min", "max"))
         if self.value is None or not {low, high} <= set(files.column_names):
             return None
+        if self.is_ == "in":
+            within = [Where(self.column, "<=", max(self.value)), Where(self.column, ">", min(self.value) - 1)]
+            return reduce(and_, (found for one in within if (found := one.may_hold(files)) is not None))
         try:
             value = pa.scalar(self.value).cast(files.schema.field(low).type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -108,6 +117,9 @@ def _by_spark(
         column = F.col(".".join(quoted(name) for name in one.column))
         if one.value is None:
             frame = frame.where(column.isNull())
+            continue
+        if one.is_ == "in":
+            frame = frame.where(column.isin(one.value))
             continue
         value = F.lit(one.value)
         frame = frame.where({"==": column == value, "<=": column <= value, ">": column > value}[one.is_])

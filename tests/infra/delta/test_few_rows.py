@@ -37,6 +37,7 @@ def path(tmp_path: Path) -> str:
         ([Where(("key", "t"), "==", "x12"), Where(("key", "id"), "==", 12)], [12]),
         ([Where(("offset",), ">", 27)], [28, 29, 30]),
         ([Where(("offset",), ">", 8), Where(("offset",), "<=", 10)], [9, 10]),
+        ([Where(("offset",), "in", [3, 29, 99])], [3, 29]),
         ([Where(("key",), "==", None)], [30]),
         ([Where(("key", "id"), "==", 99)], []),
         ([Where(("key", "no"), "==", 1)], []),
