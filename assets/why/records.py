@@ -7,6 +7,7 @@ input and partition (``joins/order.py``), read from two columns of the epoch's s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from assets.why.changelogs import Changelogs, Row
 from assets.why.expressions import Expressions
-from joins.why.evidence import Found, Key, Late, Order, Unknown
+from joins.why.evidence import Found, Key, Late, Order, Unknown, is_there, standing
 from pipelines import GlobalView, Node, Operation
 
 SIDES = ("left", "right")
@@ -43,6 +44,21 @@ class Records:
             node, place = node.join_spec.left, f"{place}.left"
         return place, node
 
+    def behind(self, side: str, found: Found, trigger: Found) -> tuple[Node, Found | None] | None:
+        """What a view joins the record of its left table with, as the trigger saw it; None where a side is no view."""
+        node = self.operation.inputs[side]
+        if not isinstance(node, GlobalView) or isinstance(node.join_spec.right, GlobalView) or trigger.order is None:
+            return None
+        view = node.join_spec
+        key = self._key(view.key, found, self.stored(side)[1])
+        if key is None or isinstance(key, Unknown):
+            return view.right, None
+        at: Order = (trigger.order[0], math.inf) if self.operation.table_first else trigger.order
+        place = self.stored(side)[0].removesuffix(".left") + ".right"
+        rows = self.changelogs.of(view.right).of_key(key)
+        standing_then = standing([self._found(side, row, place, view.right) for row in rows], at)
+        return view.right, standing_then if is_there(standing_then) else None
+
     def record(self, side: str, partition: int, offset: int) -> Found | None:
         """The record at a place of an input."""
         row = self.changelogs.of(self.stored(side)[1]).at(partition, offset)
@@ -54,9 +70,11 @@ class Records:
 
     def mapped(self, mapper: Mapping[str, str], record: Found) -> Key | Unknown | None:
         """The key of another table that a record points to."""
+        return self._key(mapper, record, self.stored(record.side)[1])
+
+    def _key(self, mapper: Mapping[str, str], record: Found, node: Node) -> Key | Unknown | None:
         seen = {**(record.key or {}), **(record.value or {}), "_timestamp": record.timestamp}
-        columns = self.changelogs.of(self.stored(record.side)[1]).columns
-        return self.expressions.key(mapper, pa.Table.from_pylist([seen], columns))
+        return self.expressions.key(mapper, pa.Table.from_pylist([seen], self.changelogs.of(node).columns))
 
     def late(self, key: Key | None) -> Sequence[Late]:
         """Records of a key that the join dropped as late."""
@@ -81,12 +99,13 @@ class Records:
                 found.append(node.name)
         return found
 
-    def _found(self, side: str, row: Row) -> Found:
-        order = self._order(side, row["partition"], row["offset"])
+    def _found(self, side: str, row: Row, place: str | None = None, node: Node | None = None) -> Found:
+        if place is None or node is None:
+            place, node = self.stored(side)
+        order = self._order(side, place, node, row["partition"], row["offset"])
         return Found(side, row["key"], row["value"], row["timestamp"], row["partition"], row["offset"], order)
 
-    def _order(self, side: str, partition: int, offset: int) -> Order | None:
-        place, node = self.stored(side)
+    def _order(self, side: str, place: str, node: Node, partition: int, offset: int) -> Order | None:
         for plan in self.changelogs.of(self.node).plans:
             part = plan.inputs.get(place)
             after = -1 if part is None else part.after.get(partition, -1)

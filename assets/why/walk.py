@@ -111,7 +111,16 @@ class Walk:
         node = records.stored(side)[1]
         role = "trigger" if found is not None and _same(found, trigger) else "joined"
         row = None if found is None else self.changelogs.of(node).at(found.partition, found.offset)
-        return Cause(side, node.name, role, None if row is None else self.explained(node, row, depth + 1))
+        if found is None or row is None:
+            return Cause(side, node.name, role, None)
+        explained = self.explained(node, row, depth + 1)
+        behind = records.behind(side, found, trigger)
+        if behind is not None:
+            part, other = behind
+            beside = None if other is None else self.changelogs.of(part).at(other.partition, other.offset)
+            shown = None if beside is None else self.explained(part, beside, depth + 1)
+            explained = replace(explained, causes=(*explained.causes, Cause("right", part.name, "joined", shown)))
+        return Cause(side, node.name, role, explained)
 
     def absent(self, node: Node, key: Key, depth: int = 0) -> tuple[Absent, ...]:
         """Why a key has no live row."""

@@ -18,6 +18,7 @@ PIPELINE = Pipeline("families")
 DELIVERIES = 3
 _SHAPE = {"id": "STRING", "who": "STRING", "n": "INT", "at": "BIGINT", "gone": "BOOLEAN"}
 _HOW: Any = {"key": ["id"], "value": ["who", "n"], "timestamp": "at", "tombstone": "gone"}
+_BUYERS: Any = {**_HOW, "key": {"buyer": "id"}}
 _SIDES = {"a": "left.n", "b": "right.n"}
 
 
@@ -29,7 +30,7 @@ clicks, views = (PIPELINE.stream(n, _files(n), partitions=2, **_HOW) for n in ("
 orders, owners = (PIPELINE.table(n, _files(n), partitions=2, **_HOW) for n in ("orders", "owners"))
 prices = PIPELINE.table("prices", _files("prices"), partitions=2, history="1h", **_HOW)
 names, cities = (PIPELINE.global_table(n, _files(n), **_HOW) for n in ("names", "cities"))
-buyers = PIPELINE.table("buyers", _files("buyers"), partitions=2, **{**_HOW, "key": {"buyer": "id"}})
+buyers = PIPELINE.table("buyers", _files("buyers"), partitions=2, **_BUYERS)
 
 _WINDOW = JoinWindow(20, 30, grace=10)
 seen = clicks.outer_join(views, "seen", window=_WINDOW, select=_SIDES)

@@ -96,6 +96,21 @@ def test_every_row_leads_to_lines_that_have_its_records(home: Home, name: str) -
             assert end.value is None or line["n"] == end.value["n"]
 
 
+def test_a_view_shows_both_of_its_tables(home: Home) -> None:
+    walked, node, both = walk(home), PIPELINE.node("viewed"), 0
+    cities = {row["offset"]: row["key"]["id"] for row in rows_of(home, "cities")}
+    for row in rows_of(home, "viewed"):
+        right = next(cause for cause in walked.explained(node, row).causes if cause.side == "right")
+        if right.row is None or right.row.value is None:
+            continue
+        (city,) = right.row.causes
+        assert (right.node, city.node) == ("names", "cities")
+        if city.row is not None:
+            assert cities[city.row.offset] == right.row.value["who"]
+            both += 1
+    assert both
+
+
 @pytest.mark.parametrize("name", ["kept", "kept_orders", "doubled", "latest", "changes", "moved", "merged"])
 def test_a_forwarded_row_has_its_record_as_its_trigger(home: Home, name: str) -> None:
     walked, node = walk(home), PIPELINE.node(name)
