@@ -33,7 +33,7 @@ def lines_like(path: str, source: Source, row: Mapping[str, Any]) -> list[int]:
     Parameters
     ----------
     row
-        ``key`` and ``value`` of the record.
+        ``key``, ``value`` and ``timestamp`` (ms) of the record.
     """
     wanted = _taken_over(source, row)
     if "://" in path or not wanted:
@@ -54,6 +54,9 @@ def _taken_over(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
             column = schema.get(made.sql.strip("` ").lower())
             if column is not None and row[part] is not None and name in row[part]:
                 found[column] = row[part][name]
+    clock = schema.get(source.timestamp.strip("` ").lower())
+    if clock is not None and source.files.schema[clock].upper() == "BIGINT":
+        found[clock] = row["timestamp"]
     return found
 
 

@@ -46,7 +46,7 @@ def walk(home: Home) -> Walk:
 
 def rows_of(home: Home, name: str) -> list[dict[str, Any]]:
     path = home.platform.runner(PIPELINE).paths(PIPELINE.node(name)).changelog
-    return few_rows(path, [], no_engine)
+    return sorted(few_rows(path, [], no_engine), key=lambda row: (row["partition"], row["offset"]))
 
 
 def leaves(row: Explained) -> Iterator[Explained]:
@@ -89,7 +89,11 @@ def test_every_row_leads_to_lines_that_have_its_records(home: Home, name: str) -
         assert ends
         for end in ends:
             assert end.origin is not None and end.origin.file is not None and end.key is not None
-            line = json.loads(Path(end.origin.file).read_text().splitlines()[(end.origin.line or 0) - 1])
+            if end.origin.line is None:
+                # Two lines that are equal but for columns that no record has.
+                assert end.origin.says.startswith("one of ")
+                continue
+            line = json.loads(Path(end.origin.file).read_text().splitlines()[end.origin.line - 1])
             assert line["id"] == next(iter(end.key.values()))
             assert line["at"] == end.timestamp
             assert (end.value is None) == line["gone"]
@@ -127,7 +131,7 @@ def test_a_key_without_a_row_has_a_reason(home: Home, name: str) -> None:
     last = {repr(row["key"]): row for row in rows if row["key"] is not None}
     gone = [row["key"] for row in last.values() if row["value"] is None and node.is_table]
     kind = walked.changelogs.of(node).key_type
-    nobody = {field.name: "nobody" if field.type == "string" else 0 for field in kind}
+    nobody = {field.name: "no such" if field.type == "string" else 0 for field in kind}
     for key in [*gone, nobody]:
         answer = walked.why(node, key, 10)
         assert not answer.live and answer.absent

@@ -44,7 +44,7 @@ def test_the_line_of_a_csv_file(tmp_path: Path, packing: str, key: Any, value: A
             archive.writestr("f.csv", LINES)
     else:
         path.write_bytes(gzip.compress(LINES.encode()) if packing == "gz" else LINES.encode())
-    assert lines_like(str(path), source(), {"key": key, "value": value}) == lines
+    assert lines_like(str(path), source(), {"key": key, "value": value, "timestamp": 0}) == lines
 
 
 def test_the_line_of_json_and_the_row_of_parquet(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_line_of_json_and_the_row_of_parquet(tmp_path: Path) -> None:
     rows = [{"id": "1", "n": 5, "note": "a"}, {"id": "2", "n": None, "note": "b"}]
     (tmp_path / "f.json").write_text('{"id": "1", "n": 5}\nbroken\n{"id": "2", "n": null}\n')
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "f.parquet")
-    row = {"key": {"k": "2"}, "value": {"n": None, "note": "B"}}
+    row = {"key": {"k": "2"}, "value": {"n": None, "note": "B"}, "timestamp": 0}
     assert lines_like(str(tmp_path / "f.json"), source("json"), row) == [3]
     assert lines_like(str(tmp_path / "f.parquet"), source("parquet"), row) == [2]
     assert lines_like(str(tmp_path / "gone.json"), source("json"), row) == []
@@ -92,7 +92,7 @@ def test_a_file_that_changed_since_is_named_as_such(home: Small) -> None:
 def test_several_lines_alike_are_all_named(home: Small) -> None:
     changelog = Changelog(home.platform, home.planes)
     row = changelog.of_key({"tail": "N1"})[0]
-    path = home.file("planes/1.csv", "tail,built,ts\nN1,1987,5\nN1,1987,6\n")
+    path = home.file("planes/1.csv", "tail,built,ts\nN1,1987,5\nN1,1987,5\nN1,1987,6\n")
     found = origin_of(changelog, row)
     assert (found.file, found.line) == (path, None)
     assert found.says.startswith(f"one of {path}, line 2; {path}, line 3")
