@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from assets.epoch.platform import Platform
+from assets.epoch.platform import OnEngine, Platform
 from assets.why.changelogs import Changelogs
 from assets.why.expressions import Expressions
 from assets.why.walk import Walk
@@ -92,9 +92,12 @@ def pipeline() -> Pipeline:
 class Small:
     """The home below a folder; ``write`` adds an epoch to a node."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, engine: Settings | None = None) -> None:
         self.pipeline = pipeline()
-        self.platform = Platform(Settings.from_env({"RIVERMEET_HOME": str(folder)}), say=lambda line: None)
+        settings = Settings.from_env({"RIVERMEET_HOME": str(folder)})
+        of = Platform(settings) if engine is None else OnEngine(settings, engine=engine)
+        of.say = lambda line: None
+        self.platform = of
         self.data = folder / "data"
         self.fleet, self.planes, self.flights = (self.pipeline.node(name) for name in ("fleet", "planes", "flights"))
 
@@ -142,9 +145,9 @@ def _planned(path: Path) -> PlannedFile:
     return PlannedFile(path=str(path), length=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
 
 
-def small(folder: Path) -> Small:
-    """The home with all of its epochs."""
-    home = Small(folder)
+def small(folder: Path, engine: Settings | None = None) -> Small:
+    """The home with all of its epochs, on the engine of tests where one is given."""
+    home = Small(folder, engine)
     first, more = home.file("planes/1.csv", PLANES), home.file("planes/2.csv", MORE_PLANES)
     flown = home.file("flights/1.csv", FLIGHTS)
     built = [("N1", 1987), ("N2", 1990), ("N30", 1991)]
