@@ -96,6 +96,8 @@ class Walk:
         causes = [self._cause(records, side, found, trigger, depth) for side, found in parts.items()]
         if all(found is None or not _same(found, trigger) for found in parts.values()):
             causes.append(self._cause(records, trigger.side, trigger, trigger, depth))
+        for side, key in made.asked:
+            self._collect(records.stored(side)[1], key)
         return replace(plain, causes=tuple(causes), says=made.says)
 
     def _replaced(self, node: Node, after: Row | None) -> Replaced | None:

@@ -93,10 +93,13 @@ class Made:
         Side to its record; None where the side had none.
     says
         Sentences: why a side is empty, or why the row ended.
+    asked
+        Sides and keys that were looked for and not found.
     """
 
     parts: Mapping[str, Found | None]
     says: tuple[str, ...] = ()
+    asked: tuple[tuple[str, Key], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -46,9 +46,10 @@ def made_of(join: ForeignKeyJoin, row: ResultRow, trigger: Found, evidence: Evid
         return Made({"left": left, "right": None}, (*says, "its foreign key is null"))
     rights = evidence.records("right", key)
     right = standing(rights, at, history(join.right))
-    if not is_there(right):
-        says.append(f"it points to {named(key)}: {nothing_there(join.right, 'right', key, rights, at).says}")
-    return Made({"left": left, "right": right}, tuple(says))
+    if is_there(right):
+        return Made({"left": left, "right": right}, tuple(says))
+    says.append(f"it points to {named(key)}: {nothing_there(join.right, 'right', key, rights, at).says}")
+    return Made({"left": left, "right": right}, tuple(says), (("right", key),))
 
 
 def _moved(join: ForeignKeyJoin, old: Found | None, key: Key | None, evidence: Evidence) -> list[str]:

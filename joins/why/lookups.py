@@ -43,9 +43,9 @@ def made_of(join: LookUp, row: ResultRow, trigger: Found, evidence: Evidence) ->
     if left is not trigger:
         says.append("it waited for the grace of the table, and the trigger released it")
     right, why = _looked_up(join, left, trigger, evidence)
-    if why is not None and right is None:
-        says.append(why.says)
-    return Made({"left": left, "right": right}, tuple(says))
+    if why is None or right is not None:
+        return Made({"left": left, "right": right}, tuple(says))
+    return Made({"left": left, "right": right}, (*says, why.says), (why.asked,) if why.asked else ())
 
 
 def _waited(row: ResultRow, trigger: Found, evidence: Evidence) -> Found | None:

@@ -33,7 +33,7 @@ def made_of(join: StreamStreamJoin, row: ResultRow, trigger: Found, evidence: Ev
         return Made(parts)
     says = [_left_alone(join, alone, trigger)]
     says += [reason.says for reason in partners(join, alone, evidence)]
-    return Made(parts, tuple(says))
+    return Made(parts, tuple(says), () if alone.key is None else ((_other(alone.side), alone.key),))
 
 
 def _left_alone(join: StreamStreamJoin, alone: Found, trigger: Found) -> str:

@@ -22,13 +22,15 @@ def made_of(join: TableTableJoin, row: ResultRow, trigger: Found, evidence: Evid
     at = seen_at(join, trigger)
     parts: dict[str, Found | None] = {}
     says: list[str] = []
+    asked: list[tuple[str, Key]] = []
     for side, node in _sides(join).items():
         key = _key_of(join, side, row.key)
         records = evidence.records(side, key)
         parts[side] = standing(records, at, history(node))
         if not is_there(parts[side]):
             says.append(nothing_there(node, side, key, records, at).says)
-    return Made(parts, tuple(says))
+            asked.append((side, key))
+    return Made(parts, tuple(says), tuple(asked))
 
 
 def missing(join: TableTableJoin, key: Key, evidence: Evidence) -> list[Reason]:

@@ -20,6 +20,7 @@ from assets.why.changelogs import Changelogs
 from assets.why.expressions import Expressions
 from assets.why.walk import Walk
 from infra.delta.care.small_changelogs import append_records
+from infra.delta.io import last_note
 from infra.epochs.plan import CommitNote, EpochPlan, InputSlice, PlannedFile
 from infra.settings import Settings
 from pipelines import Files, Node, Pipeline

@@ -81,6 +81,13 @@ def test_a_dead_letter_is_why_a_source_lacks_a_key(home: Small) -> None:
     assert [(letter.node, letter.text) for letter in answer.dead] == [("planes", "N4,x,20")]
 
 
+def test_a_dead_letter_of_what_a_row_points_to_is_shown(home: Small) -> None:
+    assert not home.walk().why(home.fleet, {"id": 12}, 10).dead
+    home.letters(home.planes, [("p.csv", 9, 2, "N9,x,20", "tail,built,ts", "column 'built': 'x' is not INT", 2)])
+    (letter,) = home.walk().why(home.fleet, {"id": 12}, 10).dead
+    assert (letter.node, letter.place) == ("planes", "p.csv, line 9")
+
+
 def test_a_deleted_row_of_a_source(home: Small) -> None:
     answer = home.walk().why(home.planes, {"tail": "N2"}, 10)
     assert [row.value for row in answer.rows] == [{"built": 1990}, None]
