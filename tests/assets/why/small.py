@@ -136,9 +136,9 @@ class Small:
     def letters(self, node: Node, rows: Sequence[tuple[Any, ...]]) -> None:
         path = self.platform.runner(self.pipeline).paths(node).dead_letter
         lines = [dict(zip(LETTER.names, row, strict=True)) for row in rows]
-        append_records(
-            pa.Table.from_pylist(lines, LETTER), path, "letters", CommitNote(incarnation=1, epoch=1, ends={})
-        )
+        found = last_note(path)
+        note = CommitNote(incarnation=1, epoch=found[1].epoch + 1 if found else 1, ends={})
+        append_records(pa.Table.from_pylist(lines, LETTER), path, "letters", note)
 
 
 def _planned(path: Path) -> PlannedFile:
