@@ -21,6 +21,7 @@ from assets.why.expressions import Expressions
 from assets.why.letters import Letter, letters_of
 from assets.why.origins import origin_of
 from assets.why.records import Records
+from joins.why.agreement import disagreement
 from joins.why.evidence import Found, Key, Reason, ResultRow, Trigger
 from joins.why.families import family_of
 from pipelines import Node
@@ -98,7 +99,8 @@ class Walk:
             causes.append(self._cause(records, trigger.side, trigger, trigger, depth))
         for side, key in made.asked:
             self._collect(records.stored(side)[1], key)
-        return replace(plain, causes=tuple(causes), says=made.says)
+        doubt = disagreement(node.operation, row["value"], parts)
+        return replace(plain, causes=tuple(causes), says=made.says if doubt is None else (*made.says, doubt))
 
     def _replaced(self, node: Node, after: Row | None) -> Replaced | None:
         if after is None:
