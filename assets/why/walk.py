@@ -24,7 +24,7 @@ from assets.why.records import Records
 from joins.why.agreement import disagreement
 from joins.why.evidence import Found, Key, Reason, ResultRow, Trigger
 from joins.why.families import family_of
-from pipelines import Node
+from pipelines import Files, Node
 
 DEEPEST = 30
 """Nodes in a row that are walked back through: a pipeline has no circles, and a longer one is cut."""
@@ -175,6 +175,8 @@ class Walk:
         """Files that were delivered and not read; a broker is not asked."""
         from infra.sources.ingest import IngestStep
 
+        if node.source is None or not isinstance(node.source.reads, Files):
+            return ""
         step = self.changelogs.platform.source_step(node)
         try:
             files = len(step.unread()) if isinstance(step, IngestStep) else 0
