@@ -20,7 +20,7 @@ from infra.settings import Settings
 from tests.assets.home import Home, homed
 from tests.assets.why.every_family import DELIVERIES, PIPELINE, deliver
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.prove, pytest.mark.timeout(1800)]
 JOINS = [node.name for node in PIPELINE.stored if node.operation is not None and set(node.value) == {"a", "b"}]
 OTHERS = [node.name for node in PIPELINE.stored if node.operation is not None and node.name not in JOINS]
 
