@@ -23,6 +23,7 @@ from assets.cli.replay import explain, replay
 from assets.cli.report import report
 from assets.cli.shadow import shadow
 from assets.cli.terminal import platform_here
+from assets.cli.why import why
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
@@ -46,6 +47,7 @@ main.add_command(maintain)
 main.add_command(quarantine)
 main.add_command(report)
 main.add_command(shadow)
+main.add_command(why)
 main.add_command(bench)
 
 

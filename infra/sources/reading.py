@@ -50,9 +50,14 @@ class SourceFrames:
 
     @property
     def records(self) -> DataFrame:
-        """Columns ``key value timestamp partition`` and ``sequence``, the order of arrival."""
+        """Columns ``key value timestamp partition``, ``origin`` and ``sequence``, the order of arrival.
+
+        ``origin`` STRUCT<file, line> is where a record came from, in the words of a dead letter: a file, and the line
+        where that is known; or TOPIC/PARTITION and the offset.
+        """
         good = self.parsed.where(F.isnull("reason") & ~F.col("excluded"))
-        return good.select("key", "value", "timestamp", "partition", "sequence")
+        origin = F.struct("file", "line").alias("origin")
+        return good.select("key", "value", "timestamp", "partition", origin, "sequence")
 
     @property
     def dead(self) -> DataFrame:

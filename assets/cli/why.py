@@ -1,0 +1,54 @@
+"""`rivermeet why`: the records behind a key's rows, or why it has none, back to files, topics and offsets."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from assets.cli.errors import one_line_errors
+from assets.cli.terminal import platform_here
+
+UNCUT = 100_000
+"""Columns of a line where nobody's terminal cuts it."""
+
+
+@click.command()
+@click.argument("pipeline")
+@click.argument("node")
+@click.argument("key")
+@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Newest rows to explain.")
+@click.option("--json", "as_text", is_flag=True, help="Print JSON, with values whole.")
+@click.option("--engine", is_flag=True, help="Let the engine evaluate keys that are more than a column; starts it.")
+@one_line_errors
+def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: bool) -> None:
+    """Explain the rows of KEY in NODE of PIPELINE, or why there is none; needs no engine.
+
+    KEY is the text of a key of one column, 'column=value,column=value', or a JSON object.
+    """
+    from assets.why.answer import as_json
+    from assets.why.changelogs import Changelogs
+    from assets.why.expressions import Expressions
+    from assets.why.keys import KeyTextError, typed_key
+    from assets.why.tree import tree_of
+    from assets.why.walk import Walk
+    from pipelines import load
+
+    declared, platform = load(pipeline).node(node), platform_here()
+    if not declared.is_stored:
+        raise click.ClickException(f"'{node}' is a view, of which nothing is stored: ask the tables that it joins")
+    changelogs = Changelogs(platform)
+    try:
+        asked = typed_key(key, changelogs.of(declared).key_type, node)
+    except KeyTextError as error:
+        raise click.ClickException(str(error)) from None
+    answer = Walk(changelogs, Expressions(platform.session if engine else None)).why(declared, asked, limit)
+    if as_text:
+        click.echo(json.dumps(as_json(answer), ensure_ascii=False, indent=2))
+        return
+    from rich.console import Console
+
+    # In a file or a pipe a line is a line; a terminal has its own width.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else UNCUT)
+    console.print(tree_of(answer), no_wrap=not sys.stdout.isatty(), crop=False)

@@ -1,0 +1,139 @@
+"""The rows of a pipeline's changelogs, asked one by one: by place or by key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from infra.delta.few_rows import Where, few_rows, rows_where
+from infra.delta.io import last_note
+from infra.delta.lines import opened
+from infra.epochs.plan import CommitNote, EpochPlan
+
+if TYPE_CHECKING:
+    from assets.epoch.platform import Platform
+    from pipelines import Node
+
+Row = Mapping[str, Any]
+
+
+@dataclass
+class Changelog:
+    """The changelog of one node, as of its last commit, and the plans that made it."""
+
+    platform: Platform
+    node: Node
+    _places: dict[tuple[int, int], Row | None] = field(default_factory=dict)
+
+    @cached_property
+    def note(self) -> CommitNote | None:
+        """The note of the last commit; None before the first."""
+        found = last_note(self._paths.changelog)
+        return found[1] if found else None
+
+    @cached_property
+    def key_type(self) -> pa.StructType:
+        """Type of the key."""
+        table = opened(self._paths.changelog)
+        if table is None:
+            pipeline = self.node.pipeline.name
+            raise KeyError(f"'{self.node.name}' is not materialised yet: run `rivermeet run {pipeline}`")
+        return pa.schema(table.schema().to_arrow()).field("key").type
+
+    @cached_property
+    def columns(self) -> pa.Schema:
+        """The columns that expressions see of a record."""
+        table = opened(self._paths.changelog)
+        assert table is not None, self.node.name
+        schema = pa.schema(table.schema().to_arrow())
+        parts = (field for part in ("key", "value") for field in schema.field(part).type)
+        return pa.schema([*parts, pa.field("_timestamp", pa.int64())])
+
+    @cached_property
+    def plans(self) -> list[EpochPlan]:
+        """Committed plans of the incarnation, oldest first."""
+        if self.note is None:
+            return []
+        log = self.platform.runner(self.node.pipeline).log
+        since, upto = self.note.since, self.note.epoch
+        refused = log.lines(self.node.name, "refused", since - 1)
+        bodies = log.lines(self.node.name, "plan", since - 1)
+        return [EpochPlan.model_validate_json(body) for e, body in bodies.items() if e <= upto and e not in refused]
+
+    def of_key(self, key: Mapping[str, Any] | None) -> list[Row]:
+        """All rows of a key, by partition and offset: a record without a key has any partition."""
+        # Its places first: of ten million rows that takes 0.2 s, and all columns of their row groups 3 s.
+        places = self._rows(self._paths.changelog, self._is_key(key), ["partition", "offset"])
+        by_partition: dict[int, list[int]] = {}
+        for place in places:
+            by_partition.setdefault(place["partition"], []).append(place["offset"])
+        rows = [
+            row
+            for partition, offsets in by_partition.items()
+            for row in self._rows(
+                self._paths.changelog,
+                [Where(("partition",), "==", partition), Where(("offset",), "in", offsets)],
+            )
+        ]
+        found = sorted(rows, key=lambda row: (row["partition"], row["offset"]))
+        self._places |= {(row["partition"], row["offset"]): row for row in found}
+        return found
+
+    def at(self, partition: int, offset: int) -> Row | None:
+        """The row at a place."""
+        place = partition, offset
+        if place not in self._places:
+            where = [Where(("partition",), "==", partition), Where(("offset",), "==", offset)]
+            self._places[place] = next(iter(self._rows(self._paths.changelog, where)), None)
+        return self._places[place]
+
+    def times(self, partition: int, after: int, upto: int) -> pa.Table:
+        """``offset`` and ``timestamp`` (ms) of a partition's records in ``(after, upto]``."""
+        where = [
+            Where(("partition",), "==", partition),
+            Where(("offset",), ">", after),
+            Where(("offset",), "<=", upto),
+        ]
+        columns = ["offset", "timestamp"]
+        found = rows_where(self._paths.changelog, where, self.platform.session, columns)
+        return pa.table({name: pa.array([], pa.int64()) for name in columns}) if found is None else found
+
+    def late(self, key: Mapping[str, Any] | None) -> list[Row]:
+        """Rows of the late table with a key, which is one of the input's."""
+        return self._committed(self._rows(self._paths.late, self._is_key(key)))
+
+    def letters(self) -> list[Row]:
+        """Dead letters of the incarnation."""
+        return self._committed(self._rows(self._paths.dead_letter, []))
+
+    def _committed(self, rows: list[Row]) -> list[Row]:
+        note = self.note
+        return [] if note is None else [row for row in rows if note.since <= row["epoch"] <= note.epoch]
+
+    def _is_key(self, key: Mapping[str, Any] | None) -> list[Where]:
+        if key is None:
+            return [Where(("key",), "==", None)]
+        return [Where(("key", name), "==", value) for name, value in key.items()]
+
+    def _rows(self, path: str, where: list[Where], columns: list[str] | None = None) -> list[Row]:
+        return [*few_rows(path, where, self.platform.session, columns)]
+
+    @property
+    def _paths(self):
+        return self.platform.runner(self.node.pipeline).paths(self.node)
+
+
+@dataclass
+class Changelogs:
+    """Those of all nodes that are asked for."""
+
+    platform: Platform
+    _known: dict[str, Changelog] = field(default_factory=dict)
+
+    def of(self, node: Node) -> Changelog:
+        """The changelog of a node."""
+        return self._known.setdefault(node.name, Changelog(self.platform, node))

@@ -1,0 +1,106 @@
+"""Where the record of a source came from: the place that its changelog has, or the line that it was made of, if found.
+
+    changelog of before places were kept    the files of the epoch's plan are looked through
+    a file whose lines Spark did not count  its lines are looked through: those whose columns give the record's values
+
+| source | file | line |
+|---|---|---|
+| files | path, and ``!member`` of an archive | the line, from 1 with the header; of Parquet the row |
+| topic | TOPIC/PARTITION | the offset |
+
+Another kind of source adds its own function to `KINDS`. Held by ``tests/assets/why/test_origins.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from assets.why.changelogs import Changelog, Row
+from assets.why.lines import lines_like
+from infra.epochs.plan import EpochPlan
+from pipelines import Files, Kafka
+
+SHOWN = 5
+"""Lines that are named where several give the record."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A place outside: ``file``, ``line`` where it is known, and what has to be said about it."""
+
+    file: str | None
+    line: int | None
+    says: str
+
+
+def origin_of(changelog: Changelog, row: Row) -> Origin:
+    """Where a record of a source came from."""
+    source = changelog.node.source
+    assert source is not None
+    kept = row.get("origin") or {}
+    plan = next((plan for plan in changelog.plans if plan.epoch == row["epoch"]), None)
+    found = KINDS.get(type(source.reads), _unknown)
+    return found(changelog, row, kept, plan)
+
+
+def _of_files(changelog: Changelog, row: Row, kept: Row, plan: EpochPlan | None) -> Origin:
+    if kept.get("line") is not None:
+        return Origin(kept["file"], kept["line"], f"{kept['file']}, line {kept['line']}")
+    assert changelog.node.source is not None
+    candidates = [kept["file"]] if kept else [file.path for file in plan.files if not file.duplicate_of] if plan else []
+    found = [
+        (path, line) for path in candidates for line in lines_like(path.partition("!")[0], changelog.node.source, row)
+    ]
+    again = " (a dead letter that was read again)" if plan is not None and plan.retries else ""
+    changed = _changed(plan, {path for path, _ in found})
+    if len(found) == 1:
+        path, line = found[0]
+        return Origin(path, line, f"{path}, line {line}{again}{changed}")
+    if found:
+        places = "; ".join(f"{path}, line {line}" for path, line in found[:SHOWN])
+        more = f", and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        only = {path for path, _ in found}
+        return Origin(only.pop() if len(only) == 1 else None, None, f"one of {places}{more}{again}{changed}")
+    if len(candidates) == 1:
+        return Origin(candidates[0], None, f"{candidates[0]}, in a line that is not found{again}")
+    which = f"one of the {len(candidates)} files of epoch {row['epoch']}" if candidates else f"epoch {row['epoch']}"
+    return Origin(None, None, f"{which}{again}")
+
+
+def _changed(plan: EpochPlan | None, paths: set[str]) -> str:
+    """A warning where a file is no longer what it was when it was read."""
+    planned = {file.path: file for file in plan.files} if plan is not None else {}
+    for path in paths:
+        file = planned.get(path)
+        try:
+            if file is not None and Path(path).stat().st_size != file.length:
+                return " (the file was changed since it was read)"
+        except OSError:
+            continue
+    return ""
+
+
+def _of_topic(changelog: Changelog, row: Row, kept: Row, plan: EpochPlan | None) -> Origin:
+    del changelog
+    if kept.get("file"):
+        topic, _, partition = kept["file"].rpartition("/")
+        says = f"topic '{topic}', partition {partition}, offset {kept['line']}"
+        return Origin(kept["file"], kept["line"], says)
+    if plan is None or plan.topic is None:
+        return Origin(None, None, f"epoch {row['epoch']}")
+    ranges = ", ".join(f"partition {p} from {start} to {end - 1}" for p, (start, end) in plan.topic.unread.items())
+    return Origin(plan.topic.topic, None, f"topic '{plan.topic.topic}', among the offsets of {ranges}")
+
+
+def _unknown(changelog: Changelog, row: Row, kept: Row, plan: EpochPlan | None) -> Origin:
+    del changelog, plan
+    if kept.get("file"):
+        line = kept.get("line")
+        return Origin(kept["file"], line, kept["file"] if line is None else f"{kept['file']}, {line}")
+    return Origin(None, None, f"epoch {row['epoch']}")
+
+
+KINDS: Mapping[type, Callable[[Changelog, Row, Row, EpochPlan | None], Origin]] = {Files: _of_files, Kafka: _of_topic}
+"""Kind of source to what finds the place of a record: changelog, row, its ``origin``, and the plan of its epoch."""

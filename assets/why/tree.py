@@ -1,0 +1,105 @@
+"""An answer as a tree for the terminal, rows oldest first.
+
+fleet  carrier=UA, flight=15
+├── 2013-03-01 05:00:00  {manufacturer: BOEING}  epoch 3, partition 0, offset 70
+│   ├── triggered by right 'planes' tail_number=N1 …
+│   │   └── from planes.csv.zip!planes.csv, line 7
+│   └── joined with left 'flights' …
+└── dead letter …
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assets.why.answer import Absent, Answer, Cause, Explained
+from joins.why.evidence import Late, moment, named, shown
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+WIDEST = 160
+"""Characters of a value that are shown; JSON has all."""
+
+
+def tree_of(answer: Answer) -> Tree:
+    """The answer as a tree."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    more = answer.total - len(answer.rows)
+    count = f"{answer.total} row{'' if answer.total == 1 else 's'}" + (
+        f", the newest {len(answer.rows)}" if more else ""
+    )
+    root = Tree(Text(f"{answer.pipeline}.{answer.node} ({answer.kind})  {named(answer.key)}: {count}"))
+    for row in answer.rows:
+        _row(root.add(_line(_head(row), "bold")), row)
+    if not answer.live:
+        absent = root.add(_line("there is no row now, because" if answer.rows else "there is no row, because", "bold"))
+        for reason in answer.absent:
+            _absent(absent, reason)
+    for late in answer.late:
+        root.add(_line(_late(late), "yellow"))
+    for letter in answer.dead:
+        text = "" if letter.text is None else f": {_cut(letter.text)}"
+        root.add(_line(f"dead letter of '{letter.node}', {letter.place}{text} ({letter.reason})", "red"))
+    for note in answer.notes:
+        root.add(_line(note, "yellow"))
+    return root
+
+
+def _row(branch: Tree, row: Explained) -> None:
+    for cause in row.causes:
+        _cause(branch, cause)
+    for says in row.says:
+        branch.add(_line(says, "cyan"))
+    if row.origin is not None:
+        branch.add(_line(f"from {row.origin.says}", "green"))
+    if row.replaced is not None:
+        end = row.replaced
+        how = "retracted by a tombstone" if end.tombstone else "replaced"
+        by = "" if end.node is None else f", triggered by {end.side} '{end.node}'"
+        text = f"{how} @ {moment(end.timestamp)} in epoch {end.epoch}, by offset {end.offset}{by}"
+        branch.add(_line(text, "dim"))
+
+
+def _cause(branch: Tree, cause: Cause) -> None:
+    says = "triggered by" if cause.role == "trigger" else "joined with"
+    if cause.row is None:
+        branch.add(_line(f"{says} nothing of {cause.side} '{cause.node}'", ""))
+        return
+    at = cause.row
+    text = f"{says} {cause.side} '{cause.node}' {named(at.key)}: {_head(at)}"
+    _row(branch.add(_line(text, "")), at)
+
+
+def _absent(branch: Tree, reason: Absent) -> None:
+    below = branch.add(_line(reason.says, "cyan"))
+    for row in reason.records:
+        _row(below.add(_line(f"'{row.node}' {named(row.key)}: {_head(row)}", "")), row)
+    for each in reason.below:
+        _absent(below, each)
+
+
+def _head(row: Explained) -> str:
+    """A row in one line: its time, its value, and its place."""
+    value = "tombstone" if row.value is None else _cut(", ".join(f"{c}={shown(v)}" for c, v in row.value.items()))
+    return f"{moment(row.timestamp)}  {value}  [epoch {row.epoch}, partition {row.partition}, offset {row.offset}]"
+
+
+def _late(late: Late) -> str:
+    return (
+        f"late: {late.side} record @ {moment(late.timestamp)}, partition {late.partition}, offset {late.offset}: "
+        f"{late.reason}"
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= WIDEST else f"{text[:WIDEST]}…"
+
+
+def _line(text: str, style: str):
+    # A Text, and not markup: a value may have square brackets.
+    from rich.text import Text
+
+    return Text(text, style=style)

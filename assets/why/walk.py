@@ -1,0 +1,226 @@
+"""From the rows of a key back to the places that their records came from.
+
+    fleet (N1's flight)   triggered by right planes N1         planes.csv.zip!planes.csv, line 7
+                          joined with left flights UA 15       flights/2013-01.csv, line 12
+
+Each row of a computed node has a trigger; the family says what it was made of (``joins/why``), and each of these
+records is a row of its own node. Where a key has no live row, the family says why, and of an input that has no record
+of the key the same is asked there. Held by ``tests/assets/why/test_walk.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from assets.refused.states import states
+from assets.why.answer import Absent, Answer, Cause, Explained, Replaced
+from assets.why.changelogs import Changelogs, Row
+from assets.why.expressions import Expressions
+from assets.why.letters import Letter, letters_of
+from assets.why.origins import origin_of
+from assets.why.records import Records
+from joins.why.agreement import disagreement
+from joins.why.evidence import Found, Key, Reason, ResultRow, Trigger
+from joins.why.families import family_of
+from pipelines import Files, Node
+
+DEEPEST = 30
+"""Nodes in a row that are walked back through: a pipeline has no circles, and a longer one is cut."""
+
+
+@dataclass
+class Walk:
+    """The walk back from one key; what was read is kept."""
+
+    changelogs: Changelogs
+    expressions: Expressions
+    _records: dict[str, Records] = field(default_factory=dict)
+    _letters: dict[Letter, None] = field(default_factory=dict)
+    _asked: set[tuple[str, str]] = field(default_factory=set)
+
+    def why(self, node: Node, key: Key, limit: int) -> Answer:
+        """Explain the newest ``limit`` rows of a key, and why it has no live row."""
+        rows = self.changelogs.of(node).of_key(key)
+        live = bool(rows) and (not node.is_table or rows[-1]["value"] is not None)
+        shown = rows[-limit:]
+        ends = {id(row): after for row, after in pairwise(rows)} if node.is_table else {}
+        explained = tuple(
+            replace(self.explained(node, row), replaced=self._replaced(node, ends.get(id(row)))) for row in shown
+        )
+        records = self.records(node) if node.operation is not None else None
+        absent = () if live else self.absent(node, key)
+        self._collect(node, key)
+        own = None if records is None else _key_of(records.operation.inputs["left"], key)
+        late = () if records is None or own is None else tuple(records.late(own))
+        dead, notes = tuple(self._letters), self._notes(node)
+        of = node.pipeline.name, node.name, node.kind, key
+        return Answer(*of, len(rows), live, explained, absent, late, dead, notes)
+
+    def _notes(self, node: Node) -> tuple[str, ...]:
+        """What keeps the node from showing what its inputs have."""
+        name = node.pipeline.name
+        rebuilt = self.records(node).rebuilt() if node.operation is not None else []
+        found = [
+            f"'{part}' was computed anew, and '{node.name}' has not read it since: run `rivermeet run {name}`"
+            for part in rebuilt
+        ]
+        context = self.changelogs.platform.runner(node.pipeline)
+        for state in states(context, node):
+            if state.open:
+                epoch = f"epoch {state.held.epoch} of '{node.name}' is {state.state}"
+                found.append(f"{epoch}, and its rows are not committed: `rivermeet quarantine show {name}`")
+        return tuple(found)
+
+    def records(self, node: Node) -> Records:
+        """The evidence of a computed node."""
+        return self._records.setdefault(node.name, Records(self.changelogs, node, self.expressions))
+
+    def explained(self, node: Node, row: Row, depth: int = 0) -> Explained:
+        """A row with its causes, back to the sources."""
+        plain = Explained(
+            node.name, row["key"], row["value"], row["timestamp"], row["partition"], row["offset"], row["epoch"]
+        )
+        if node.operation is None:
+            if row["key"] is not None:
+                self._collect(node, row["key"])
+            return replace(plain, origin=origin_of(self.changelogs.of(node), row))
+        if depth == DEEPEST:
+            return replace(plain, says=("what it comes from is left out here: it is too deep",))
+        records, at = self.records(node), row["trigger"]
+        trigger = records.record(at["side"], at["partition"], at["offset"])
+        if trigger is None or trigger.order is None:
+            return replace(plain, says=(f"its trigger, {_place(at)}, is not there any more",))
+        made = family_of(node.operation).made_of(node.operation, _result(row), trigger, records)
+        parts = dict(made.parts)
+        causes = [self._cause(records, side, found, trigger, depth) for side, found in parts.items()]
+        if all(found is None or not _same(found, trigger) for found in parts.values()):
+            causes.append(self._cause(records, trigger.side, trigger, trigger, depth))
+        for side, key in made.asked:
+            self._collect(records.stored(side)[1], key)
+        doubt = disagreement(node.operation, row["value"], parts)
+        return replace(plain, causes=tuple(causes), says=made.says if doubt is None else (*made.says, doubt))
+
+    def _replaced(self, node: Node, after: Row | None) -> Replaced | None:
+        if after is None:
+            return None
+        found = Replaced(after["offset"], after["epoch"], after["timestamp"], after["value"] is None)
+        if node.operation is None:
+            return found
+        side = after["trigger"]["side"]
+        return replace(found, side=side, node=self.records(node).stored(side)[1].name)
+
+    def _cause(self, records: Records, side: str, found: Found | None, trigger: Found, depth: int) -> Cause:
+        node = records.stored(side)[1]
+        role = "trigger" if found is not None and _same(found, trigger) else "joined"
+        row = None if found is None else self.changelogs.of(node).at(found.partition, found.offset)
+        if found is None or row is None:
+            return Cause(side, node.name, role, None)
+        explained = self.explained(node, row, depth + 1)
+        behind = records.behind(side, found, trigger)
+        if behind is not None:
+            part, other = behind
+            beside = None if other is None else self.changelogs.of(part).at(other.partition, other.offset)
+            shown = None if beside is None else self.explained(part, beside, depth + 1)
+            explained = replace(explained, causes=(*explained.causes, Cause("right", part.name, "joined", shown)))
+        return Cause(side, node.name, role, explained)
+
+    def absent(self, node: Node, key: Key, depth: int = 0) -> tuple[Absent, ...]:
+        """Why a key has no live row."""
+        self._collect(node, key)
+        if node.operation is None:
+            return (self._not_in_source(node, key),)
+        records = self.records(node)
+        found: list[Absent] = []
+        for reason in family_of(node.operation).missing(node.operation, key, records):
+            shown = []
+            for record in reason.records:
+                part = records.stored(record.side)[1]
+                row = self.changelogs.of(part).at(record.partition, record.offset)
+                if row is not None:
+                    shown.append(self.explained(part, row, depth + 1))
+            below = self._below(records, reason, depth)
+            found.append(Absent(node.name, reason.code, reason.says, tuple(shown), below))
+        if letters := [letter for letter in self._letters if letter.node == node.name]:
+            says = f"a record of it cannot be joined, and is a dead letter: {letters[-1].reason}"
+            found.append(Absent(node.name, "dead-letter", says))
+        if not found:
+            says = "nothing says why: compare by `rivermeet verify " + node.pipeline.name + "`"
+            found.append(Absent(node.name, "unexplained", says))
+        return tuple(found)
+
+    def _below(self, records: Records, reason: Reason, depth: int) -> tuple[Absent, ...]:
+        """Why an input has no record of a key, where that is the reason."""
+        if reason.asked is None or depth == DEEPEST:
+            return ()
+        side, key = reason.asked
+        return self.absent(records.stored(side)[1], key, depth + 1)
+
+    def _not_in_source(self, node: Node, key: Key) -> Absent:
+        self._collect(node, key)
+        rows = self.changelogs.of(node).of_key(key)
+        if rows:
+            return Absent(node.name, "deleted", "its last record is a tombstone", (self.explained(node, rows[-1]),))
+        source = node.source
+        where = f", or whose rows fail `{source.where}`" if source is not None and source.where else ""
+        letters = [letter for letter in self._letters if letter.node == node.name]
+        if letters:
+            says = f"its row is a dead letter: {letters[-1].reason}"
+            return Absent(node.name, "dead-letter", says)
+        says = f"nothing that was read of '{node.name}' has the key{where}"
+        return Absent(node.name, "not-delivered", says + self._unread(node))
+
+    def _unread(self, node: Node) -> str:
+        """Files that were delivered and not read; a broker is not asked."""
+        from infra.sources.ingest import IngestStep
+
+        if node.source is None or not isinstance(node.source.reads, Files):
+            return ""
+        step = self.changelogs.platform.source_step(node)
+        try:
+            files = len(step.unread()) if isinstance(step, IngestStep) else 0
+        except ValueError:  # a file changed after it was read: the next run says so
+            return ""
+        return f"; not read yet: {files} file{'' if files == 1 else 's'}" if files else ""
+
+    def _collect(self, node: Node, key: Key) -> None:
+        """Keep the dead letters of a key of a node."""
+        if (node.name, repr(key)) in self._asked:
+            return
+        self._asked.add((node.name, repr(key)))
+        sides: Mapping[str, Key | None] = {"left": key}
+        if node.operation is not None:
+            sides = {side: _key_of(part, key) for side, part in node.operation.inputs.items()}
+        for letter in letters_of(self.changelogs.of(node), sides):
+            self._letters[letter] = None
+
+
+def _key_of(part: Node, key: Key) -> Key | None:
+    """A result's key as an input has it; None where it does not have all of its columns."""
+    own = {name: value for name, value in key.items() if name in part.key}
+    if own.keys() == set(part.key):
+        return own
+    return dict(zip(part.key, key.values(), strict=True)) if len(part.key) == len(key) else None
+
+
+def _result(row: Row) -> ResultRow:
+    return ResultRow(
+        row["key"],
+        row["value"],
+        row["timestamp"],
+        row["partition"],
+        row["offset"],
+        row["epoch"],
+        Trigger(**row["trigger"]),
+        row.get("left_offset"),
+        row.get("right_offset"),
+    )
+
+
+def _same(one: Found, other: Found) -> bool:
+    return (one.side, one.partition, one.offset) == (other.side, other.partition, other.offset)
+
+
+def _place(at: Row) -> str:
+    return f"{at['side']} record, partition {at['partition']}, offset {at['offset']}"

@@ -1,0 +1,66 @@
+"""`rivermeet why` as it is typed: a tree, JSON, and one line for what cannot be asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from assets.cli.main import main
+from pipelines import Pipeline
+from tests.assets.why.small import small
+
+
+@pytest.fixture
+def why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The command over a small home."""
+    home = small(tmp_path)
+    known: dict[str, Pipeline] = {"small": home.pipeline}
+    monkeypatch.setattr("pipelines.load", known.__getitem__)
+    monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
+    monkeypatch.delenv("RIVERMEET_TABLES", raising=False)
+    monkeypatch.delenv("RIVERMEET_DATA", raising=False)
+    return lambda *words: CliRunner().invoke(main, ["why", "small", *words])
+
+
+def test_a_tree_and_the_same_as_json(why) -> None:
+    shown = why("fleet", "11")
+    assert shown.exit_code == 0, shown.output
+    lines = shown.output.splitlines()
+    assert lines[0] == "small.fleet (table)  id=11: 1 row"
+    assert lines[-1].strip().startswith("└── from ") and lines[-1].endswith("planes/2.csv, line 3")
+    # No line is cut or folded where it goes into a pipe.
+    assert any(len(line) > 80 for line in lines) and not any(line.endswith(" ") for line in lines)
+    found = json.loads(why("fleet", "id=11", "--json").output)
+    assert [cause["row"]["origin"]["line"] for cause in found["rows"][0]["causes"]] == [3, 3]
+
+
+def test_a_row_that_is_not_there(why) -> None:
+    shown = why("fleet", "12")
+    assert shown.exit_code == 0
+    assert "its foreign key points to tail=N9: 'planes' has no record of tail=N9" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("fleet", "x"), "'x' is no int32, which 'id' of 'fleet' is"),
+        (("nothing", "1"), "nothing"),
+        (("fleet", "1", "--limit", "0"), "--limit"),
+    ],
+)
+def test_what_cannot_be_asked(why, words: tuple[str, ...], says: str) -> None:
+    refused = why(*words)
+    assert refused.exit_code != 0
+    assert says in refused.output and "Traceback" not in refused.output
+
+
+def test_a_node_that_was_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
+    refused = CliRunner().invoke(main, ["why", "flights", "planes", "N1"])
+    assert (refused.exit_code, refused.output.strip()) == (
+        1,
+        "Error: 'planes' is not materialised yet: run `rivermeet run flights`",
+    )

@@ -1,0 +1,39 @@
+"""The changelog of a source has where each record came from; one of before gets it with its next epoch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assets.epoch.run import run_epoch
+from assets.why.changelogs import Changelog
+from assets.why.origins import origin_of
+from infra.settings import Settings
+from tests.assets.why.small import Small, small
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
+
+
+@pytest.fixture
+def home(tmp_path: Path, settings: Settings) -> Small:
+    return small(tmp_path, settings)
+
+
+def rows(home: Small, tail: str) -> list[Any]:
+    return Changelog(home.platform, home.planes).of_key({"tail": tail})
+
+
+def test_a_changelog_without_places_gets_them(home: Small) -> None:
+    assert "origin" not in rows(home, "N1")[0]
+    path = home.file("planes/3.csv", 'tail,built,ts\nN7,2001,40\n"N\n8",2002,41\nN1,2003,42\n')
+    run_epoch(replace(home.platform.runner(home.pipeline), quality=None), home.platform.step(home.planes))
+    old, new = rows(home, "N1")
+    assert (old["origin"], new["origin"]) == (None, {"file": path, "line": 5})
+    changelog = Changelog(home.platform, home.planes)
+    assert [origin_of(changelog, row).line for row in (old, new)] == [2, 5]
+    # It has a quoted line break: the file was read from its start to its end, and its lines were counted.
+    (broken,) = rows(home, "N\n8")
+    assert broken["origin"]["line"] == 3
