@@ -209,6 +209,8 @@ def test_ports_match() -> None:
     address = of_kind("ConfigMap")["rivermeet"]["data"]["RIVERMEET_ENGINE"]
     assert address.startswith("sc://rivermeet-engine:15443/") and "rivermeet-engine" in of_kind("Service")
     workspace = yaml.safe_load(of_kind("ConfigMap")["rivermeet-dagster"]["data"]["workspace.yaml"])
+    page = (PROJECT / "docs" / "security.md").read_text()
+    assert [port for port in (*ports.values(), 15002, 3000, 3001) if f" {port}" not in page] == []
     (place,) = [one["grpc_server"] for one in workspace["load_from"]]
     assert (place["host"], place["port"]) == ("rivermeet-code", ports["grpc"])
     assert containers()["rivermeet-code/code"]["args"][-1] == str(ports["grpc"])
