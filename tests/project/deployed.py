@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -86,3 +87,14 @@ def containers() -> dict[str, Manifest]:
 def all_pods(folder: Path) -> dict[str, Manifest]:
     """Those of Deployments, and those that Spark and Dagster make."""
     return {**pods(), "executor": executor()["spec"], "run": run_job(folder)["spec"]["template"]["spec"]}
+
+
+def leaves(node: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield from leaves(value, (*path, str(name)))
+    elif isinstance(node, list):
+        for value in node:
+            yield from leaves(value, path)
+    else:
+        yield path, node

@@ -33,7 +33,7 @@ from tests.project.deployed import (
     containers,
     executor,
     image,
-    instance,
+    leaves,
     of_kind,
     rendered,
     run_job,
@@ -45,17 +45,6 @@ SECRET = re.compile(r"token|secret|passw|key$|credential", re.IGNORECASE)
 REFERENCES = {"rivermeet-engine", "rivermeet-engine-tls", "rivermeet-spark", "rivermeet-postgres"}
 OPTIONAL = {"rivermeet-store", "rivermeet-sources"}
 """Secrets that a pod starts without."""
-
-
-def leaves(node: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(node, dict):
-        for name, value in node.items():
-            yield from leaves(value, (*path, str(name)))
-    elif isinstance(node, list):
-        for value in node:
-            yield from leaves(value, path)
-    else:
-        yield path, node
 
 
 def literals(manifest: Manifest) -> list[str]:
@@ -245,23 +234,6 @@ def _who(rule: Manifest) -> list[str]:
     return selector.get("matchLabels", {}).values() or selector["matchExpressions"][0]["values"]
 
 
-def test_the_instance_is_that_of_one_machine_but_for_storage_and_launcher() -> None:
-    here, there = yaml.safe_load((PROJECT / "infra" / "dagster.yaml").read_text()), instance()
-    assert {name: there.get(name) for name in here} == here
-    assert there.keys() - here.keys() == {"storage", "run_launcher", "compute_logs", "local_artifact_storage"}
-
-
-def test_dagster_takes_the_instance(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dagster import Shape
-    from dagster._config import process_config
-    from dagster._core.instance.config import dagster_instance_config_schema
-
-    for _, name in (one for one in leaves(instance()["storage"]) if one[0][-1] == "env"):
-        monkeypatch.setenv(name, "x")
-    checked = process_config(Shape(dagster_instance_config_schema()), instance())
-    assert checked.success, checked.errors
-
-
 def test_the_entrypoint_starts_what_it_is_asked_for(tmp_path: Path) -> None:
     shown = tmp_path / "tini"
     shown.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
@@ -283,19 +255,3 @@ def test_the_entrypoint_starts_what_it_is_asked_for(tmp_path: Path) -> None:
     assert command[:14] == ["-s", "--", "java", *(f"-Dn={n} x" for n in range(11))]
     assert command[14:19] == ["-Xms4g", "-Xmx4g", "-cp", "/spark/conf:/spark/jars/*", command[18]]
     assert command[18].endswith("KubernetesExecutorBackend") and command[-2:] == ["--podName", "pod"]
-
-
-def test_values_of_the_chart_start_what_the_manifests_start() -> None:
-    values = yaml.safe_load((DEPLOY / "values.yaml").read_text())
-    (code,) = values["dagster-user-deployments"]["deployments"]
-    assert f"{code['image']['repository']}:{code['image']['tag']}" == image()
-    assert code["port"] == 4000 and code["labels"] == {"rivermeet/part": "code"}
-    args = containers()["rivermeet-code/code"]["args"]
-    assert code["dagsterApiGrpcArgs"] == args[3:7]
-    launcher = values["runLauncher"]["config"]["k8sRunLauncher"]
-    assert launcher["labels"] == instance()["run_launcher"]["config"]["labels"]
-    assert {values[one]["labels"]["rivermeet/part"] for one in ("dagsterWebserver", "dagsterDaemon")} == {
-        "web",
-        "daemon",
-    }
-    assert launcher["resources"] == instance()["run_launcher"]["config"]["resources"]
