@@ -162,7 +162,7 @@ def test_all_pods_run_one_image_with_a_tag_that_stays() -> None:
 def test_the_image_runs_as_the_user_of_the_pods_and_holds_no_home() -> None:
     text = (DEPLOY / "Containerfile").read_text()
     assert re.findall(r"^USER (.+)", text, re.MULTILINE) == ["10001:10001"]
-    ignored = (PROJECT / ".containerignore").read_text().split()
+    ignored = (PROJECT / ".dockerignore").read_text().split()
     assert {".git", ".venv", ".jars", ".rivermeet", ".cluster"} <= {*ignored}
     assert not SECRET.search("".join(re.findall(r"^(?:ENV|ARG) (.+)", text, re.MULTILINE)))
 
