@@ -21,7 +21,7 @@ AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 # Each has an engine of its own: one that dies takes along no more than its part, and what failed can be run alone.
 PARTS ?= $(patsubst %/,%,$(filter-out %/__pycache__/,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
 
-.PHONY: help demo demo-kafka ui test prove lint types docs docs-serve bench cluster cluster-stop kafka clean
+.PHONY: help demo demo-kafka ui test prove lint manifests types docs docs-serve bench cluster cluster-stop kafka clean
 
 help:  ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,9 +49,12 @@ prove: $(DEVELOPED) $(JARS)  ## Run what takes too long for each change, then wh
 	RIVERMEET_ENGINE='local[2]' $(BIN)/pytest -q $(AT_ONCE) -m both_engines || failed=1; \
 	exit $$failed
 
-lint: $(DEVELOPED)  ## Check style and formatting
+lint: $(DEVELOPED) manifests  ## Check style, formatting and the manifests for Kubernetes
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+
+manifests: $(DEVELOPED)  ## Render infra/deploy and check it against the schemas of Kubernetes; no cluster is asked
+	@$(BIN)/kubectl kustomize infra/deploy | $(BIN)/kubernetes-validate --strict --quiet /dev/stdin infra/deploy/engine/executor.yaml
 
 types: $(DEVELOPED)  ## Check types
 	@$(BIN)/pyright
@@ -108,7 +111,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 $(DEVELOPED): $(INSTALLED)
-	@$(PIP) -e '.[demo,dev,kafka]' & $(call SHOW,installing what tests need)
+	@$(PIP) -e '.[demo,dev,kafka,kubernetes]' & $(call SHOW,installing what tests need)
 	@$(COMPILE)
 	@touch $@
 
