@@ -9,6 +9,7 @@ import importlib
 import pkgutil
 
 from pipelines.check import Check
+from pipelines.delta import DeltaTable
 from pipelines.errors import DeclarationError
 from pipelines.joins import (
     ForeignKeyJoin,
@@ -50,6 +51,7 @@ __all__ = [
     "Avro",
     "Check",
     "DeclarationError",
+    "DeltaTable",
     "Expr",
     "Files",
     "Filter",
