@@ -3,14 +3,15 @@
 | what is read | ``file_rank`` | ``block`` | ``row`` |
 |---|---|---|---|
 | dead letters again | -1 | 0 | their number |
-| a version whole | 0 | 0 | ``order``, file, row of the file |
+| a version whole | 0 | 0 | ``order``, file, row of the file, or the row as text |
 | rows that version 4 adds | 1 | 4 * 4 + 2 | ``order``, file, row of the file |
 | changes of version 4: deletes | 1 | 4 * 4 + 0 | ``order``, the row as text |
 | changes of version 4: old images | 1 | 4 * 4 + 1 | ``order``, the row as text |
 | changes of version 4: inserts, new images | 1 | 4 * 4 + 2 | ``order``, the row as text |
 
 The order is total: two rows of a feed with the same text are the same record. Files are read as they lie, with the
-values of their partition columns from the log; a whole version, and a feed, by Delta. A struct has the fields that are
+values of their partition columns from the log; a feed, and a whole version with deletion vectors, column mapping or
+partitions, by Delta. A struct has the fields that are
 declared. Held by ``tests/infra/sources/delta/test_append.py`` and ``tests/infra/sources/delta/test_feed.py``.
 """
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -29,7 +30,7 @@ from infra.delta.lines import opened
 from infra.epochs.plan import VersionRange
 from infra.sources.declared_types import as_declared
 from infra.sources.delta.log import commits, located
-from infra.sources.delta.table import snapshot_files
+from infra.sources.delta.table import is_list_of_files, snapshot_files
 from infra.sources.discovery import spark_path
 from infra.sources.line_formats import path_of
 from infra.sources.parquet import CLOCKS
@@ -48,10 +49,14 @@ def whole_version(spark: SparkSession, table: DeltaTable, planned: VersionRange)
     """Rows of the version that is read whole, as `as_declared` gives them."""
     version = planned.snapshot
     assert version is not None
-    scan = spark.read.format("delta").option("versionAsOf", version).load(planned.path)
-    files = [located(planned.path, file.path) for file in snapshot_files(planned.path, version)]
     time = _times(planned.path, version, version)[version]
-    found = _by_file(scan, {path: (at, version, time, {}) for at, path in enumerate(files)}, {})
+    paths = [located(planned.path, file.path) for file in snapshot_files(planned.path, version)]
+    files = {path: (at, version, time, {}) for at, path in enumerate(paths)}
+    if files and is_list_of_files(planned.path, version):
+        found = _by_file(_scanned(spark, _schema(planned.path, version), files), files, {})
+    else:
+        scan = spark.read.format("delta").option("versionAsOf", version).load(planned.path)
+        found = _by_file(scan, files, {}, numbered=False)
     return _declared(found, table, planned, F.lit(WHOLE), F.lit(0), F.lit("insert"))
 
 
@@ -68,9 +73,7 @@ def added(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> Data
     schema = _schema(planned.path, planned.end)
     of_partition = {f.name: f.dataType for f in schema if any(f.name in values for *_, values in files.values())}
     of_files = T.StructType([field for field in schema if field.name not in of_partition])
-    reader = spark.read.schema(of_files).option("recursiveFileLookup", True).option("ignoreMissingFiles", False)
-    scan = reader.parquet(*[spark_path(path) for path in files])
-    placed = _by_file(scan, files, of_partition)
+    placed = _by_file(_scanned(spark, of_files, files), files, of_partition)
     block = F.col("version") * KINDS + NEW
     return _declared(placed, table, planned, F.lit(CHANGES), block, F.lit("insert"))
 
@@ -105,8 +108,17 @@ def no_rows(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> Da
     return _declared(spark.createDataFrame([], kind), table, planned, F.lit(WHOLE), F.lit(0), F.lit("insert"))
 
 
+def _scanned(spark: SparkSession, schema: T.StructType, files: Iterable[str]) -> DataFrame:
+    """Rows of files, with ``row_index``; Delta's own scan has no such column."""
+    reader = spark.read.schema(schema).option("recursiveFileLookup", True).option("ignoreMissingFiles", False)
+    return reader.parquet(*[spark_path(path) for path in files])
+
+
 def _by_file(
-    scan: DataFrame, files: Mapping[str, tuple[int, int, int, Mapping[str, str | None]]], of_partition: Mapping
+    scan: DataFrame,
+    files: Mapping[str, tuple[int, int, int, Mapping[str, str | None]]],
+    of_partition: Mapping[str, T.DataType],
+    numbered: bool = True,
 ) -> DataFrame:
     """Rows with what is known of their files: number, version, time, and values of partition columns.
 
@@ -120,16 +132,16 @@ def _by_file(
         rows, "uri STRING, at INT, version BIGINT, time BIGINT, parts ARRAY<STRING>"
     )
     data = [
-        *(F.col(quoted(name)) for name in scan.columns),
+        *(F.col("row").getField(name).alias(name) for name in scan.columns),
         *(F.col("parts")[i].try_cast(kind).alias(name) for i, (name, kind) in enumerate(of_partition.items())),
     ]
-    found = scan.withColumns(
-        {
-            "uri": F.regexp_replace(F.col("_metadata.file_path"), _LOCAL.pattern, "/"),
-            "index": F.col("_metadata.row_index"),
-        }
+    index = F.col("_metadata.row_index") if numbered else F.lit(None).cast("bigint")
+    uri = F.regexp_replace(F.col("_metadata.file_path"), _LOCAL.pattern, "/")
+    found = scan.select(
+        F.struct(*[F.col(quoted(name)) for name in scan.columns]).alias("row"), uri.alias("uri"), index.alias("index")
     )
-    return found.join(F.broadcast(known), "uri").select(F.struct(*data).alias("data"), "at", "version", "time", "index")
+    placed = found.join(F.broadcast(known), "uri")
+    return placed.select(F.struct(*data).alias("data"), "at", "version", "time", "index")
 
 
 def _declared(

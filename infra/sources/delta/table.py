@@ -13,6 +13,10 @@ from infra.sources.delta.log import Commit, DataFile, commits, versions
 from infra.sources.delta.refusals import TableMissingError, TableUnreadableError
 
 FEED = "delta.enableChangeDataFeed"
+PLAIN = frozenset(
+    {"deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck"}
+)
+"""Features under which the rows of a file that a version adds are those of the file, under their own names."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,19 @@ def snapshot_files(path: str, version: int) -> list[DataFile]:
     files = pa.table(table.get_add_actions(flatten=True)).select(["path", "num_records", "modification_time"])
     in_order = files.sort_by([("modification_time", "ascending"), ("path", "ascending")]).to_pylist()
     return [DataFile(file["path"], {}, file["num_records"] or 0) for file in in_order]
+
+
+def is_list_of_files(path: str, version: int) -> bool:
+    """Whether the rows of a version are all that its files have, under their own names."""
+    table = opened(path, version)
+    assert table is not None
+    features = set(table.protocol().reader_features or ()) - (PLAIN - {"deletionVectors"}) - {"columnMapping"}
+    return not (features or table.metadata().partition_columns or is_mapped(path, version))
+
+
+def is_mapped(path: str, version: int) -> bool:
+    """Whether files have columns of other names than the table."""
+    return properties(path, version).get("delta.columnMapping.mode", "none") != "none"
 
 
 def can_be_opened(path: str, version: int) -> bool:

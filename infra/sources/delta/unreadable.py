@@ -28,13 +28,17 @@ from infra.sources.delta.refusals import (
     VersionsGoneError,
     VersionWentBackError,
 )
-from infra.sources.delta.table import FEED, TableState, can_be_opened, is_on, properties, snapshot_files
-from pipelines import DeltaTable
-
-PLAIN = frozenset(
-    {"deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck"}
+from infra.sources.delta.table import (
+    FEED,
+    PLAIN,
+    TableState,
+    can_be_opened,
+    is_mapped,
+    is_on,
+    properties,
+    snapshot_files,
 )
-"""Features under which the rows of a file that a version adds are those of the file, under their own names."""
+from pipelines import DeltaTable
 
 
 def unreadable(planned: VersionRange, state: TableState, table: DeltaTable, name: str) -> TableRefusedError | None:
@@ -105,9 +109,8 @@ def refuse_unreadable(state: TableState, table: DeltaTable, name: str) -> None:
                 "rows are never removed from"
             )
         return
-    mapped = properties(state.path, state.latest).get("delta.columnMapping.mode", "none") != "none"
     features = set(found.protocol().reader_features or ()) - PLAIN - {"columnMapping"}
-    features |= {"columnMapping"} if mapped else set()
+    features |= {"columnMapping"} if is_mapped(state.path, state.latest) else set()
     if features:
         raise TableUnreadableError(
             f"source '{name}': table {state.path} has the feature {', '.join(sorted(features))}, with which the files "
