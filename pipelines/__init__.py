@@ -22,7 +22,7 @@ from pipelines.joins import (
     StreamTableJoin,
     TableTableJoin,
 )
-from pipelines.kafka import JSON, Avro, Kafka, Number, Protobuf, Raw, Text
+from pipelines.kafka import JSON, Avro, Debezium, Kafka, Number, Protobuf, Raw, Text
 from pipelines.nodes import GlobalTable, GlobalView, Node, Stream, Table, WindowedTable
 from pipelines.operations import (
     Aggregation,
@@ -50,6 +50,7 @@ __all__ = [
     "Aggregation",
     "Avro",
     "Check",
+    "Debezium",
     "DeclarationError",
     "DeltaTable",
     "Expr",

@@ -358,7 +358,7 @@ class Pipeline:
         if "duplicate_files" in options:
             raise DeclarationError(self.name, name, "duplicate_files is of files, and a topic has none; leave it out")
         where, tombstone = options.get("where"), options.get("tombstone")
-        gone = "kafka_tombstone"
+        gone = "(kafka_tombstone OR debezium_op <=> 'd')" if topic.envelope else "kafka_tombstone"
         found: SourceOptions = {"key": list(topic.key_columns), "timestamp": "kafka_timestamp"}
         return {
             **found,

@@ -24,7 +24,9 @@ from filelock import FileLock
 from infra.delta.lines import append_lines, lines_of, opened
 from infra.epochs.plan import EpochPlan
 
-Kind = Literal["plan", "refused", "measured", "judged", "folded", "held", "decided", "delivered", "shadowed"]
+Kind = Literal[
+    "plan", "refused", "measured", "judged", "folded", "held", "decided", "delivered", "shadowed", "position"
+]
 _SCHEMA = pa.schema(
     [
         ("node", pa.string()),

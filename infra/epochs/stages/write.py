@@ -98,4 +98,5 @@ class Write:
         crash.reached("computed", self.step.node.name)
         if frames.accept is not None:
             frames.accept(counts.rows, counts.sides)
+        counts = replace(counts, sides={**counts.sides, **frames.counted})
         return Written(self.plan, rows, sides, frames.memory, counts, staged)
