@@ -146,11 +146,10 @@ class TopicStep(SourceStep):
         if seen is not None:
             self.log.write(self.node.name, plan.incarnation, plan.epoch, "position", seen.kept(planned.id))
         crash.reached("landed", self.node.name)
-        parsed = self._parsed(landing.read(spark))
-        if seen is not None:
-            lacking = seen.absent or bool(plan.retries)
-            parsed = with_kept_values(parsed, self.source, self._earlier(spark, plan)) if lacking else parsed
-        parsed = shared.keep(parsed)
+        parsed = shared.keep(self._parsed(landing.read(spark)))
+        if seen is not None and (seen.absent or plan.retries):
+            # Kept before, too: what parses a record would be repeated for each value that it may lack.
+            parsed = shared.keep(with_kept_values(parsed, self.source, self._earlier(spark, plan)))
         frames = SourceFrames(parsed)
         ((dead,),) = parsed.agg(F.count_if(F.isnotnull("reason"))).collect()
 
