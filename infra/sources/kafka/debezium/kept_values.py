@@ -11,7 +11,7 @@
 
 A value column that is the column takes its value. An expression over it, a key, a filter or a time cannot be computed
 without it: a dead letter, too. `REPLICA IDENTITY FULL` lets the database say all values. Held by
-``tests/infra/sources/kafka/debezium/test_kept_values.py``.
+``tests/infra/sources/kafka/debezium/test_topics.py``.
 """
 
 from __future__ import annotations

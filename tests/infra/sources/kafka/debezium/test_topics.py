@@ -22,8 +22,8 @@ KEY = Debezium({"id": "INT"})
 MARK = "__debezium_unavailable_value"
 
 
-def orders(town: Town, value: Debezium, name: str = "orders", **options: Any) -> Table:
-    source = Kafka(town.named("orders"), key=KEY, value=value)
+def orders(town: Town, format: Debezium, name: str = "orders", **options: Any) -> Table:
+    source = Kafka(town.named("orders"), key=KEY, value=format)
     return Pipeline("shop").table(name, source, max_bad_share=0.9, **options)
 
 
