@@ -9,6 +9,7 @@ import importlib
 import pkgutil
 
 from pipelines.check import Check
+from pipelines.delta import DeltaTable
 from pipelines.errors import DeclarationError
 from pipelines.joins import (
     ForeignKeyJoin,
@@ -21,7 +22,7 @@ from pipelines.joins import (
     StreamTableJoin,
     TableTableJoin,
 )
-from pipelines.kafka import JSON, Avro, Kafka, Number, Protobuf, Raw, Text
+from pipelines.kafka import JSON, Avro, Debezium, Kafka, Number, Protobuf, Raw, Text
 from pipelines.nodes import GlobalTable, GlobalView, Node, Stream, Table, WindowedTable
 from pipelines.operations import (
     Aggregation,
@@ -49,7 +50,9 @@ __all__ = [
     "Aggregation",
     "Avro",
     "Check",
+    "Debezium",
     "DeclarationError",
+    "DeltaTable",
     "Expr",
     "Files",
     "Filter",

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Literal, get_args
 
 FIELDS: Mapping[str, str] = {
     "kafka_timestamp": "BIGINT",
@@ -28,6 +28,13 @@ FIELDS: Mapping[str, str] = {
 """Columns that each record of a topic has besides those of its key and value; times in epoch millis."""
 HEADERS: Mapping[str, str] = {"kafka_headers": "ARRAY<STRUCT<key:STRING,value:BINARY>>"}
 """The column that ``headers=True`` adds."""
+ENVELOPE: Mapping[str, str] = {
+    "debezium_op": "STRING",
+    "debezium_ts_ms": "BIGINT",
+    "debezium_lsn": "BIGINT",
+    "debezium_absent": "ARRAY<STRING>",
+}
+"""Columns that `Debezium` adds."""
 NUMBERS = ("SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 """Names that topics can have."""
@@ -146,7 +153,47 @@ class Raw:
         return {self.column or place: "BINARY"}
 
 
-Format = JSON | Avro | Protobuf | Text | Number | Raw
+@dataclass(frozen=True)
+class Debezium:
+    """Debezium's envelope of a change of a row, of its PostgreSQL and MySQL connectors; as a key, the row's key.
+
+        {"before": …, "after": {"id": 1, "n": 2}, "source": {"lsn": 7, "ts_ms": 1000, …}, "op": "u", …}
+
+    Inserts, updates and rows of a snapshot are records of what is in ``after``; a delete is a tombstone. Besides its
+    own columns a record has ``debezium_op`` (``r``, ``c``, ``u`` or ``d``), ``debezium_ts_ms`` (epoch millis of the
+    change in the database), ``debezium_lsn`` (of PostgreSQL) and ``debezium_absent``: columns that the record has no
+    value of, for it was not changed and lies out of line. They keep the value that the key's row has.
+
+    Attributes
+    ----------
+    schema
+        Column to Spark SQL type; leave those of the key to the format of the key.
+    encoding
+        ``"json"``, with or without schemas, or ``"avro"``, behind the id of a schema in the registry.
+    decimals
+        What the decimals of JSON without schemas are: ``"text"`` where the connector has
+        ``decimal.handling.mode=string``. ``"schema"``: text is refused, which may as well be a decimal's bytes.
+    full
+        Whether ``before`` is the whole row (``REPLICA IDENTITY FULL``), so that absent values are taken from there.
+    """
+
+    schema: Mapping[str, str] = field(default_factory=dict)
+    encoding: Literal["json", "avro"] = "json"
+    decimals: Literal["schema", "text"] = "schema"
+    full: bool = False
+
+    def __post_init__(self) -> None:
+        if self.encoding not in ("json", "avro"):
+            raise ValueError(f"encoding {self.encoding!r} is not one of json, avro")
+        if self.decimals not in ("schema", "text"):
+            raise ValueError(f"decimals {self.decimals!r} is not one of schema, text")
+
+    def columns(self, place: str) -> Mapping[str, str]:
+        """Decoded columns with their types; ``place`` is ``key`` or ``value``."""
+        return self.schema
+
+
+Format = JSON | Avro | Protobuf | Text | Number | Raw | Debezium
 """How a key or a value is encoded."""
 
 
@@ -174,10 +221,12 @@ class Kafka:
             raise ValueError(f"topic {self.topic!r}: a name is letters, digits, '.', '_' and '-'")
         for place, format in (("key", self.key), ("value", self.value)):
             if format is not None and not isinstance(format, get_args(Format)):
-                raise ValueError(f"{place}={format!r} is no format; give JSON, Avro, Protobuf, Text, Number or Raw")
+                raise ValueError(
+                    f"{place}={format!r} is no format; give JSON, Avro, Protobuf, Text, Number, Raw, Debezium"
+                )
             if format is not None and not format.columns(place):
                 raise ValueError(f"the {place} of topic {self.topic!r} has no columns; give names and Spark types")
-        names = [*self.key_columns, *self.value_columns, *FIELDS, *HEADERS]
+        names = [*self.key_columns, *self.value_columns, *FIELDS, *HEADERS, *self.envelope]
         twice = next((name for name in names if [n.lower() for n in names].count(name.lower()) > 1), None)
         if twice is not None:
             raise ValueError(
@@ -190,6 +239,11 @@ class Kafka:
         return {} if self.key is None else self.key.columns("key")
 
     @property
+    def envelope(self) -> Mapping[str, str]:
+        """Columns that an envelope around the value adds."""
+        return ENVELOPE if isinstance(self.value, Debezium) else {}
+
+    @property
     def value_columns(self) -> Mapping[str, str]:
         """Columns that the value is decoded to."""
         return self.value.columns("value")
@@ -197,4 +251,5 @@ class Kafka:
     @property
     def schema(self) -> Mapping[str, str]:
         """All columns that expressions may use."""
-        return {**self.key_columns, **self.value_columns, **FIELDS, **(HEADERS if self.headers else {})}
+        columns = {**self.key_columns, **self.value_columns, **FIELDS}
+        return {**columns, **(HEADERS if self.headers else {}), **self.envelope}

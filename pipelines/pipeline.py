@@ -9,12 +9,13 @@ from typing import TypedDict, TypeVar, Unpack
 
 from pipelines.check import Check, Severity, checked
 from pipelines.declare.nodes import DEFAULT_PARTITIONS, history_ms
+from pipelines.delta import DeltaTable
 from pipelines.errors import DeclarationError, listed
 from pipelines.kafka import Kafka
 from pipelines.nodes import OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
 from pipelines.shadow.declaration import Shadow
 from pipelines.sink import TopicSink
-from pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Source, quoted
+from pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Reads, Source, quoted
 from pipelines.window import duration_ms
 
 SHORTEST_FRESHNESS = 60_000
@@ -29,11 +30,12 @@ class SourceOptions(TypedDict, total=False):
     Attributes
     ----------
     key, value
-        Columns of the file or topic, or record column to expression (`expr` where it is not a column). Default key:
+        Columns of what is read, or record column to expression (`expr` where it is not a column). Default key:
         the columns of a topic's key; files have none. Default value: all other columns of the schema, of a topic those
         of its value.
     timestamp
-        SQL giving event time: TIMESTAMP, or BIGINT epoch millis. Default: that of a topic's record; files have none.
+        SQL giving event time: TIMESTAMP, or BIGINT epoch millis. Default: that of a topic's record, or of the commit of
+        a table; files have none.
     time_zone
         Zone of that clock: a name, or ``expr(sql, "STRING")`` giving it per row.
     where
@@ -148,9 +150,9 @@ class Pipeline:
         return self._nodes[name]
 
     def stream(
-        self, name: str, reads: Files | Kafka, *, partitions: int | None = None, **options: Unpack[SourceOptions]
+        self, name: str, reads: Reads, *, partitions: int | None = None, **options: Unpack[SourceOptions]
     ) -> Stream:
-        """Declare a stream over files or a topic.
+        """Declare a stream over files, a topic or a Delta table.
 
         Parameters
         ----------
@@ -169,13 +171,13 @@ class Pipeline:
     def table(
         self,
         name: str,
-        reads: Files | Kafka,
+        reads: Reads,
         *,
         partitions: int | None = None,
         history: str | int | None = None,
         **options: Unpack[SourceOptions],
     ) -> Table:
-        """Declare a table over files or a topic; parameters as for `stream`.
+        """Declare a table over files, a topic or a Delta table; parameters as for `stream`.
 
         Parameters
         ----------
@@ -186,8 +188,8 @@ class Pipeline:
         table = self._declared(Table, name, reads, partitions, options, add=False)
         return self.add(replace(table, history=history_ms(table, name, history)))
 
-    def global_table(self, name: str, reads: Files | Kafka, **options: Unpack[SourceOptions]) -> GlobalTable:
-        """Declare a global table over files or a topic; parameters as for `stream`, in one partition."""
+    def global_table(self, name: str, reads: Reads, **options: Unpack[SourceOptions]) -> GlobalTable:
+        """Declare a global table over files, a topic or a Delta table; parameters as for `stream`, in one partition."""
         return self._declared(GlobalTable, name, reads, 1, options)
 
     def add(self, node: _N) -> _N:
@@ -275,7 +277,7 @@ class Pipeline:
         self,
         kind: type[_N],
         name: str,
-        reads: Files | Kafka,
+        reads: Reads,
         partitions: int | None,
         options: SourceOptions,
         add: bool = True,
@@ -308,19 +310,21 @@ class Pipeline:
                 "that equal keys may lie in several of its partitions; give partitions=N to hash them anew",
             )
 
-    def _source(self, name: str, reads: Files | Kafka, options: SourceOptions) -> Source:
+    def _source(self, name: str, reads: Reads, options: SourceOptions) -> Source:
         unknown = set(options) - set(_OPTIONS)
         if unknown:
             raise DeclarationError(self.name, name, f"no option {listed(unknown)}; there are {listed(_OPTIONS)}")
         options = self._of_topic(name, reads, options) if isinstance(reads, Kafka) else options
+        options = self._of_table(name, options) if isinstance(reads, DeltaTable) else options
         lacking = [option for option in ("key", "timestamp") if option not in options]
         if lacking:
-            raise DeclarationError(self.name, name, f"a source of files needs {listed(lacking)}")
+            what = "files" if isinstance(reads, Files) else "a table"
+            raise DeclarationError(self.name, name, f"a source of {what} needs {listed(lacking)}")
         keys = self._columns(name, "key", reads, options.get("key", ()))
         value = options.get("value")
         if value is None:
             used = {e.sql for e in keys.values()}
-            columns = reads.value_columns if isinstance(reads, Kafka) else reads.schema
+            columns = reads.schema if isinstance(reads, Files) else reads.value_columns
             value = [c for c in columns if c not in keys and quoted(c) not in used]
         values = self._columns(name, "value", reads, value)
         clash = [c for c in values if c in keys] + [c for c in (*keys, *values) if c in RESERVED]
@@ -354,7 +358,7 @@ class Pipeline:
         if "duplicate_files" in options:
             raise DeclarationError(self.name, name, "duplicate_files is of files, and a topic has none; leave it out")
         where, tombstone = options.get("where"), options.get("tombstone")
-        gone = "kafka_tombstone"
+        gone = "(kafka_tombstone OR debezium_op <=> 'd')" if topic.envelope else "kafka_tombstone"
         found: SourceOptions = {"key": list(topic.key_columns), "timestamp": "kafka_timestamp"}
         return {
             **found,
@@ -364,7 +368,15 @@ class Pipeline:
             "tombstone": gone if tombstone is None else f"{gone} OR ({tombstone})",
         }
 
-    def _columns(self, name: str, what: str, reads: Files | Kafka, given: Columns) -> dict[str, Expr]:
+    def _of_table(self, name: str, options: SourceOptions) -> SourceOptions:
+        """Options as they are of a Delta table: the commit's time by default, and deletes are tombstones."""
+        if "duplicate_files" in options:
+            raise DeclarationError(self.name, name, "duplicate_files is of files; a table has none of its own")
+        gone, tombstone = "delta_tombstone", options.get("tombstone")
+        found: SourceOptions = {"timestamp": "delta_timestamp"}
+        return {**found, **options, "tombstone": gone if tombstone is None else f"{gone} OR ({tombstone})"}
+
+    def _columns(self, name: str, what: str, reads: Reads, given: Columns) -> dict[str, Expr]:
         pairs = given.items() if isinstance(given, Mapping) else [(c, c) for c in given]
         columns: dict[str, Expr] = {}
         for column, sql in pairs:

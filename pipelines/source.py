@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
+from pipelines.delta import DeltaTable
 from pipelines.kafka import Kafka
 from pipelines.window import duration_ms
 
@@ -65,14 +66,18 @@ class Files:
             raise ValueError("the schema of a source is empty; give column names and Spark types")
 
 
+Reads = Files | Kafka | DeltaTable
+"""What a source can read."""
+
+
 @dataclass(frozen=True)
 class Source:
-    """How rows of files, or a topic's, become records.
+    """How rows of files, a topic's or a table's, become records.
 
     Attributes
     ----------
     reads
-        The files or the topic.
+        The files, the topic or the table.
     key, value
         Record column to the expression that gives it.
     timestamp
@@ -90,13 +95,13 @@ class Source:
         is a dead letter; None is no bound.
     max_ahead
         Duration: event time may be at most so far after the modification time of the record's file, or after the
-        timestamp that Kafka has of it. One bad clock in
+        timestamp that Kafka, or the commit of a table, has of it. One bad clock in
         the year 9999 would close every window, and make all later records late.
     duplicate_files
         What becomes of a file that has the very bytes of one that was loaded before: a dead letter, or read like any.
     """
 
-    reads: Files | Kafka
+    reads: Reads
     key: Mapping[str, Expr]
     value: Mapping[str, Expr]
     timestamp: str
@@ -130,14 +135,21 @@ class Source:
     def files(self) -> Files:
         """The files that are read; there are none of a topic."""
         if not isinstance(self.reads, Files):
-            raise TypeError(f"a source of topic '{self.reads.topic}' reads no files")
+            raise TypeError(f"a source of {self.reads!r} reads no files")
         return self.reads
 
     @property
     def topic(self) -> Kafka:
         """The topic that is read; there is none of files."""
         if not isinstance(self.reads, Kafka):
-            raise TypeError(f"a source of files '{self.reads.pattern}' reads no topic")
+            raise TypeError(f"a source of {self.reads!r} reads no topic")
+        return self.reads
+
+    @property
+    def delta(self) -> DeltaTable:
+        """The Delta table that is read; there is none of files and topics."""
+        if not isinstance(self.reads, DeltaTable):
+            raise TypeError(f"a source of {self.reads!r} reads no Delta table")
         return self.reads
 
 

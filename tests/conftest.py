@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from infra.feeds.broker import Broker
     from infra.feeds.schema_registry import SchemaRegistry
+    from tests.infra.sources.delta.shed import Shed
     from tests.infra.sources.kafka.town import Town
 
 # What passes once passes again: a change is not judged by another draw. New draws: HYPOTHESIS_PROFILE=default.
@@ -58,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What `make test` leaves out is slow, and so are epochs over Delta: ``-m "not slow"`` names all that is quick."""
     for item in items:
         marked = item.get_closest_marker("prove") or item.get_closest_marker("bench")
-        if marked or {"world", "make", "broker", "schema_registry"} & set(getattr(item, "fixturenames", ())):
+        if marked or {"world", "shed", "make", "broker", "schema_registry"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
 
 
@@ -154,6 +155,16 @@ def town(broker: Broker, spark: SparkSession, tmp_path: Path) -> Town:
 def beside(broker: Broker, spark: SparkSession, tmp_path: Path) -> Town:
     """Tables beside those of ``town``."""
     return _town(broker, spark, tmp_path / "beside")
+
+
+@pytest.fixture
+def shed(spark: SparkSession, tmp_path: Path) -> Shed:
+    """Delta tables of one test, and the nodes that read them."""
+    from infra.engine.session import new_session
+    from tests.infra.sources.delta.shed import Shed
+    from tests.world import World
+
+    return Shed(World(tmp_path, spark, new_session(spark), {}))
 
 
 def _town(broker: Broker, spark: SparkSession, root: Path) -> Town:

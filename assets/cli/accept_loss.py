@@ -1,4 +1,4 @@
-"""`rivermeet accept-loss`: go on with a topic of which records are gone that were not read."""
+"""`rivermeet accept-loss`: go on with a topic, or a Delta table, of which records are gone that were not read."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from assets.cli.terminal import platform_here
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
+    from infra.epochs.plan import VersionRange
     from pipelines import Node
 
 
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 @click.argument("source")
 @one_line_errors
 def accept_loss(pipeline: str, source: str) -> None:
-    """Read what the topic of SOURCE has now, although records before it were removed, or it is another topic.
+    """Read what the topic or table of SOURCE has now, although what came before was removed, or it is another one.
 
-    The records so far stay as they are, and the epoch log keeps which offsets were lost. Where nothing is lost this is
-    a run like any other.
+    The records so far stay as they are, and the epoch log keeps which offsets or versions were lost. Where nothing is
+    lost this is a run like any other.
     """
     from pipelines import load
 
@@ -34,12 +35,16 @@ def accept_loss(pipeline: str, source: str) -> None:
 def accepted(platform: Platform, node: Node) -> str:
     """Run one epoch of a source that passes over what is gone; a line that says what was lost."""
     from assets.epoch.run import run_node
+    from infra.sources.delta.ingest import TableStep
     from infra.sources.kafka.ingest import TopicStep
 
     step = platform.source_step(node) if node.source is not None else None
-    if not isinstance(step, TopicStep):
-        raise click.ClickException(f"'{node.pipeline.name}.{node.name}' reads no topic, so that none can lose records")
+    if not isinstance(step, TopicStep | TableStep):
+        why = "reads no topic and no Delta table, so that none can lose records"
+        raise click.ClickException(f"'{node.pipeline.name}.{node.name}' {why}")
     result = run_node(platform.runner(node.pipeline), replace(step, accept_loss=True), str(uuid4())).result
+    if result is not None and result.plan.delta is not None:
+        return f"{node.name}: {result.rows:,} records read of {result.plan.delta.shown}; {_lost(result.plan.delta)}"
     if result is None or result.plan.topic is None:
         return f"{node.name}: nothing is lost, and nothing is new"
     found = result.plan.topic
@@ -47,3 +52,9 @@ def accepted(platform: Platform, node: Node) -> str:
     start = ", ".join(f"{p}: {first}" for p, (first, _) in found.ranges.items())
     lost = f"lost: {gone}" if gone else "no offset of this topic is lost"
     return f"{node.name}: {result.rows:,} records read from offsets {start}; {lost}"
+
+
+def _lost(found: VersionRange) -> str:
+    parts = [f"lost: versions {found.lost[0]} to {found.lost[1]}"] if found.lost is not None else []
+    parts += [f"passed over: versions {', '.join(map(str, found.passed))}"] if found.passed else []
+    return "; ".join(parts) or "no version of this table is lost"

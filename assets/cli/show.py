@@ -15,7 +15,7 @@ from expectations.report.words import span
 from infra.delta.io import last_note, read
 from infra.delta.lines import opened
 from infra.epochs.plan import CommitNote
-from pipelines import Kafka, Node, Pipeline, Shadow
+from pipelines import DeltaTable, Kafka, Node, Pipeline, Shadow
 from pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ def status_table(platform: Platform, pipeline: Pipeline) -> str:
         way += f"\n{name}: {refusal}" if refusal else ""
     way += "".join(f"\n{line}" for node in pipeline.stored if (line := _behind(platform, node)))
     way += "".join(f"\n{line}" for name, lag in topics.items() for line in lag.lines(name))
+    tables = [node for node in pipeline.stored if node.source and isinstance(node.source.reads, DeltaTable)]
+    way += "".join(f"\n{node.name}: {_table_lag(platform, node)[1]}" for node in tables)
     way += "".join(f"\n{_delivered(platform, sink)}" for sink in pipeline.sinks)
     way += "".join(f"\n{_compared(platform, shadow)}" for shadow in pipeline.shadows)
     return f"{pipeline.name}\n{table(header, lines)}{way}"
@@ -145,6 +147,21 @@ class _TopicLag:
             yield f"{name}: topic '{self.topic}', partition {one.partition}: {', '.join(parts)}"
 
 
+def _table_lag(platform: Platform, node: Node) -> tuple[int | None, str]:
+    """How many versions a source is behind its Delta table, None where nobody knows, and a line that says so."""
+    from infra.epochs.refusal import EpochRefusedError
+    from infra.sources.delta.ingest import TableStep
+
+    step = platform.source_step(node)
+    assert isinstance(step, TableStep), f"{node.name} reads a table"
+    try:
+        before, latest, behind = step.position(step.note()), step.state().latest, step.behind()
+    except EpochRefusedError as refusal:
+        return None, str(refusal)
+    read = "nothing read" if before is None else f"read up to version {before.end}"
+    return behind, f"table {step.path}: {read}, newest version {latest}"
+
+
 def _behind(platform: Platform, node: Node) -> str | None:
     """How far a node's table is behind its changelog; None where it is not."""
     from infra.epochs.stages.fold import lag_of
@@ -187,13 +204,15 @@ def _dead(platform: Platform, node: Node) -> int:
     return platform.source_step(node).open_letters().count
 
 
-def _lag(platform: Platform, node: Node, note: CommitNote) -> int:
-    """Records of the inputs, or files of a source, that were not read yet."""
+def _lag(platform: Platform, node: Node, note: CommitNote) -> int | None:
+    """Records of the inputs, or files or versions of a source, that were not read yet; None: nobody knows."""
     operation = node.operation
     if operation is None:
         from infra.sources.ingest import IngestStep
 
         step = platform.source_step(node)
+        if node.source is not None and isinstance(node.source.reads, DeltaTable):
+            return _table_lag(platform, node)[0]
         assert isinstance(step, IngestStep), "a topic's lag is in offsets"
         return len(step.unread())
     lag = 0

@@ -62,6 +62,8 @@ def _node(platform: Platform, node: Node, selected: Sequence[str]) -> Iterator[s
     if (topic := planned.plan.topic) is not None:
         ranges = topic.unread.items()
         yield from (f"         {topic.topic}/{p}: offsets {start}-{end - 1}" for p, (start, end) in ranges)
+    if (table := planned.plan.delta) is not None:
+        yield f"         {table.shown}"
     for stage in stages_of(step, planned.plan, planned):
         yield f"{stage.name:<8} {stage.explain(context)}"
 

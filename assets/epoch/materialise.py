@@ -90,7 +90,12 @@ def _line(node: Node, outcome: Outcome) -> str:
 
 
 def _warnings(node: Node, outcome: Outcome) -> Iterator[str]:
-    """What a topic has become since the epoch before, and a person should know."""
+    """What a topic or a table has become since the epoch before, and a person should know."""
+    table = outcome.result.plan.delta if outcome.result is not None else None
+    if table is not None and table.lost is not None:
+        yield f"versions {table.lost[0]} to {table.lost[1]} of table {table.path} are lost, as was accepted"
+    if table is not None and table.passed:
+        yield f"versions {', '.join(map(str, table.passed))} of table {table.path} are passed over, as was accepted"
     found = outcome.result.plan.topic if outcome.result is not None else None
     if found is None:
         return

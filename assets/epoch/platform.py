@@ -15,7 +15,7 @@ from threading import RLock, Thread, local
 from typing import TYPE_CHECKING
 
 from infra.settings import Settings, SettingsError
-from pipelines import Kafka, Node, Pipeline
+from pipelines import DeltaTable, Kafka, Node, Pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from infra.epochs.context import EpochContext, Quality
     from infra.epochs.step import Step
     from infra.kafka.lag import PartitionLag
+    from infra.sources.delta.ingest import TableStep
     from infra.sources.ingest import IngestStep
     from infra.sources.kafka.connection import Connection
     from infra.sources.kafka.formats.registry import Registry
@@ -170,7 +171,7 @@ class Platform:
             node, self.settings.tables, self.code_version, session=self.session, log=self.runner(node.pipeline).log
         )
 
-    def source_step(self, node: Node) -> IngestStep | TopicStep:
+    def source_step(self, node: Node) -> IngestStep | TopicStep | TableStep:
         """A source's part in an epoch."""
         from infra.sources.ingest import IngestStep
 
@@ -187,6 +188,10 @@ class Platform:
             from infra.sources.kafka.engine_reader import slice_rows
 
             return replace(step, by_engine=partial(slice_rows, settings))
+        if isinstance(node.source.reads, DeltaTable):
+            from infra.sources.delta.ingest import TableStep
+
+            return TableStep(node, changelog, context.log, settings.data, self.code_version)
         return IngestStep(node, changelog, context.log, settings.data, self.session, self.code_version)
 
     def topic_lag(self, node: Node) -> list[PartitionLag]:

@@ -74,11 +74,13 @@ def _topic(platform: Platform, node: Node) -> list[TopicLine]:
         return []
     from expectations.report.page import TopicLine
     from infra.kafka.lag import planned_lag
+    from infra.sources.kafka.ingest import TopicStep
     from infra.sources.kafka.refusals import PositionLostError
 
     step = platform.source_step(node)
+    assert isinstance(step, TopicStep), f"{node.name} reads a topic"
     try:
-        found = step.position(step.note())  # pyright: ignore[reportAttributeAccessIssue]
+        found = step.position(step.note())
     except PositionLostError:
         return []
     lag = planned_lag(found) if found is not None else []

@@ -57,6 +57,36 @@ class TopicSlice(_Value):
         return {partition: (start, end) for partition, (start, end) in self.ranges.items() if end > start}
 
 
+class VersionRange(_Value):
+    """The versions ``[start, end]`` of a Delta table; ``end + 1`` is where the next range starts.
+
+    ``id`` distinguishes the table from a later one at its place. ``snapshot`` is a version that is read whole before
+    the others. ``passed`` are versions of the range that are not read, and ``lost`` those that were gone before they
+    were, ``[first, last]``; both were accepted. ``rows`` is about how many rows are read.
+    """
+
+    path: str
+    id: str
+    start: int
+    end: int
+    snapshot: int | None = None
+    passed: tuple[int, ...] = ()
+    lost: tuple[int, int] | None = None
+    rows: int = 0
+
+    @property
+    def unread(self) -> bool:
+        """Whether it holds any version."""
+        return self.snapshot is not None or self.end >= self.start
+
+    @property
+    def shown(self) -> str:
+        """What is read, in words."""
+        whole = [] if self.snapshot is None else [f"version {self.snapshot} whole"]
+        some = [f"versions {self.start} to {self.end}"] if self.end >= self.start else []
+        return f"{', '.join([*whole, *some]) or 'no version'} of Delta table '{self.path}'"
+
+
 class InputSlice(_Value):
     """The records ``(after, upto]`` of one input, in its changelog at ``version``.
 
@@ -98,8 +128,8 @@ class EpochPlan(_Value):
     output's before the epoch, ``output_version`` its changelog's version then (None: not written yet). An incarnation
     begins with epoch ``since``, which replaces all that went before. ``declared`` is the node's declaration, flat;
     ``grace`` (ms), where the incarnation was rebuilt with another one than declared, holds for all of it.
-    ``files`` or ``topic`` is what a source reads. The open dead letters of the epochs ``retries`` are read again.
-    Records ``skipped`` stay out of this epoch and of all later ones of the incarnation.
+    ``files``, ``topic`` or ``delta`` is what a source reads. The open dead letters of the epochs ``retries`` are read
+    again. Records ``skipped`` stay out of this epoch and of all later ones of the incarnation.
     """
 
     pipeline: str
@@ -111,6 +141,7 @@ class EpochPlan(_Value):
     inputs: dict[str, InputSlice] = {}
     files: tuple[PlannedFile, ...] = ()
     topic: TopicSlice | None = None
+    delta: VersionRange | None = None
     retries: tuple[int, ...] = ()
     output_version: int | None = None
     ends: Offsets = {}
@@ -147,8 +178,8 @@ class EpochPlan(_Value):
     @property
     def records(self) -> int:
         """How many records the epoch reads; of files, whose records nobody knows yet, one for each 32 bytes."""
-        of_topic = self.topic.records if self.topic is not None else 0
-        return sum(part.records for part in self.inputs.values()) + sum(f.length for f in self.files) // 32 + of_topic
+        of_source = self.topic.records if self.topic is not None else self.delta.rows if self.delta is not None else 0
+        return sum(part.records for part in self.inputs.values()) + sum(f.length for f in self.files) // 32 + of_source
 
     @property
     def rows(self) -> int:

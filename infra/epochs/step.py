@@ -22,6 +22,7 @@ class StepFrames:
 
     Rows with ``sequence``, side tables by name, the frames that carry stream time, what the operator remembers, and the
     step's own condition on the counts. Side tables that are known to get no rows are named in ``without_rows``.
+    ``counted`` is what else a person should know the number of, by name, such as records that were passed over.
     """
 
     rows: DataFrame
@@ -30,6 +31,7 @@ class StepFrames:
     memory: DataFrame | None = None
     accept: Accept | None = None
     without_rows: frozenset[str] = frozenset()
+    counted: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

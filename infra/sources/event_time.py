@@ -12,7 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from pipelines import Files, Source
+from pipelines import Files, Kafka, Source
 from pipelines.source import instant_ms
 from pipelines.window import duration_ms
 
@@ -83,7 +83,8 @@ def out_of_bounds(source: Source, timestamp: Column, modified: Column) -> list[C
         last = instant_ms("not_after", source.not_after)
         problem(timestamp > last, f" is after not_after={source.not_after}")
     if source.max_ahead is not None:
-        since = "its file was modified" if isinstance(source.reads, Files) else "the timestamp that Kafka has of it"
+        clocks = {Files: "its file was modified", Kafka: "the timestamp that Kafka has of it"}
+        since = clocks.get(type(source.reads), "its commit")
         says = f" is more than max_ahead={source.max_ahead} after {since}, "
         problem(timestamp - modified > duration_ms(source.max_ahead), says, _shown(modified))
     return problems

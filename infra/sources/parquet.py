@@ -16,7 +16,7 @@ from infra.sources.discovery import spark_path
 from infra.sources.line_formats import LINE_COLUMNS, Place, Problems, Ranks, no_column, ranked
 from pipelines import Files
 
-_CLOCKS = {
+CLOCKS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
@@ -66,7 +66,7 @@ def _rows(spark: SparkSession, files: Files, ranks: Ranks) -> DataFrame | str:
             F.lit(0).cast("bigint").alias("block"),
             F.col("_metadata.row_index").alias("row"),
             (F.col("_metadata.row_index") + 1).alias("line"),
-            F.to_json(row, _CLOCKS).alias("text"),
+            F.to_json(row, CLOCKS).alias("text"),
             raw.alias("raw"),
             F.lit(None).cast("string").alias("malformed"),
         )
@@ -86,7 +86,7 @@ def parquet_parsed(letters: DataFrame, header: str, files: Files) -> DataFrame |
     for column in files.schema:
         if column not in schema.names:
             return no_column(column, schema.names)
-    parsed = letters.withColumn("p", F.from_json("text", schema, _CLOCKS))
+    parsed = letters.withColumn("p", F.from_json("text", schema, CLOCKS))
     raw = F.struct(*[F.col("p").getField(c).alias(f"r{i}") for i, c in enumerate(files.schema)])
     return as_declared(
         parsed.select(*LINE_COLUMNS, raw.alias("raw"), F.lit(None).cast("string").alias("malformed")), files.schema

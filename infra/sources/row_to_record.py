@@ -23,7 +23,7 @@ KEPT = 10_000
 _CUT = f" (its text is cut to {KEPT:,} characters)"
 
 
-def to_records(rows: DataFrame, source: Source, partition: str | None = None) -> DataFrame:
+def to_records(rows: DataFrame, source: Source, partition: str | None = None, absent: str | None = None) -> DataFrame:
     """Give every row its ``key value timestamp sequence excluded``, and ``reason`` and its text if it is dead.
 
     Declared types come first, then ``where``, the tombstone, and the other expressions. Each step
@@ -34,6 +34,9 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None) ->
     ----------
     partition
         A declared column that gives each row its ``partition``, where it has one already.
+    absent
+        A declared column, an array: where it has anything the row may turn out to be dead yet, so that the text is
+        given, and the column too.
     """
     # A row of a file can be read there; of what a topic may remove, all is kept.
     kept_whole = not isinstance(source.reads, Files)
@@ -55,6 +58,7 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None) ->
         F.when(kept, F.expr(source.timestamp)).alias("moment"),
         F.when(kept, zone.cast("string")).alias("zone"),
         *([F.col(partition).alias("partition")] if partition else ()),
+        *([F.col(absent)] if absent else ()),
     )
     made = found.select(
         "*",
@@ -63,6 +67,7 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None) ->
         event_millis(F.col("moment"), kinds["timestamp"], F.col("zone")).alias("timestamp"),
     )
     reason = F.coalesce(F.col("row.malformed"), F.when(F.col("kept"), _record_problem(source, kinds["timestamp"])))
+    may_be_dead = F.isnotnull("reason") if absent is None else F.isnotnull("reason") | (F.size(absent) > 0)
     return made.withColumn("reason", reason).select(
         (F.isnull("row.malformed") & ~F.col("kept")).alias("excluded"),
         "key",
@@ -71,13 +76,12 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None) ->
         F.struct("row.file_rank", "row.block", "row.row").alias("sequence"),
         _shown_file().alias("file"),
         "row.line",
-        F.when(F.isnotnull("reason"), F.col("row.text") if kept_whole else F.substring("row.text", 1, KEPT)).alias(
-            "text"
-        ),
-        F.when(F.isnotnull("reason"), F.col("row.header")).alias("header"),
+        F.when(may_be_dead, F.col("row.text") if kept_whole else F.substring("row.text", 1, KEPT)).alias("text"),
+        F.when(may_be_dead, F.col("row.header")).alias("header"),
         "row.modified_ms",
         F.concat("reason", F.lit("") if kept_whole else _cut(F.col("row.text"))).alias("reason"),
         *(["partition"] if partition else ()),
+        *([absent] if absent else ()),
     )
 
 

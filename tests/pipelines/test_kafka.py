@@ -10,6 +10,7 @@ import pytest
 from pipelines import (
     JSON,
     Avro,
+    Debezium,
     DeclarationError,
     Expr,
     Files,
@@ -114,3 +115,25 @@ def test_topics_meet_topics_and_files_what_is_hashed() -> None:
     hashed = shop.stream("hashed", ORDERS, partitions=4)
     assert hashed.join(files, window=window).partitions == 4
     assert orders.select_key({"by": Expr("n", "INT")}, "by_n").partitions == 4
+
+
+def test_an_envelope_of_debezium() -> None:
+    source = Kafka("shop.public.orders", key=Debezium({"id": "INT"}), value=Debezium({"n": "INT"}))
+    made = Pipeline("shop").table("orders", source, where="n > 0").source
+    assert made is not None
+    assert (list(made.key), list(made.value)) == (["id"], ["n"]), "what the envelope adds is no value by default"
+    assert made.tombstone == "(kafka_tombstone OR debezium_op <=> 'd')"
+    assert made.where == "coalesce((n > 0), (kafka_tombstone OR debezium_op <=> 'd'))", "a delete goes through"
+    assert list(source.schema)[-4:] == ["debezium_op", "debezium_ts_ms", "debezium_lsn", "debezium_absent"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"encoding": "xml"}, "encoding 'xml' is not one of json, avro"),
+        ({"decimals": "precise"}, "decimals 'precise' is not one of schema, text"),
+    ],
+)
+def test_an_envelope_that_is_declared_wrongly(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Debezium({"n": "INT"}, **given)

@@ -66,6 +66,7 @@ class Write:
         topic = self.plan.topic
         of_files = [f"{files} file{'s' if files != 1 else ''}"] if self.step.node.source is not None else []
         parts += of_files if topic is None else [f"{topic.records:,} offsets of topic '{topic.topic}'"]
+        parts = parts if self.plan.delta is None else [self.plan.delta.shown]
         again = f"; dead letters of epochs {', '.join(map(str, self.plan.retries))}" if self.plan.retries else ""
         rules = f", semantics {self.plan.semantics}" if self.plan.inputs else ""
         return f"{', '.join(parts) or 'no records'}{rules}{again}"
@@ -97,4 +98,5 @@ class Write:
         crash.reached("computed", self.step.node.name)
         if frames.accept is not None:
             frames.accept(counts.rows, counts.sides)
+        counts = replace(counts, sides={**counts.sides, **frames.counted})
         return Written(self.plan, rows, sides, frames.memory, counts, staged)

@@ -22,7 +22,7 @@ from infra.epochs.plan import TopicSlice
 from infra.settings import Settings, SettingsError
 from infra.sources.kafka.formats.framing import HEADER
 from infra.sources.kafka.landing import DDL
-from pipelines import JSON, Avro, Kafka, Number, Protobuf
+from pipelines import JSON, Avro, Debezium, Kafka, Number, Protobuf
 from pipelines.kafka import Format
 
 SETTING = "RIVERMEET_TOPIC_READER"
@@ -131,7 +131,7 @@ def _with_jars(spark: SparkSession, settings: Settings) -> None:
 
 def _refuse(place: str, format: Format | None, topic: str) -> None:
     number = format.type.upper() if isinstance(format, Number) else None
-    if isinstance(format, Avro | Protobuf) or (number is not None and number not in _BYTES):
+    if isinstance(format, Avro | Debezium | Protobuf) or (number is not None and number not in _BYTES):
         kind = number or type(format).__name__
         raise SettingsError(
             f"{SETTING}=engine decodes JSON, Text, Raw and whole numbers, and the {place} of topic '{topic}' is "

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from infra import crash
+from infra.delta.changelog_files import earlier_epochs
 from infra.engine.shared_frames import SharedFrames
 from infra.epochs.declaration import new_columns
 from infra.epochs.plan import CommitNote, EpochPlan, TopicSlice
@@ -29,6 +30,8 @@ from infra.epochs.step import StepFrames
 from infra.sources.history import SourceStep
 from infra.sources.kafka.connection import Connection
 from infra.sources.kafka.consume import PATIENCE, consumed
+from infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values
+from infra.sources.kafka.debezium.repeats import Repeats
 from infra.sources.kafka.formats.registry import Registry
 from infra.sources.kafka.landing import Landed, Landing
 from infra.sources.kafka.letters import letters_again
@@ -141,13 +144,18 @@ class TopicStep(SourceStep):
         """Consume the planned slice, or decode the planned letters again; what is no record is a dead letter."""
         planned = plan.topic
         assert planned is not None, "a plan of a topic has a slice"
-        landing = Landing.anew(self.landing, plan.epoch)
+        landing, seen = Landing.anew(self.landing, plan.epoch), self._seen(plan, planned)
         if self.by_engine is not None and planned.unread and not plan.retries:
             self._land_by_engine(self.by_engine(spark, planned, self.topic, self.patience), planned, landing)
         else:
-            landing.write(self._landed(plan, planned))
+            landing.write(self._landed(plan, planned, seen))
+        if seen is not None:
+            self.log.write(self.node.name, plan.incarnation, plan.epoch, "position", seen.kept(planned.id))
         crash.reached("landed", self.node.name)
         parsed = shared.keep(self._parsed(landing.read(spark)))
+        if seen is not None and (seen.absent or plan.retries):
+            # Kept before, too: what parses a record would be repeated for each value that it may lack.
+            parsed = shared.keep(with_kept_values(parsed, self.source, self._earlier(spark, plan)))
         frames = SourceFrames(parsed)
         ((dead,),) = parsed.agg(F.count_if(F.isnotnull("reason"))).collect()
 
@@ -155,7 +163,10 @@ class TopicStep(SourceStep):
             self._refuse_too_many(plan, frames.dead, rows, sides["dead_letter"])
 
         without = frozenset({"dead_letter"} if not dead else ())
-        return StepFrames(frames.records, {"dead_letter": frames.dead}, accept=accept, without_rows=without)
+        counted = seen.counted if seen is not None else {}
+        return StepFrames(
+            frames.records, {"dead_letter": frames.dead}, accept=accept, without_rows=without, counted=counted
+        )
 
     def _land_by_engine(self, read: DataFrame, planned: TopicSlice, landing: Landing) -> None:
         self._refuse_unreadable(planned)
@@ -167,10 +178,23 @@ class TopicStep(SourceStep):
             raise
         self._refuse_remade(planned)
 
-    def _landed(self, plan: EpochPlan, planned: TopicSlice) -> Iterator[Landed]:
-        landed = landing_of(self.topic, self.registry)
+    def _seen(self, plan: EpochPlan, planned: TopicSlice) -> Repeats | None:
+        """What was read of a topic of envelopes up to the epoch; None of other topics."""
+        if not self.topic.envelope:
+            return None
+        kept = self.log.lines(self.node.name, "position", plan.previous_epoch - 1).get(plan.previous_epoch)
+        return Repeats.of(kept, planned.id)
+
+    def _earlier(self, spark: SparkSession, plan: EpochPlan) -> DataFrame | None:
+        """The records of before the epoch, where rows may keep values of them."""
+        if plan.output_version is None or plan.replaces:
+            return None
+        return earlier_epochs(spark, self.changelog, plan.epoch)
+
+    def _landed(self, plan: EpochPlan, planned: TopicSlice, seen: Repeats | None) -> Iterator[Landed]:
+        landed = landing_of(self.topic, self.registry, seen)
         if plan.retries:
-            yield from letters_again(self.dead_letters, plan.retries, landed)
+            yield from letters_again(self.dead_letters, plan.retries, landing_of(self.topic, self.registry))
         if not planned.unread:
             return
         self._refuse_unreadable(planned)
@@ -191,7 +215,8 @@ class TopicStep(SourceStep):
 
     def _parsed(self, landed: DataFrame) -> DataFrame:
         own = None if self.node.partitions else "kafka_partition"
-        parsed = to_records(landed_rows(landed, self.topic), self.source, own)
+        absent = ABSENT if self.topic.envelope else None
+        parsed = to_records(landed_rows(landed, self.topic), self.source, own, absent)
         return parsed if own else parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
 
     def _refuse_too_many(self, plan: EpochPlan, dead: DataFrame, rows: int, letters: int) -> None:

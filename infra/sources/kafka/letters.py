@@ -25,7 +25,7 @@ AGAIN = -1
 """``file_rank`` of letters: before all records that are new."""
 
 
-def letters_again(path: str, epochs: Sequence[int], landed: Callable[..., Landed]) -> Iterator[Landed]:
+def letters_again(path: str, epochs: Sequence[int], landed: Callable[..., Landed | None]) -> Iterator[Landed]:
     """The letters of these epochs as records to be landed; ``path`` is the table.
 
     Parameters
@@ -43,8 +43,8 @@ def letters_again(path: str, epochs: Sequence[int], landed: Callable[..., Landed
     for row, letter in enumerate(line for batch in in_order.to_batches(1000) for line in batch.to_pylist()):
         payloads = _payloads(letter["text"], letter["header"])
         # A letter of files that the source read before stays one: it has no bytes of a record.
-        if payloads is not None:
-            yield landed((AGAIN, 0, row), payloads)
+        if payloads is not None and (record := landed((AGAIN, 0, row), payloads)) is not None:
+            yield record
 
 
 def _payloads(text: str | None, header: str | None) -> Payloads | None:

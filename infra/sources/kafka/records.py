@@ -16,29 +16,39 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from infra.epochs.plan import TopicSlice
+from infra.sources.kafka.debezium.repeats import Repeats
 from infra.sources.kafka.formats.decoding import decoder
 from infra.sources.kafka.formats.framing import schema_id
 from infra.sources.kafka.formats.registry import Registry
 from infra.sources.kafka.landing import Landed
 from infra.sources.kafka.letters import Payloads
-from pipelines import JSON, Avro, Kafka, Protobuf
+from pipelines import JSON, Avro, Debezium, Kafka, Protobuf
 from pipelines.kafka import Format
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
 Place = tuple[int, int, int]
-Lands = Callable[[Place, Payloads], Landed]
+Lands = Callable[[Place, Payloads], Landed | None]
 
 
-def landing_of(topic: Kafka, registry: Registry) -> Lands:
-    """What gives a record as it lands, of its place and its payloads."""
+def landing_of(topic: Kafka, registry: Registry, seen: Repeats | None = None) -> Lands:
+    """What gives a record as it lands, of its place and its payloads; None for one that is passed over.
+
+    Parameters
+    ----------
+    seen
+        What was read of a topic of envelopes so far; None: nothing is passed over.
+    """
     key_of, value_of = decoder(topic.key, "key", registry), decoder(topic.value, "value", registry)
     key_named, value_named = _names_schema(topic.key), _names_schema(topic.value)
 
-    def landed(place: Place, payloads: Payloads) -> Landed:
+    def landed(place: Place, payloads: Payloads) -> Landed | None:
         partition, offset, timestamp, key, value, headers = payloads
         found, made = key_of(key), value_of(value)
+        envelope = made.envelope
+        if seen is not None and (value is None or envelope is not None) and seen.passes_over(partition, key, envelope):
+            return None
         return Landed(
             *place,
             partition,
@@ -66,7 +76,8 @@ def taken(messages: Iterable[Message], planned: TopicSlice, landed: Lands) -> It
         heads[partition] = max(heads.get(partition, timestamp), timestamp)
         # Unique, and in the order of the offsets: no two partitions have the same remainder.
         row = offset * len(planned.ranges) + partition
-        yield landed((0, heads[partition], row), payloads)
+        if (record := landed((0, heads[partition], row), payloads)) is not None:
+            yield record
 
 
 def _payloads(message: Message) -> Payloads:
@@ -84,4 +95,4 @@ def _bytes(payload: bytes | str | None) -> bytes | None:
 def _names_schema(format: Format | None) -> bool:
     """Whether payloads may begin with the id of a schema."""
     bare = (isinstance(format, Avro) and format.writer) or (isinstance(format, Protobuf) and format.descriptor)
-    return isinstance(format, JSON | Avro | Protobuf) and not bare
+    return isinstance(format, JSON | Avro | Protobuf | Debezium) and not bare

@@ -21,7 +21,7 @@ from infra.sources.declared_types import as_declared
 from infra.sources.json import not_one_object, parsed_json
 from infra.sources.kafka.formats.framing import HEADER
 from infra.sources.line_formats import LINE_COLUMNS
-from pipelines import JSON, Avro, Kafka, Protobuf, Raw, Text
+from pipelines import JSON, Avro, Debezium, Kafka, Protobuf, Raw, Text
 from pipelines.kafka import Format
 
 _PLACE = ("file_rank", "block", "row")
@@ -32,7 +32,7 @@ def landed_rows(landed: DataFrame, topic: Kafka) -> DataFrame:
     texts = landed.withColumns(
         {
             **_text("key", topic.key),
-            **_text("value", topic.value),
+            **_text("value", topic.value, topic.envelope),
             "file": F.concat(F.lit(f"{topic.topic}/"), F.col("partition")),
             "letter": F.to_json(F.struct("key", "value", "headers")),
             "origin": F.to_json(F.struct("partition", "offset", "timestamp", "key_schema", "value_schema")),
@@ -44,6 +44,7 @@ def landed_rows(landed: DataFrame, topic: Kafka) -> DataFrame:
         found, problem = _columns(place, format)
         columns |= found
         problems += problem
+    columns |= {name: F.col("value_parsed")["r"].getField(name) for name in topic.envelope}
     columns |= {
         "kafka_timestamp": F.col("timestamp"),
         "kafka_partition": F.col("partition"),
@@ -66,7 +67,7 @@ def landed_rows(landed: DataFrame, topic: Kafka) -> DataFrame:
     return as_declared(rows, topic.schema)
 
 
-def _text(place: str, format: Format | None) -> dict[str, Column]:
+def _text(place: str, format: Format | None, envelope: Mapping[str, str] | None = None) -> dict[str, Column]:
     """The text that columns come from, and what is parsed of it."""
     if isinstance(format, JSON | Text):
         payload = F.col(place)
@@ -77,10 +78,10 @@ def _text(place: str, format: Format | None) -> dict[str, Column]:
         made = F.try_validate_utf8(payload.cast("string"))
     else:
         made = F.col(f"{place}_text")
-    if not isinstance(format, JSON | Avro | Protobuf):
+    if not isinstance(format, JSON | Avro | Protobuf | Debezium):
         return {f"{place}_text": made}
     encoded = () if isinstance(format, JSON) else ("BINARY",)
-    return {f"{place}_text": made, f"{place}_parsed": parsed_json(made, format.schema, encoded)}
+    return {f"{place}_text": made, f"{place}_parsed": parsed_json(made, {**format.schema, **(envelope or {})}, encoded)}
 
 
 def _columns(place: str, format: Format | None) -> tuple[dict[str, Column], list[Column]]:
@@ -90,7 +91,7 @@ def _columns(place: str, format: Format | None) -> tuple[dict[str, Column], list
     text, problems = F.col(f"{place}_text"), []
     if isinstance(format, JSON | Text):
         problems.append(F.when(F.isnotnull(place) & F.isnull(text), f"the {place} is not UTF-8 text"))
-    if not isinstance(format, JSON | Avro | Protobuf):
+    if not isinstance(format, JSON | Avro | Protobuf | Debezium):
         column = next(iter(format.columns(place)))
         return {column: F.col(place) if isinstance(format, Raw) else text}, problems
     parsed = F.col(f"{place}_parsed")

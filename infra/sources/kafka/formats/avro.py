@@ -14,6 +14,7 @@ Held by ``tests/infra/sources/kafka/formats/test_formats.py``.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from io import BytesIO
 from typing import Any
@@ -26,12 +27,29 @@ from pipelines import Avro
 
 def avro_decode(format: Avro, registry: Registry) -> Decode:
     """What gives the text of payloads of this format."""
+    columns, read = tuple(format.schema), avro_reader(format.writer, registry)
+
+    def decode(payload: bytes) -> str:
+        found, _ = read(payload)
+        if not isinstance(found, dict) and len(columns) != 1:
+            raise UndecodableError("is no record by its schema, and several columns are declared")
+        return as_json(found if isinstance(found, dict) else {columns[0]: found})
+
+    return decode
+
+
+def avro_reader(writer: str | None, registry: Registry) -> Callable[[bytes], tuple[Any, Any]]:
+    """What gives the value of payloads, and the schema that it was written with, as it stands in its JSON.
+
+    Parameters
+    ----------
+    writer
+        The schema of bare payloads; None: each begins with its id.
+    """
     from fastavro import parse_schema, schemaless_reader
     from fastavro.schema import UnknownType
 
-    columns = tuple(format.schema)
-
-    def text(body: bytes, writer: Any) -> str:
+    def value(body: bytes, writer: Any) -> Any:
         stream = BytesIO(body)
         try:
             # fastavro says with errors of all kinds that bytes are not of the schema.
@@ -40,13 +58,12 @@ def avro_decode(format: Avro, registry: Registry) -> Decode:
             raise UndecodableError(f"is not Avro of its schema: {type(error).__name__}") from None
         if stream.read(1):
             raise UndecodableError("is not Avro of its schema: bytes are left over")
-        if not isinstance(found, dict) and len(columns) != 1:
-            raise UndecodableError("is no record by its schema, and several columns are declared")
-        return as_json(found if isinstance(found, dict) else {columns[0]: found})
+        return found
 
-    if format.writer is not None:
-        own = parse_schema(json.loads(format.writer))
-        return lambda payload: text(payload, own)
+    if writer is not None:
+        own = json.loads(writer)
+        parsed = parse_schema(own)
+        return lambda payload: (value(payload, parsed), own)
 
     @cache
     def writer_of(id: int) -> Any:
@@ -61,17 +78,18 @@ def avro_decode(format: Avro, registry: Registry) -> Decode:
                 return f"has schema {id}, which refers to '{name}', and the registry does not have that"
             parse_schema(json.loads(part["schema"]), named_schemas=named)
         try:
-            return parse_schema(json.loads(described["schema"]), named_schemas=named), id
+            own = json.loads(described["schema"])
+            return parse_schema(own, named_schemas=named), own
         except UnknownType as error:
             return f"has schema {id}, which has the type {error.name}, and refers to no schema of it"
         except ValueError:
             return f"has schema {id}, which is no schema of Avro"
 
-    def decode(payload: bytes) -> str:
+    def read(payload: bytes) -> tuple[Any, Any]:
         id, body = framed(payload)
-        writer = writer_of(id)
-        if isinstance(writer, str):
-            raise UndecodableError(writer)
-        return text(body, writer[0])
+        found = writer_of(id)
+        if isinstance(found, str):
+            raise UndecodableError(found)
+        return value(body, found[0]), found[1]
 
-    return decode
+    return read

@@ -5,6 +5,7 @@
 | Avro | ``00 00000007 02 61 18`` | ``{"id": "a", "n": 12}``, by the writer's schema 7 |
 | Protobuf | ``0a 01 61`` | ``{"id": "a"}``, by the writer's descriptor |
 | Number("INT") | ``ff ff ff fe`` | ``-2`` |
+| Debezium | ``{"after": {"n": 1}, "op": "c", …}`` | ``{"n": 1, "debezium_op": "c", …}`` |
 | JSON, Text, Raw | any | none: Spark reads the bytes themselves |
 
 What evolves, evolves by the rules of files then: a field that is absent is null, one of another type is cast, and a
@@ -18,11 +19,12 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
+from infra.sources.kafka.debezium.envelope import Envelope, envelope_decode, key_decode
 from infra.sources.kafka.formats.avro import avro_decode
 from infra.sources.kafka.formats.framing import Decode, UndecodableError
 from infra.sources.kafka.formats.protobuf import protobuf_decode
 from infra.sources.kafka.formats.registry import Registry
-from pipelines import Avro, Number, Protobuf
+from pipelines import Avro, Debezium, Number, Protobuf
 from pipelines.kafka import Format
 
 JAVA = {"SMALLINT": ">h", "INT": ">i", "BIGINT": ">q", "FLOAT": ">f", "DOUBLE": ">d"}
@@ -34,6 +36,7 @@ class Decoded(NamedTuple):
 
     text: str | None = None
     problem: str | None = None
+    envelope: Envelope | None = None
 
 
 def decoder(format: Format | None, place: str, registry: Registry) -> Callable[[bytes | None], Decoded]:
@@ -48,14 +51,17 @@ def decoder(format: Format | None, place: str, registry: Registry) -> Callable[[
         if payload is None:
             return Decoded()
         try:
-            return Decoded(decode(payload))
+            found = decode(payload)
+            return Decoded(found.text, envelope=found) if isinstance(found, Envelope) else Decoded(found)
         except UndecodableError as error:
             return Decoded(problem=f"the {place} {error}")
 
     return decoded
 
 
-def _decode(format: Format, place: str, registry: Registry) -> Decode | None:
+def _decode(format: Format, place: str, registry: Registry) -> Decode | Callable[[bytes], Envelope] | None:
+    if isinstance(format, Debezium):
+        return envelope_decode(format, registry) if place == "value" else key_decode(format, registry)
     if isinstance(format, Avro):
         return avro_decode(format, registry)
     if isinstance(format, Protobuf):

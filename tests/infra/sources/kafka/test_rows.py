@@ -91,6 +91,7 @@ def test_typed_or_dead(spark: SparkSession, tmp_path: Path, case: str) -> None:
 def landed(spark: SparkSession, folder: Path, topic: Kafka, payloads: Payloads) -> Mapping[str, Any]:
     """The one row that a record becomes."""
     landing = Landing.anew(folder / "landing", 1)
-    assert landing.write([landing_of(topic, REGISTRY)((0, 0, 0), payloads)]) == 1
+    record = landing_of(topic, REGISTRY)((0, 0, 0), payloads)
+    assert record is not None and landing.write([record]) == 1
     (row,) = landed_rows(landing.read(spark), topic).collect()
     return row.asDict(recursive=True)

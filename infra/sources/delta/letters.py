@@ -1,0 +1,61 @@
+"""Dead letters of a Delta table, parsed again from the rows that they keep: VACUUM may have removed the files.
+
+    epoch 1   version 3   {"id":"a","n":"x"}     column 'n': 'x' is not INT
+    epoch 4   retries epoch 1, with n STRING     version 3 is a record now, and comes after all that there is
+
+Held by ``tests/infra/sources/delta/test_letters.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from infra.delta.io import read
+from infra.sources.declared_types import as_declared
+from infra.sources.delta.rows import AGAIN, place, raw_row
+from infra.sources.line_formats import no_column
+from infra.sources.parquet import CLOCKS
+from pipelines import DeltaTable
+
+_HEADER = "version BIGINT, time BIGINT, change STRING, schema STRING"
+
+
+def letters_again(spark: SparkSession, path: str, epochs: Sequence[int], table: DeltaTable) -> Iterator[DataFrame]:
+    """Rows of the letters of these epochs, by schema, as `as_declared` gives them; ``path`` is their table."""
+    letters = read(spark, path).where(F.col("epoch").isin(list(epochs)) & (F.col("position") > 0))
+    # A letter of files or a topic that the source read before stays one: it has no row of a table.
+    of_tables = letters.withColumn("h", F.from_json("header", _HEADER)).where(F.isnotnull("h.schema"))
+    number = F.row_number().over(Window.partitionBy(F.lit(0)).orderBy("epoch", "file", "position"))
+    numbered = of_tables.withColumn("number", number)
+    for line in sorted(numbered.select("h.schema").distinct().collect()):
+        yield _below(numbered.where(F.col("h.schema") == line.schema), line.schema, table)
+
+
+def _below(letters: DataFrame, schema: str, table: DeltaTable) -> DataFrame:
+    kind = T.StructType.fromJson(json.loads(schema))
+    names = {field.name.lower() for field in kind}
+    lacking = next((name for name in table.value_columns if name.lower() not in names), None)
+    added = [T.StructField(name, T.StringType()) for name in table.value_columns if name.lower() not in names]
+    whole = T.StructType([*kind, *added])
+    parsed = letters.withColumn("data", F.from_json("text", whole, CLOCKS))
+    text = F.lit(None).cast("string")
+    order = [F.lit(None).cast(table.schema[name]) for name in table.order]
+    rows = parsed.select(
+        F.lit(AGAIN).alias("file_rank"),
+        "file",
+        "modified_ms",
+        F.lit(None).cast("string").alias("member"),
+        F.lit(0).cast("bigint").alias("block"),
+        place(table, order, F.lit(0), F.col("number"), text).alias("row"),
+        "line",
+        "text",
+        "header",
+        raw_row(table, whole, "data", F.col("h.version"), F.col("h.time"), F.col("h.change")).alias("raw"),
+        F.lit(None if lacking is None else no_column(lacking, kind.names)).cast("string").alias("malformed"),
+    )
+    return as_declared(rows, table.schema)

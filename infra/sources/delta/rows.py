@@ -1,0 +1,219 @@
+"""From the versions of a plan to rows in declared types, each with its place in the order of the epoch.
+
+| what is read | ``file_rank`` | ``block`` | ``row`` |
+|---|---|---|---|
+| dead letters again | -1 | 0 | their number |
+| a version whole | 0 | 0 | ``order``, file, row of the file, or the row as text |
+| rows that version 4 adds | 1 | 4 * 4 + 2 | ``order``, file, row of the file |
+| changes of version 4: deletes | 1 | 4 * 4 + 0 | ``order``, the row as text |
+| changes of version 4: old images | 1 | 4 * 4 + 1 | ``order``, the row as text |
+| changes of version 4: inserts, new images | 1 | 4 * 4 + 2 | ``order``, the row as text |
+
+The order is total: two rows of a feed with the same text are the same record. Files are read as they lie, with the
+values of their partition columns from the log; a feed, and a whole version with deletion vectors, column mapping or
+partitions, by Delta. A struct has the fields that are
+declared. Held by ``tests/infra/sources/delta/test_append.py`` and ``tests/infra/sources/delta/test_feed.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from infra.delta.io import quoted
+from infra.delta.lines import opened
+from infra.epochs.plan import VersionRange
+from infra.sources.declared_types import as_declared
+from infra.sources.delta.log import commits, located
+from infra.sources.delta.table import is_list_of_files, snapshot_files
+from infra.sources.discovery import spark_path
+from infra.sources.line_formats import path_of
+from infra.sources.parquet import CLOCKS
+from pipelines import DeltaTable
+
+DELETE, OLD, NEW = range(3)
+"""What a row of a version is to its key, in this order; `KINDS` of them to a version."""
+KINDS = 4
+AGAIN, WHOLE, CHANGES = -1, 0, 1
+"""``file_rank`` of letters, of a version that is read whole, and of changes."""
+_KIND = {"delete": DELETE, "update_preimage": OLD, "insert": NEW, "update_postimage": NEW}
+_LOCAL = re.compile("^file:/+")
+
+
+def whole_version(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> DataFrame:
+    """Rows of the version that is read whole, as `as_declared` gives them."""
+    version = planned.snapshot
+    assert version is not None
+    time = _times(planned.path, version, version)[version]
+    paths = [located(planned.path, file.path) for file in snapshot_files(planned.path, version)]
+    files = {path: (at, version, time, {}) for at, path in enumerate(paths)}
+    if files and is_list_of_files(planned.path, version):
+        found = _by_file(_scanned(spark, _schema(planned.path, version), files), files, {})
+    else:
+        scan = spark.read.format("delta").option("versionAsOf", version).load(planned.path)
+        found = _by_file(scan, files, {}, numbered=False)
+    return _declared(found, table, planned, F.lit(WHOLE), F.lit(0), F.lit("insert"))
+
+
+def added(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> DataFrame | None:
+    """Rows that the versions add, as `as_declared` gives them; None where there are none."""
+    found = [c for c in commits(planned.path, planned.start, planned.end) if c.version not in planned.passed]
+    files = {
+        located(planned.path, file.path): (at, commit.version, commit.timestamp, dict(file.partition))
+        for commit in found
+        for at, file in enumerate(sorted(commit.added, key=lambda file: file.path))
+    }
+    if not files:
+        return None
+    schema = _schema(planned.path, planned.end)
+    of_partition = {f.name: f.dataType for f in schema if any(f.name in values for *_, values in files.values())}
+    of_files = T.StructType([field for field in schema if field.name not in of_partition])
+    placed = _by_file(_scanned(spark, of_files, files), files, of_partition)
+    block = F.col("version") * KINDS + NEW
+    return _declared(placed, table, planned, F.lit(CHANGES), block, F.lit("insert"))
+
+
+def changes(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> DataFrame | None:
+    """Changes of the versions, as `as_declared` gives them; None where there are no versions."""
+    if planned.end < planned.start:
+        return None
+    reader = spark.read.format("delta").option("readChangeFeed", True).option("ignoreMissingFiles", False)
+    scan = reader.option("startingVersion", planned.start).option("endingVersion", planned.end).load(planned.path)
+    times = spark.createDataFrame(
+        sorted(_times(planned.path, planned.start, planned.end).items()), "version BIGINT, time BIGINT"
+    )
+    own = [name for name in scan.columns if name not in ("_change_type", "_commit_version", "_commit_timestamp")]
+    named = scan.select(
+        F.struct(*[F.col(quoted(name)) for name in own]).alias("data"),
+        F.col("_change_type").alias("change"),
+        F.col("_commit_version").alias("version"),
+        F.lit(None).cast("int").alias("at"),
+        F.lit(None).cast("bigint").alias("index"),
+    )
+    kind = F.coalesce(*[F.when(F.col("change") == name, F.lit(kind)) for name, kind in _KIND.items()])
+    placed = named.join(F.broadcast(times), "version")
+    return _declared(placed, table, planned, F.lit(CHANGES), F.col("version") * KINDS + kind, F.col("change"))
+
+
+def no_rows(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> DataFrame:
+    """No row, as `as_declared` gives it."""
+    data = T.StructField("data", _schema(planned.path, planned.end))
+    known = [("at", T.IntegerType()), ("version", T.LongType()), ("time", T.LongType()), ("index", T.LongType())]
+    kind = T.StructType([data, *(T.StructField(name, of) for name, of in known)])
+    return _declared(spark.createDataFrame([], kind), table, planned, F.lit(WHOLE), F.lit(0), F.lit("insert"))
+
+
+def _scanned(spark: SparkSession, schema: T.StructType, files: Iterable[str]) -> DataFrame:
+    """Rows of files, with ``row_index``; Delta's own scan has no such column."""
+    reader = spark.read.schema(schema).option("recursiveFileLookup", True).option("ignoreMissingFiles", False)
+    return reader.parquet(*[spark_path(path) for path in files])
+
+
+def _by_file(
+    scan: DataFrame,
+    files: Mapping[str, tuple[int, int, int, Mapping[str, str | None]]],
+    of_partition: Mapping[str, T.DataType],
+    numbered: bool = True,
+) -> DataFrame:
+    """Rows with what is known of their files: number, version, time, and values of partition columns.
+
+    Spark percent-encodes paths by rules of its own, and writes the same file as ``file:/`` here and ``file:///`` there.
+    """
+    rows = [
+        (_LOCAL.sub("/", uri), *files[path_of(uri)][:3], [files[path_of(uri)][3].get(name) for name in of_partition])
+        for uri in scan.inputFiles()
+    ]
+    known = scan.sparkSession.createDataFrame(
+        rows, "uri STRING, at INT, version BIGINT, time BIGINT, parts ARRAY<STRING>"
+    )
+    data = [
+        *(F.col("row").getField(name).alias(name) for name in scan.columns),
+        *(F.col("parts")[i].try_cast(kind).alias(name) for i, (name, kind) in enumerate(of_partition.items())),
+    ]
+    index = F.col("_metadata.row_index") if numbered else F.lit(None).cast("bigint")
+    uri = F.regexp_replace(F.col("_metadata.file_path"), _LOCAL.pattern, "/")
+    found = scan.select(
+        F.struct(*[F.col(quoted(name)) for name in scan.columns]).alias("row"), uri.alias("uri"), index.alias("index")
+    )
+    placed = found.join(F.broadcast(known), "uri")
+    return placed.select(F.struct(*data).alias("data"), "at", "version", "time", "index")
+
+
+def _declared(
+    rows: DataFrame, table: DeltaTable, planned: VersionRange, rank: Column, block: Column, change: Column
+) -> DataFrame:
+    """Rows in declared types, of ``data``, ``at``, ``index``, ``version`` and ``time``."""
+    kind = rows.select("data.*").schema
+    text = F.to_json("data", CLOCKS)
+    by_content = F.when(F.isnull("index"), text)
+    placed = rows.select(
+        rank.cast("int").alias("file_rank"),
+        F.lit(planned.path).alias("file"),
+        F.col("time").alias("modified_ms"),
+        F.lit(None).cast("string").alias("member"),
+        block.cast("bigint").alias("block"),
+        _row(table, kind, F.col("at"), F.col("index"), by_content).alias("row"),
+        F.col("version").alias("line"),
+        text.alias("text"),
+        F.to_json(F.struct("version", "time", change.alias("change"), F.lit(kind.json()).alias("schema"))).alias(
+            "header"
+        ),
+        raw_row(table, kind, "data", F.col("version"), F.col("time"), change).alias("raw"),
+        F.lit(None).cast("string").alias("malformed"),
+    )
+    return as_declared(placed, table.schema)
+
+
+def _row(table: DeltaTable, kind: T.StructType, file: Column, index: Column, text: Column) -> Column:
+    order = [_field(F.col("data"), kind, name).cast(table.schema[name]) for name in table.order]
+    return place(table, order, file, index, text)
+
+
+def place(table: DeltaTable, order: Sequence[Column], file: Column, index: Column, text: Column) -> Column:
+    """Where a row stands within its block."""
+    parts = [column.alias(f"o{i}") for i, column in enumerate(order)]
+    return F.struct(*parts, file.cast("int").alias("file"), index.cast("bigint").alias("index"), text.alias("text"))
+
+
+def raw_row(table: DeltaTable, kind: T.StructType, data: str, version: Column, time: Column, change: Column) -> Column:
+    """The declared columns of a row, in their own types, and what its commit says."""
+    gone = change.isin("delete", "update_preimage")
+    values = [_field(F.col(data), kind, name, table.schema[name]) for name in table.value_columns]
+    columns = [*values, version.cast("bigint"), time.cast("bigint"), change, gone]
+    return F.struct(*[column.alias(f"r{i}") for i, column in enumerate(columns)])
+
+
+def _field(data: Column, kind: T.StructType, name: str, declared: str | None = None) -> Column:
+    """A column of a row by its name, whatever case it has there."""
+    found = next(field for field in kind if field.name.lower() == name.lower())
+    column = data.getField(found.name)
+    return column if declared is None else _fitted(column, found.dataType, T.DataType.fromDDL(declared))
+
+
+def _fitted(column: Column, kind: T.DataType, wanted: T.DataType) -> Column:
+    """A struct with the fields that are wanted; what else there is stays out."""
+    if not isinstance(kind, T.StructType) or not isinstance(wanted, T.StructType):
+        return column
+    there = {field.name.lower(): field for field in kind}
+    fields = [
+        _fitted(column.getField(there[w.name.lower()].name), there[w.name.lower()].dataType, w.dataType).alias(w.name)
+        if w.name.lower() in there
+        else F.lit(None).cast(w.dataType).alias(w.name)
+        for w in wanted
+    ]
+    return F.when(F.isnotnull(column), F.struct(*fields))
+
+
+def _schema(path: str, version: int) -> T.StructType:
+    table = opened(path, version)
+    assert table is not None
+    return T.StructType.fromJson(json.loads(table.schema().to_json()))
+
+
+def _times(path: str, start: int, end: int) -> Mapping[int, int]:
+    return {commit.version: commit.timestamp for commit in commits(path, start, end)}

@@ -1,0 +1,174 @@
+"""Why versions of a Delta table cannot be read, each with the command that goes on.
+
+| the table, of which version 4 is next | the range is refused by |
+|---|---|
+| is another one, at the same place or elsewhere | `TableRemadeError`: its versions are other commits |
+| ends with version 2 | `VersionWentBackError`: an older copy is in its place |
+| has no file, or no log, of version 4 any more | `VersionsGoneError`: VACUUM came before us |
+| lost rows in version 4, and is read as append-only | `RowsRemovedError` |
+| had no change data feed in version 4, and that is read | `FeedOffError` |
+
+A version of which nothing was removed that is needed has all its rows still: its files are never written to. Held by
+``tests/infra/sources/delta/test_faults.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from infra.delta.lines import opened
+from infra.epochs.plan import VersionRange
+from infra.sources.delta.log import Commit, commits, missing
+from infra.sources.delta.refusals import (
+    FeedOffError,
+    RowsRemovedError,
+    TableRefusedError,
+    TableRemadeError,
+    TableUnreadableError,
+    VersionsGoneError,
+    VersionWentBackError,
+)
+from infra.sources.delta.table import (
+    FEED,
+    PLAIN,
+    TableState,
+    can_be_opened,
+    is_mapped,
+    is_on,
+    properties,
+    snapshot_files,
+)
+from pipelines import DeltaTable
+
+
+def unreadable(planned: VersionRange, state: TableState, table: DeltaTable, name: str) -> TableRefusedError | None:
+    """The refusal for a range that can be read no more; None where it can."""
+    if planned.snapshot is not None:
+        why = another(state, planned.id, planned.path, planned.end, name)
+        gone = why is None and missing(state.path, [file.path for file in snapshot_files(state.path, planned.snapshot)])
+        if gone:
+            return _gone(state, planned.snapshot, planned.snapshot, name)
+        if why is not None:
+            return why
+    return problem(state, table, planned.id, planned.path, planned.start, planned.end, name, planned.passed)
+
+
+def problem(
+    state: TableState,
+    table: DeltaTable,
+    id: str,
+    path: str,
+    start: int,
+    end: int,
+    name: str,
+    passed: Sequence[int] = (),
+) -> TableRefusedError | None:
+    """Why versions from ``start`` to ``end`` of a table cannot be read; None where they can."""
+    why = another(state, id, path, max(end, start - 1), name)
+    if why is not None or end < start:
+        return why
+    if state.first > start:
+        return _gone(state, start, state.first - 1, name)
+    here = [commit for commit in commits(state.path, start, end) if commit.version not in passed]
+    if table.changes == "append":
+        removing = [commit.version for commit in here if commit.removed]
+        if removing:
+            return RowsRemovedError(
+                f"source '{name}' reads what is appended to table {path}, and version {_listed(removing)} removed rows "
+                f"of it: an append source has no place for that. `{rebuilding(name)}` begins anew with what the table "
+                f'has; declare changes="feed" to follow changes; {cure(name)}'
+            )
+    else:
+        off = _off(state, start, here)
+        if off is not None:
+            return FeedOffError(
+                f"source '{name}': version {off} of table {path} was written without a change data feed, so that "
+                f"nobody knows what it changed. `{rebuilding(name)}` begins anew with what the table has; {cure(name)}"
+            )
+    gone = versions_gone(state.path, here, table)
+    return _gone(state, gone[0], gone[-1], name) if gone else None
+
+
+def refuse_unreadable(state: TableState, table: DeltaTable, name: str) -> None:
+    """Raise TableUnreadableError where rows of the table cannot be read as they are declared; or FeedOffError."""
+    found = opened(state.path)
+    assert found is not None
+    there = {field.name.lower() for field in found.schema().fields}
+    lacking = [column for column in table.value_columns if column.lower() not in there]
+    if lacking:
+        names = ", ".join(field.name for field in found.schema().fields)
+        raise TableUnreadableError(
+            f"source '{name}': table {state.path} has no column '{lacking[0]}' (it has {names}); correct the schema of "
+            "the source"
+        )
+    if table.changes == "feed":
+        if not state.is_fed:
+            raise FeedOffError(
+                f"source '{name}': table {state.path} has no change data feed; switch it on (ALTER TABLE delta."
+                f'`{state.path}` SET TBLPROPERTIES ({FEED} = true)), or declare changes="append" for a table that '
+                "rows are never removed from"
+            )
+        return
+    features = set(found.protocol().reader_features or ()) - PLAIN - {"columnMapping"}
+    features |= {"columnMapping"} if is_mapped(state.path, state.latest) else set()
+    if features:
+        raise TableUnreadableError(
+            f"source '{name}': table {state.path} has the feature {', '.join(sorted(features))}, with which the files "
+            'of its versions cannot be read one by one; switch on its change data feed and declare changes="feed"'
+        )
+
+
+def another(state: TableState, id: str, path: str, end: int, name: str) -> TableRefusedError | None:
+    """The refusal where the table is not the one of that ``id``, or ends before version ``end``."""
+    if (path, id) != (state.path, state.id):
+        what = "was deleted and made anew" if path == state.path else f"is another one: its records are of {path}"
+        return TableRemadeError(
+            f"source '{name}' reads table {state.path}, which {what}: its versions are others. {cure(name)}; "
+            f"`{rebuilding(name)} --lose-missing-files` begins anew, without the records so far"
+        )
+    if state.latest < end:
+        return VersionWentBackError(
+            f"source '{name}': table {path} ends with version {state.latest}, and version {end} was read or planned: "
+            f"an older copy is in its place. Put the newer one back; {cure(name)}"
+        )
+    return None
+
+
+def versions_gone(path: str, known: Sequence[Commit], table: DeltaTable) -> list[int]:
+    """Versions of which a file is gone that has to be read."""
+    needed = {c.version: [f.path for f in (c.added if table.changes == "append" else c.fed)] for c in known}
+    gone = set(missing(path, [file for files in needed.values() for file in files]))
+    return [version for version, files in needed.items() if gone & set(files)]
+
+
+def _gone(state: TableState, first: int, last: int, name: str) -> VersionsGoneError:
+    which = f"version {first}" if first == last else f"versions {first} to {last}"
+    return VersionsGoneError(
+        f"source '{name}': {which} of table {state.path} cannot be read any more: VACUUM, or the clean-up of its "
+        f"log, has removed what it needs. `{rebuilding(name)}` begins anew with what the table has; {cure(name)}"
+    )
+
+
+def _off(state: TableState, start: int, known: Sequence[Commit]) -> int | None:
+    """The first version that was written while the feed was off; None where none was."""
+    on = is_on(properties(state.path, start - 1)) if start > 0 and can_be_opened(state.path, start - 1) else True
+    for commit in known:
+        on = on if commit.properties is None else is_on(commit.properties)
+        if not on and (commit.added or commit.removed):
+            return commit.version
+    return None
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
+
+
+def rebuilding(name: str) -> str:
+    """The command that reads a source from the beginning."""
+    pipeline, source = name.split(".", 1)
+    return f"rivermeet rebuild {pipeline} --select {source}"
+
+
+def cure(name: str) -> str:
+    """What goes on without what is gone."""
+    return f"`rivermeet accept-loss {name.replace('.', ' ')}` goes on with what is there, and says what is lost"

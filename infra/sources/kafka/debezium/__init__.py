@@ -1,0 +1,1 @@
+"""Debezium's envelope: what a change of a row in a database becomes."""

@@ -1,0 +1,208 @@
+"""An envelope of Debezium as text with the columns that are declared, and its place in the database's log.
+
+| op | text |
+|---|---|
+| r, c, u | the columns of ``after``, and ``debezium_op``, ``debezium_ts_ms``, ``debezium_lsn``, ``debezium_absent`` |
+| d | the same without columns: they are null |
+| t | none, a dead letter: TRUNCATE names no key, and its rows stay |
+| m | none: it is skipped, as it is of no row |
+| no envelope, such as one that is unwrapped before it is written | none: a dead letter |
+
+``before`` is not looked at, unless it is declared to be whole: under the default replica identity it has the key, and
+in all other columns null or their default. Source: Debezium's documentation, "Data change events" of its connectors,
+and the envelopes recorded in ``tests/infra/sources/kafka/debezium``. Held by
+``tests/infra/sources/kafka/debezium/test_envelope.py``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from infra.kafka.json_text import as_json
+from infra.sources.kafka.debezium.values import Kind, as_text
+from infra.sources.kafka.formats.avro import avro_reader
+from infra.sources.kafka.formats.framing import HEADER, MAGIC, UndecodableError
+from infra.sources.kafka.formats.registry import Registry
+from pipelines import Debezium
+
+UNAVAILABLE = "__debezium_unavailable_value"
+_MARKS = (UNAVAILABLE, UNAVAILABLE.encode(), base64.b64encode(UNAVAILABLE.encode()).decode())
+"""How the marker of a value that is not there looks in a text, and in bytes."""
+_TRUNCATED = (
+    "is a TRUNCATE of the table, which names no key: its rows stay here. Delete them with DELETE, or rebuild the "
+    "source from a new snapshot"
+)
+
+Position = tuple[Any, ...]
+"""Where a change stands in the database's log; two of one database compare as they were committed."""
+
+
+class Envelope(NamedTuple):
+    """A change: its text, what it was, and where it stands; None where the source does not say."""
+
+    text: str
+    op: str
+    position: Position | None = None
+    incremental: bool = False
+    absent: bool = False
+
+
+def envelope_decode(format: Debezium, registry: Registry) -> Callable[[bytes], Envelope]:
+    """What gives the envelopes of payloads of this format."""
+    read = _reader(format, registry)
+
+    def decode(payload: bytes) -> Envelope:
+        found, kinds_in = read(payload)
+        op = found.get("op") if isinstance(found, dict) else None
+        if not isinstance(op, str) or "source" not in found:
+            raise UndecodableError("is no envelope of Debezium: it has no op and source")
+        source = found.get("source") or {}
+        if op == "t":
+            raise UndecodableError(_TRUNCATED)
+        if op not in ("r", "c", "u", "d", "m"):
+            raise UndecodableError(f"has op '{op[:20]}', which is not one of r, c, u, d, t, m")
+        after = found.get("after") if op in "rcu" else {}
+        if not isinstance(after, dict):
+            raise UndecodableError(f"has op '{op}' and no row after it")
+        absent = [name for name in format.schema if _is_absent(after.get(name))]
+        if format.full and isinstance(before := found.get("before"), dict):
+            after = after | {name: before.get(name) for name in absent}
+            absent = [name for name in absent if _is_absent(after.get(name))]
+        kinds = kinds_in("after")
+        columns = {
+            name: as_text(
+                name, after.get(name), None if kinds is None else kinds.get(name, Kind()), kind, format.decimals
+            )
+            for name, kind in format.schema.items()
+            if name not in absent
+        }
+        own = {
+            "debezium_op": op,
+            "debezium_ts_ms": source.get("ts_ms") or found.get("ts_ms"),
+            "debezium_lsn": source.get("lsn"),
+            "debezium_absent": absent,
+        }
+        text = as_json(columns | own)
+        incremental = source.get("snapshot") == "incremental"
+        return Envelope(text, op, position(source), incremental, bool(absent))
+
+    return decode
+
+
+def key_decode(format: Debezium, registry: Registry) -> Callable[[bytes], str]:
+    """What gives the text of keys: the columns of a row's key, with or without a schema beside them."""
+    read = _reader(format, registry)
+
+    def decode(payload: bytes) -> str:
+        found, kinds_in = read(payload)
+        if not isinstance(found, dict):
+            raise UndecodableError("is no key of Debezium: it has no columns")
+        kinds = kinds_in("")
+        return as_json(
+            {
+                name: as_text(
+                    name, found.get(name), None if kinds is None else kinds.get(name, Kind()), kind, format.decimals
+                )
+                for name, kind in format.schema.items()
+            }
+        )
+
+    return decode
+
+
+def position(source: Mapping[str, Any]) -> Position | None:
+    """Where a change stands: the last commit and the change of PostgreSQL's log, or file, place and row of MySQL's.
+
+    Examples
+    --------
+    >>> position({"connector": "postgresql", "lsn": 9, "sequence": '["7","9"]'})
+    ('', 7, 9)
+    >>> position({"connector": "mysql", "server_id": 1, "file": "binlog.000012", "pos": 4, "row": 0})
+    ('1', 12, 4, 0)
+    """
+    if source.get("lsn") is not None:
+        commit, change = (json.loads(source.get("sequence") or "null") or [None, None])[:2]
+        return "", int(commit or 0), int(change or source["lsn"])
+    number = re.search(r"(\d+)$", str(source.get("file") or ""))
+    if number is None or source.get("pos") is None:
+        return None
+    return str(source.get("server_id", "")), int(number[1]), int(source["pos"]), int(source.get("row") or 0)
+
+
+KindsIn = Callable[[str], Mapping[str, Kind] | None]
+"""Gives the semantic types of the columns in a field of what was read; None where no schema says them."""
+
+
+def _reader(format: Debezium, registry: Registry) -> Callable[[bytes], tuple[Any, KindsIn]]:
+    if format.encoding == "avro":
+        read = avro_reader(None, registry)
+
+        def of_avro(payload: bytes) -> tuple[Any, KindsIn]:
+            found, schema = read(payload)
+            return found, lambda field: _avro_kinds(schema, field)
+
+        return of_avro
+    return _json
+
+
+def _json(payload: bytes) -> tuple[Any, KindsIn]:
+    # No JSON begins with a zero byte: that is the header that a registry's serializer writes.
+    body = payload[HEADER:] if payload.startswith(MAGIC) else payload
+    try:
+        found = json.loads(body, parse_float=Decimal)
+    except ValueError:
+        raise UndecodableError("is not one JSON object") from None
+    if isinstance(found, dict) and set(found) == {"schema", "payload"}:
+        schema = found["schema"]
+        return found["payload"], lambda field: None if schema is None else _json_kinds(schema, field)
+    return found, lambda field: None
+
+
+def _json_kinds(schema: Mapping[str, Any], field: str) -> Mapping[str, Kind]:
+    fields = schema.get("fields") or ()
+    if field:
+        fields = next((one.get("fields") or () for one in fields if one.get("field") == field), ())
+    return {one["field"]: _json_kind(one) for one in fields}
+
+
+def _json_kind(one: Mapping[str, Any]) -> Kind:
+    items = one.get("items")
+    return Kind(one.get("name") or "", one.get("parameters") or {}, _json_kind(items) if items else None)
+
+
+def _avro_kinds(schema: Any, field: str) -> Mapping[str, Kind]:
+    named: dict[str, Any] = {}
+    record = _avro_type(schema, named)
+    if field:
+        # Both rows have one type, which is written out where it comes first.
+        parts = {one["name"]: _avro_type(one["type"], named) for one in record.get("fields") or ()}
+        record = parts.get(field) or {}
+    return {one["name"]: _avro_kind(one["type"], named) for one in record.get("fields") or ()}
+
+
+def _avro_type(schema: Any, named: dict[str, Any]) -> Any:
+    """The type that is not null of a union, with names in place of which their types stand."""
+    if isinstance(schema, list):
+        schema = next((part for part in schema if part != "null"), {})
+    if isinstance(schema, str):
+        return named.get(schema) or named.get(schema.rpartition(".")[2]) or {"type": schema}
+    if schema.get("type") == "record":
+        named[schema["name"]] = schema
+    return schema
+
+
+def _avro_kind(schema: Any, named: dict[str, Any]) -> Kind:
+    found = _avro_type(schema, named)
+    items = _avro_kind(found["items"], named) if found.get("type") == "array" else None
+    return Kind(found.get("connect.name") or "", found.get("connect.parameters") or {}, items)
+
+
+def _is_absent(value: Any) -> bool:
+    if isinstance(value, list):
+        return len(value) == 1 and value[0] in _MARKS
+    return isinstance(value, str | bytes) and value in _MARKS

@@ -1,0 +1,133 @@
+"""Values that an update does not say, for they were not changed and lie out of line: the key's row keeps them.
+
+| record of key 1 | ``debezium_absent`` | ``note`` becomes |
+|---|---|---|
+| the changelog's last one: note "long" | | |
+| u, n 2 | note | "long", of the changelog |
+| u, note "other" | | "other" |
+| u, n 3 | note | "other", of the same epoch |
+| d, then c, note "new", then u, n 4 | note | "new" |
+| u of key 9, of which there is no row, or c after an update of the key | note | none: a dead letter |
+
+A value column that is the column takes its value. An expression over it, a key, a filter or a time cannot be computed
+without it: a dead letter, too. `REPLICA IDENTITY FULL` lets the database say all values. Held by
+``tests/infra/sources/kafka/debezium/test_topics.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from pipelines import Debezium, Expr, Source
+from pipelines.source import quoted
+
+ABSENT = "debezium_absent"
+_CURE = "ALTER TABLE … REPLICA IDENTITY FULL lets the database say it"
+
+
+def with_kept_values(parsed: DataFrame, source: Source, earlier: DataFrame | None) -> DataFrame:
+    """Rows as `to_records` gives them with `ABSENT`, with the values that they keep; dead where there are none.
+
+    Parameters
+    ----------
+    earlier
+        The changelog's records before the epoch: ``key``, ``value``, ``epoch``, ``offset``; None where there are none.
+    """
+    kept = _kept(source)
+    absent, good = F.col(ABSENT), F.isnull("reason") & ~F.col("excluded")
+    # Where the value is null for another reason than a tombstone, the row is dead already.
+    gone = good & F.isnull("value")
+    known = {
+        column: F.when(good & ~gone & ~_has(absent, of), F.struct(F.col("value").getField(column).alias("v")))
+        for column, of in kept.items()
+    }
+    struct = parsed.schema["value"].dataType
+    assert isinstance(struct, T.StructType)
+    rows = parsed.select("*", F.lit(1).alias("new_"), gone.alias("gone_"), _struct(known).alias("known_"))
+    lacking = rows.where(good & (F.size(absent) > 0)).select("key").distinct()
+    if earlier is not None and kept:
+        rows = rows.unionByName(_last(earlier, lacking, kept, struct), allowMissingColumns=True)
+    upto = Window.partitionBy("key").orderBy("new_", "sequence").rowsBetween(Window.unboundedPreceding, 0)
+    lives = rows.withColumn("life_", F.sum(F.col("gone_").cast("int")).over(upto))
+    of_life = Window.partitionBy("key", "life_").orderBy("new_", "sequence").rowsBetween(Window.unboundedPreceding, 0)
+    found = {c: F.last(F.col("known_").getField(c), ignorenulls=True).over(of_life) for c in kept}
+    filled = lives.withColumn("found_", _struct(found)).where("new_ = 1")
+    values = [
+        F.when(_has(absent, kept[c]), F.col("found_").getField(c).getField("v")).otherwise(F.col("value").getField(c))
+        if c in kept
+        else F.col("value").getField(c)
+        for c in struct.names
+    ]
+    made = F.struct(*[value.alias(name) for name, value in zip(struct.names, values, strict=True)])
+    whole = filled.withColumns(
+        {
+            "value": F.when(F.isnotnull("value"), made),
+            "reason": F.coalesce(F.col("reason"), F.when(good & ~gone, F.coalesce(*_problems(source, kept)))),
+        }
+    )
+    return whole.drop("new_", "gone_", "known_", "life_", "found_")
+
+
+def _kept(source: Source) -> Mapping[str, str]:
+    """Value column to the column of the payload that it is."""
+    assert isinstance(source.topic.value, Debezium)
+    own = {quoted(column): column for column in source.topic.value.schema}
+    return {name: own[e.sql] for name, e in source.value.items() if e.sql in own}
+
+
+def _last(earlier: DataFrame, keys: DataFrame, kept: Mapping[str, str], struct: T.StructType) -> DataFrame:
+    """The last record of each of the keys: what is known of its values."""
+    there = earlier.schema["value"].dataType
+    assert isinstance(there, T.StructType)
+    newest = (
+        earlier.join(F.broadcast(keys), "key", "left_semi")
+        .groupBy("key")
+        .agg(F.max_by(F.struct("value"), F.struct("epoch", "offset")).getField("value").alias("old"))
+    )
+    known = {
+        column: F.when(
+            F.isnotnull("old"), F.struct(F.col("old").getField(column).cast(struct[column].dataType).alias("v"))
+        )
+        if column in there.names
+        else F.lit(None).cast(T.StructType([T.StructField("v", struct[column].dataType)]))
+        for column in kept
+    }
+    return newest.select("key", F.lit(0).alias("new_"), F.lit(False).alias("gone_"), _struct(known).alias("known_"))
+
+
+def _problems(source: Source, kept: Mapping[str, str]) -> Iterator[Column]:
+    """Why a row that lacks a value is no record."""
+    absent = F.col(ABSENT)
+    yield F.lit(None).cast("string")
+    assert isinstance(source.topic.value, Debezium)
+    for column in source.topic.value.schema:
+        for what, sql in _asked(source, kept):
+            if re.search(rf"(?<!\w){re.escape(column)}(?!\w)", sql):
+                says = f"'{column}' is not in the record, for it was not changed and lies out of line, and {what} asks"
+                yield F.when(_has(absent, column), F.lit(f"{says} for it; {_CURE}"))
+    for name, column in kept.items():
+        says = f"value column '{name}': '{column}' was not changed and lies out of line, and no row of its key has it"
+        yield F.when(_has(absent, column) & F.isnull(F.col("found_").getField(name)), F.lit(f"{says} here; {_CURE}"))
+
+
+def _asked(source: Source, kept: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Expressions that need the value itself."""
+    zone = source.time_zone.sql if isinstance(source.time_zone, Expr) else ""
+    yield from (("the key", e.sql) for e in source.key.values())
+    yield from (("the value", e.sql) for name, e in source.value.items() if name not in kept)
+    yield from (("where", source.where or ""), ("the event time", source.timestamp), ("the time zone", zone))
+    yield "tombstone", source.tombstone or ""
+
+
+def _has(absent: Column, column: str) -> Column:
+    return F.coalesce(F.array_contains(absent, column), F.lit(False))
+
+
+def _struct(columns: Mapping[str, Column]) -> Column:
+    parts = [column.alias(name) for name, column in columns.items()]
+    return F.struct(*parts, F.lit(0).alias("none_"))

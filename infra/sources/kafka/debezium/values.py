@@ -1,0 +1,140 @@
+"""Values of an envelope as text that Spark casts, by the semantic type that their schema names.
+
+| semantic type | value | declared | text |
+|---|---|---|---|
+| ``io.debezium.time.Date`` | 19724 | DATE | ``2024-01-02`` |
+| ``io.debezium.time.MicroTimestamp`` | 1704164645678901 | TIMESTAMP | ``2024-01-02 03:04:05.678901`` |
+| ``io.debezium.time.MicroTimestamp`` | 1704164645678901 | BIGINT | ``1704164645678901``: a number is asked for |
+| ``org.apache.kafka.connect.data.Decimal``, scale 2 | ``BM4=`` | DECIMAL(10,2) | ``12.30`` |
+| no schema | 19724 | DATE | ``2024-01-02``: a date is in days |
+| no schema | 1704164645678 | TIMESTAMP | none: nobody knows whether it is in ms or us |
+| no schema | ``BM4=`` | DECIMAL(10,2) | none: it may be text, or a decimal's bytes |
+
+A time without a zone is written as if in UTC; ``time_zone=`` of the source says whose clock it is. Source: Debezium's
+documentation of its PostgreSQL connector, "Data type mappings". Held by
+``tests/infra/sources/kafka/debezium/test_values.py``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from infra.sources.kafka.formats.framing import UndecodableError
+
+_DEBEZIUM, _CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
+_DATES = (f"{_DEBEZIUM}Date", f"{_CONNECT}Date")
+_MOMENTS = {
+    f"{_DEBEZIUM}Timestamp": 1000,
+    f"{_DEBEZIUM}MicroTimestamp": 1_000_000,
+    f"{_DEBEZIUM}NanoTimestamp": 1_000_000_000,
+    f"{_CONNECT}Timestamp": 1000,
+}
+"""Semantic types to parts of a second."""
+_CLOCKS = {
+    f"{_DEBEZIUM}Time": 1000,
+    f"{_DEBEZIUM}MicroTime": 1_000_000,
+    f"{_DEBEZIUM}NanoTime": 1_000_000_000,
+    f"{_CONNECT}Time": 1000,
+}
+_DECIMAL = f"{_CONNECT}Decimal"
+_NUMBERS = ("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "LONG")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The semantic type of a value, with its parameters; ``items`` is that of an array's elements."""
+
+    name: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    items: Kind | None = None
+
+
+def as_text(column: str, value: Any, kind: Kind | None, declared: str, decimals: str) -> Any:
+    """A value as JSON can have it, such that Spark's cast to the declared type gives what the database had.
+
+    Parameters
+    ----------
+    kind
+        By the schema; None where there is none.
+    decimals
+        As in `pipelines.Debezium`.
+
+    Raises
+    ------
+    UndecodableError
+        Where only a schema would say what the value is.
+    """
+    wanted = declared.upper()
+    if value is None:
+        return None
+    if isinstance(value, list):
+        inner = wanted.removeprefix("ARRAY<").removesuffix(">")
+        items = None if kind is None else kind.items or Kind()
+        return [as_text(column, each, items, inner, decimals) for each in value]
+    if isinstance(value, dict) and set(value) == {"scale", "value"}:
+        return _decimal(column, value["value"], int(value["scale"]))
+    if isinstance(value, Decimal | datetime):
+        return value
+    if kind is None:
+        return _by_declaration(column, value, wanted, decimals)
+    if kind.name == _DECIMAL and not isinstance(value, int | float):
+        return _decimal(column, value, int(kind.parameters["scale"]))
+    if wanted in _NUMBERS or not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if kind.name in _DATES:
+        return _day(value)
+    if kind.name in _MOMENTS:
+        return _moment(value, _MOMENTS[kind.name])
+    if kind.name in _CLOCKS:
+        return _moment(value, _CLOCKS[kind.name]).partition(" ")[2]
+    return value
+
+
+def _by_declaration(column: str, value: Any, wanted: str, decimals: str) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        if wanted == "DATE":
+            return _day(value)
+        if wanted.startswith("TIMESTAMP"):
+            raise UndecodableError(
+                f"has {value} in column '{column}', a time whose unit only a schema says: let the connector write "
+                "schemas, or declare BIGINT"
+            )
+    if isinstance(value, str) and wanted.startswith(("DECIMAL", "NUMERIC")) and decimals != "text":
+        raise UndecodableError(
+            f"has '{value[:100]}' in column '{column}', which may be text or the bytes of a decimal: let the connector "
+            'write schemas, or declare decimals="text" where it has decimal.handling.mode=string'
+        )
+    return value
+
+
+def _decimal(column: str, value: Any, scale: int) -> Any:
+    if isinstance(value, str):
+        try:
+            value = base64.b64decode(value, validate=True)
+        except binascii.Error:
+            raise UndecodableError(f"has no bytes of a decimal in column '{column}'") from None
+    digits = str(abs(number := int.from_bytes(value, "big", signed=True)))
+    return str(Decimal((number < 0, tuple(map(int, digits)), -scale)))
+
+
+def _day(days: int) -> str:
+    try:
+        return (_EPOCH + timedelta(days=days)).date().isoformat()
+    except OverflowError:
+        # Infinity, and what Python's calendar does not have: no cast takes it, so that it is a dead letter.
+        return f"{days} days since 1970"
+
+
+def _moment(value: int, parts: int) -> str:
+    try:
+        whole = _EPOCH + timedelta(microseconds=value * 1_000_000 // parts)
+    except OverflowError:
+        return f"{value}/{parts} s since 1970"
+    return whole.replace(tzinfo=None).isoformat(" ", "microseconds")

@@ -1,0 +1,73 @@
+"""A Delta table as a source: what its commits append, or what they change.
+
+    DeltaTable("shop/orders", changes="feed", schema={"id": "STRING", "n": "INT"})
+
+    version   the table's commit             records, with key id
+    3         insert (a, 1), (b, 2)          a: n 1; b: n 2                 delta_change insert
+    4         update (a, 1) to (a, 5)        a: n 5                         delta_change update_postimage
+    5         update (b, 2) to (c, 2)        b: a tombstone; c: n 2         delta_change update_preimage for b
+    6         delete (a, 5)                  a: a tombstone                 delta_change delete
+    7         OPTIMIZE                       none: no row has changed
+
+With ``changes="append"`` each row that a version adds is a record, and a version that removes rows is refused. What is
+read, and in which order, is in ``infra/sources/delta/``. Held by ``tests/pipelines/test_delta.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+TableChanges = Literal["append", "feed"]
+FIELDS: Mapping[str, str] = {
+    "delta_version": "BIGINT",
+    "delta_timestamp": "BIGINT",
+    "delta_change": "STRING",
+    "delta_tombstone": "BOOLEAN",
+}
+"""Columns that each record of a table has besides the table's own; times in epoch millis, of the commit."""
+
+
+@dataclass(frozen=True)
+class DeltaTable:
+    """A Delta table, of which each version is consumed once, in their order.
+
+    Attributes
+    ----------
+    path
+        Its folder or URL; relative to the data folder (setting ``RIVERMEET_DATA``).
+    changes
+        ``"append"``: the rows that versions add; a version that removes any is refused. ``"feed"``: inserts, updates
+        and deletes of its change data feed, from a snapshot on; the columns of the key must be unique in the table.
+    schema
+        Column name to Spark SQL type. The table may have more columns, and a struct of it more fields.
+    order
+        Columns that order the rows of one version. Default: rows that are added stay in the order of their files, by
+        path; those of a feed are ordered by their content.
+    """
+
+    path: str
+    changes: TableChanges = "append"
+    schema: Mapping[str, str] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.changes not in get_args(TableChanges):
+            raise ValueError(f"changes {self.changes!r} is not one of {', '.join(get_args(TableChanges))}")
+        own = {name: kind for name, kind in self.schema.items() if name not in FIELDS}
+        if not self.path or not own:
+            raise ValueError("a Delta table needs a path and a schema; give column names and Spark types")
+        taken = {name.lower() for name in FIELDS}
+        clash = next((name for name in own if name.lower() in taken), None)
+        if clash is not None:
+            raise ValueError(f"table '{self.path}' has a column {clash!r}, which the source adds itself; leave it out")
+        unknown = next((name for name in self.order if name not in own), None)
+        if unknown is not None:
+            raise ValueError(f"order names {unknown!r}, which is no column of the schema; there are {', '.join(own)}")
+        object.__setattr__(self, "schema", {**own, **FIELDS})
+
+    @property
+    def value_columns(self) -> Mapping[str, str]:
+        """The table's own columns."""
+        return {name: kind for name, kind in self.schema.items() if name not in FIELDS}

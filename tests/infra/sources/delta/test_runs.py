@@ -1,0 +1,69 @@
+"""A pipeline over a Delta table as it is run from the command line and in Dagster: progress, status, cures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assets.cli.accept_loss import accepted
+from assets.cli.show import status_table
+from assets.defs.keys import changelog_key
+from assets.epoch.explain import explain
+from assets.epoch.idle import idle_run
+from assets.epoch.rebuild import RebuildRefusedError, rebuild
+from assets.reports.quality_report import write_report
+from infra.settings import Settings
+from pipelines import DeltaTable, Pipeline
+from tests.assets.home import Home, homed
+from tests.infra.sources.delta.shed import Shed
+
+
+def shop() -> Pipeline:
+    made = Pipeline("shop")
+    made.table("stock", DeltaTable("orders", schema={"id": "STRING", "n": "TINYINT"}), key=["id"], max_bad_share=0.5)
+    return made
+
+
+def metadata(home: Home) -> dict[str, Any]:
+    event = home.instance.get_latest_materialization_event(changelog_key(home.pipeline.node("stock")))
+    assert event is not None and event.asset_materialization is not None
+    return {name: value.value for name, value in event.asset_materialization.metadata.items()}
+
+
+def test_a_pipeline_over_a_table(shed: Shed, settings: Settings) -> None:
+    with homed(shop(), shed.world.root, settings) as home:
+        node, path = home.pipeline.node("stock"), shed.path()
+        assert f"stock: source 'shop.stock': there is no Delta table at {path}" in status_table(
+            home.platform, home.pipeline
+        )
+        shed.put(("a", 1), ("b", 1000))
+        shed.put(("c", 3))
+        assert f"  write    versions 0 to 1 of Delta table '{path}'" in list(explain(home.platform, home.pipeline))
+        assert home.run()
+        assert any("epoch 1: 2 rows, 1 dead letter" in line for line in home.said), home.said
+        found = metadata(home)
+        assert (found["version_in"], found["dead"], "files" in found) == (1, 1, False)
+        assert found["input_positions"]["delta"]["end"] == 1
+        assert idle_run(home.platform, home.pipeline) is True, "nothing new, and no engine was asked"
+        shed.put(("d", 4))
+        shed.put(("e", 5))
+        status = status_table(home.platform, home.pipeline)
+        assert f"stock: table {path}: read up to version 1, newest version 3" in status
+        assert status.splitlines()[3].split()[:6] == ["stock", "table", "1", "2", "2", "1"], "lag 2, one dead letter"
+        assert Path(write_report(home.platform, [home.pipeline])[0]).exists()
+
+        shed.table().delete("id = 'a'")
+        assert not home.run()
+        said = "\n".join(home.said)
+        assert "version 4 removed rows" in said and "`rivermeet accept-loss shop stock`" in said
+        assert accepted(home.platform, node) == (
+            f"stock: 2 records read of versions 2 to 4 of Delta table '{path}'; passed over: versions 4"
+        )
+        assert accepted(home.platform, node) == "stock: nothing is lost, and nothing is new"
+        assert rebuild(home.platform, home.pipeline, ["stock"]), "what the table has now can be read"
+        (Path(path) / "_delta_log").rename(Path(path) / "gone")
+        shed.put(("new", 1))
+        with pytest.raises(RebuildRefusedError, match=f"what it read of table {path} is gone"):
+            rebuild(home.platform, home.pipeline, ["stock"])
