@@ -78,12 +78,17 @@ def table_rows(changelog: DataFrame) -> DataFrame:
     return flatten(last_per_key(changelog))
 
 
-def unflatten(table: DataFrame, key: StructType, value: StructType) -> DataFrame:
+def unflatten(table: DataFrame, key: StructType, value: StructType, own: StructType | None = None) -> DataFrame:
     """Rows of a folded table as records whose key and value have these types; the inverse of `flatten`.
 
     A table that was folded before its changelog got a column, or a wider type, has NULL there, or the narrower one.
+
+    Parameters
+    ----------
+    own
+        Schema of the table, where it is known without asking the engine.
     """
-    kinds = {field.name: field.dataType for field in table.schema.fields}
+    kinds = {field.name: field.dataType for field in (own or table.schema).fields}
 
     def packed(struct: StructType) -> Column:
         return F.struct(*(_as(kinds.get(field.name), field).alias(field.name) for field in struct.fields))

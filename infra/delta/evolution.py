@@ -14,7 +14,6 @@ Source: Delta protocol (Type Widening). Held by ``tests/infra/delta/test_schema_
 
 from __future__ import annotations
 
-import json
 import re
 
 from deltalake import DeltaTable
@@ -22,6 +21,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
+from infra.delta.plain_files import schema_of
 from infra.delta.widening import widens
 from infra.epochs.refusal import EpochRefusedError
 
@@ -35,15 +35,22 @@ class ShapeChangedError(EpochRefusedError):
     """Rows that a table cannot take: a column has a type there that theirs does not follow."""
 
 
-def fitted(rows: DataFrame, table: DeltaTable) -> tuple[DataFrame, dict[str, str] | None]:
+def fitted(
+    rows: DataFrame, table: DeltaTable, given: StructType | None = None
+) -> tuple[DataFrame, dict[str, str] | None]:
     """The rows as the table takes them, and the properties that it needs to grow; None where it stays as it is.
+
+    Parameters
+    ----------
+    given
+        Schema of the rows, where it is known: to ask for it, the engine analyses all that they are made of.
 
     Raises
     ------
     ShapeChangedError
         A column's type is not that of the table, and neither of them is the wider one.
     """
-    have, given = StructType.fromJson(json.loads(table.schema().to_json())), rows.schema
+    have, given = schema_of(table), rows.schema if given is None else given
     if _shape(have) == _shape(given):
         return rows, None
     target = _merged(have, given, table.table_uri)

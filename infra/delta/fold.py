@@ -29,7 +29,7 @@ from infra.delta.changelog_files import records
 from infra.delta.io import FOLDED, RETENTION, VECTORS, append, last_note, merge, read
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened, rows_in
-from infra.delta.plain_files import is_plain
+from infra.delta.plain_files import is_plain, schema_at, schema_of
 from infra.delta.staged import commit_staged, stage
 from infra.epochs.offsets import count_between
 from infra.epochs.plan import CommitNote
@@ -95,8 +95,9 @@ def _write_whole(tail: DataFrame, paths: NodeTables, app_id: str, upto: CommitNo
     if table is not None:
         if not is_plain(table):
             return False
-        key, value = (cast(StructType, tail.schema[column].dataType) for column in ("key", "value"))
-        folded = unflatten(read(tail.sparkSession, paths.table, table.version()), key, value)
+        shape = schema_at(paths.changelog)
+        key, value = (cast(StructType, shape[column].dataType) for column in ("key", "value"))
+        folded = unflatten(read(tail.sparkSession, paths.table, table.version()), key, value, schema_of(table))
     live = flatten(as_of(folded, tail, few=True)).drop("_deleted")
     staged = stage(live.coalesce(1), paths.table, f"fold-{upto.epoch}")
     if staged is None:

@@ -33,6 +33,18 @@ def is_plain(table: DeltaTable) -> bool:
     return table.protocol().min_reader_version == 1 and not table.metadata().partition_columns
 
 
+def schema_of(table: DeltaTable) -> StructType:
+    """Columns of a table as Spark has them, without asking the engine: a tenth of a second for each frame."""
+    return StructType.fromJson(json.loads(table.schema().to_json()))
+
+
+def schema_at(path: str, version: int | None = None) -> StructType:
+    """The same of the table at a path; of the newest version where none is given."""
+    table = opened(path, version)
+    assert table is not None, f"there is a table at {path}"
+    return schema_of(table)
+
+
 def listed(
     spark: SparkSession, path: str, version: int | None, chosen: Callable[[pa.Table], pa.Table] = lambda files: files
 ) -> DataFrame | None:
@@ -51,5 +63,4 @@ def listed(
     names = chosen(files)["path"].to_pylist() or files["path"].to_pylist()[:1]
     if not 0 < len(names) <= MOST:
         return None
-    schema = StructType.fromJson(json.loads(table.schema().to_json()))
-    return spark.read.schema(schema).parquet(*(f"{path.rstrip('/')}/{unquote(name)}" for name in names))
+    return spark.read.schema(schema_of(table)).parquet(*(f"{path.rstrip('/')}/{unquote(name)}" for name in names))

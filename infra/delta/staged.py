@@ -70,28 +70,33 @@ class Staged:
         return sorted((local(self.table) / self.folder).glob("*.parquet"))
 
 
-def stage(rows: DataFrame, path: str, name: str) -> Staged | None:
+def stage(rows: DataFrame, path: str, name: str, schema: StructType | None = None) -> Staged | None:
     """Write rows below the table at ``path``; None where they are to be appended by Spark.
 
     Parameters
     ----------
     name
         Start of the folder's name.
+    schema
+        Of the rows, where it is known: to ask for it, the engine analyses all that they are made of.
     """
     if not is_local(path) or PATTERN.search(path):
         return None
     table = opened(path)
     if table is None:
-        if needs_mapping(rows.schema) or _NEW_FEATURES.search(rows.schema.simpleString()):
+        given = schema or rows.schema
+        if needs_mapping(given) or _NEW_FEATURES.search(given.simpleString()):
             return None
         fit = rows
     else:
         if not _is_plain(table):
             return None
-        fit, needed = fitted(rows, table)
+        fit, needed = fitted(rows, table, schema)
         if needed is not None:
             return None
-    staged = Staged(path, f"{name}-{uuid4().hex}", _nullable(fit.schema))
+    staged = Staged(
+        path, f"{name}-{uuid4().hex}", _nullable(schema if schema is not None and fit is rows else fit.schema)
+    )
     fit.write.mode("error").options(**_OPTIONS).parquet(f"{path.rstrip('/')}/{staged.folder}")
     return staged
 

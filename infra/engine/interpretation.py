@@ -11,19 +11,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+INTERPRETED: Mapping[str, str] = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 _COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 FEW = 50_000
 """Rows that an epoch's queries may read, up to which they are interpreted."""
 
 
+_set: WeakKeyDictionary[SparkSession, Mapping[str, str]] = WeakKeyDictionary()
+
+
 def fit_compilation(spark: SparkSession, rows: int) -> None:
-    """Set the session for queries that read about so many rows."""
+    """Set the session for queries that read about so many rows; what this process has set is not asked for."""
     wanted: Mapping[str, str] = INTERPRETED if rows <= FEW else _COMPILED
-    if any(spark.conf.get(name) != value for name, value in wanted.items()):
-        for name, value in wanted.items():
-            spark.conf.set(name, value)
+    if _set.get(spark) is wanted:
+        return
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    _set[spark] = wanted

@@ -8,21 +8,27 @@ epoch.
 from __future__ import annotations
 
 import os
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
 FEW, MANY = 5_000, 250_000
 """Records of an epoch up to which one partition does, and records that each has at most."""
 _SETTING = "spark.sql.shuffle.partitions"
+_set: WeakKeyDictionary[SparkSession, str | None] = WeakKeyDictionary()
+"""What this process has set of each session; None where its engine fits the number itself."""
 
 
 def fit_shuffles(spark: SparkSession, records: int) -> None:
     """Set the session's number for an epoch of so many records; on a cluster its own setting stays."""
-    if spark.conf.get("spark.sql.adaptive.enabled") == "true":
+    if spark not in _set:
+        _set[spark] = None if spark.conf.get("spark.sql.adaptive.enabled") == "true" else ""
+    if (known := _set[spark]) is None:
         return
     wanted = str(shuffle_partitions(records, os.cpu_count() or 1))
-    if spark.conf.get(_SETTING) != wanted:
+    if known != wanted:
         spark.conf.set(_SETTING, wanted)
+        _set[spark] = wanted
 
 
 def shuffle_partitions(records: int, cores: int) -> int:

@@ -14,6 +14,7 @@ from infra.delta.changelog_files import earlier_epochs, records
 from infra.delta.io import notes, read
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened
+from infra.delta.plain_files import schema_at
 from infra.epochs.offsets import WRITTEN_OUT, any_of_sql, count_between, looked_up
 from infra.epochs.plan import EpochPlan, Offsets, within
 from pipelines import Node
@@ -98,8 +99,9 @@ class PinnedInputs:
         if part.table_version is not None:
             rows = read(self.spark, self.paths(side).table, part.table_version)
             # The pinned version may be older than a column or a wider type: the changelog's shape is that of all rows.
-            key, value = (tail.schema[column].dataType for column in ("key", "value"))
-            folded = unflatten(rows, cast(StructType, key), cast(StructType, value))
+            shape = schema_at(self.paths(side).changelog)
+            key, value = (cast(StructType, shape[column].dataType) for column in ("key", "value"))
+            folded = unflatten(rows, key, value, schema_at(self.paths(side).table, part.table_version))
             if (skipped := self._skipped(side)) is not None:
                 folded = folded.where(~skipped)
             if part.table_ends == position:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
 
 from infra.delta.staged import Staged
 from infra.epochs.offsets import looked_up
@@ -29,6 +30,14 @@ def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
     rest = [c for c in rows.columns if c not in (*front, "sequence")]
     numbered = rows.withColumn("offset", offset)
     return numbered.select(*front, "offset", F.lit(plan.epoch).cast("bigint").alias("epoch"), *rest)
+
+
+def schema_with_offsets(rows: StructType) -> StructType:
+    """The schema of `with_offsets`, of that of the rows that it was given."""
+    front = [rows[name] for name in ("key", "value", "timestamp", "partition")]
+    own = [StructField("offset", LongType()), StructField("epoch", LongType())]
+    known = {field.name for field in front} | {"sequence"}
+    return StructType([*front, *own, *(field for field in rows.fields if field.name not in known)])
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The chain of ten small nodes in `make bench`, of a few records: each run is counted, and a wrong table has no time."""
+"""The chain of ten small nodes in `make bench`: each run is counted, and a wrong table leaves no time."""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from assets.quality.relations.inputs import InputRelations, Relations
 from expectations.invariant import Invariant, packed, quoted, relations_of
 from expectations.results import Relation, asked
@@ -113,17 +115,22 @@ class Affected:
         """What the epoch has or affects, computed once: few rows beside a table's."""
         return broadcast_if_few(self.shared.keep(frame), self.rows)
 
-    def with_keys(self, rows: Relation, keys: Relation, columns: str = "* EXCEPT (__key)") -> Relation:
-        """Rows of the folded table with one of these keys."""
+    def with_keys(self, rows: Relation, keys: Relation, columns: Sequence[str] = ()) -> Relation:
+        """Rows of the folded table with one of these keys; all their columns where none are named."""
+        shown = ", ".join(map(quoted, columns)) or "* EXCEPT (__key)"
         # As a column: of a struct that is written out, IN would compare the fields with so many columns.
         keyed = f"(SELECT *, {packed(self.node.key)} AS __key FROM {{rows}})"
-        wanted = f"SELECT {columns} FROM {keyed} WHERE __key IN (SELECT key FROM {{keys}})"
-        frame = asked(self.spark, wanted, {"rows": rows, "keys": keys})
+        wanted = f"SELECT {shown} FROM {keyed} WHERE __key IN (SELECT key FROM {{keys}})"
+        # The same without a query that the engine would be asked for by itself; names have their braces doubled there.
+        found = rows.frame.withColumn("__key", F.expr(packed(self.node.key).format()))
+        named = keys.frame.select(F.col("key").alias("__wanted"))
+        frame = found.join(named, F.col("__key") == F.col("__wanted"), "left_semi")
+        frame = frame.select(*(F.col(quoted(name).format()) for name in columns)) if columns else frame.drop("__key")
         return Relation(frame, f"({wanted.format(rows=rows.sql, keys=keys.sql)})")
 
     def was(self, old: Relation) -> Relation:
         """Key columns of the folded table's rows before the epoch, with a key of the epoch's rows."""
-        return self.with_keys(old, self.changelog, ", ".join(map(quoted, self.node.key)))
+        return self.with_keys(old, self.changelog, list(self.node.key))
 
 
 def _texts(named: Mapping[str, Relation]) -> dict[str, str]:

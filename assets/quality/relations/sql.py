@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from expectations.results import Relation
 from infra.delta.io import quoted, read
 from infra.epochs.plan import EpochPlan
@@ -15,20 +17,32 @@ if TYPE_CHECKING:
 
 def bounds(spark: SparkSession, plan: EpochPlan) -> Relation:
     """Where the epoch's offsets must start."""
-    sql = bounds_sql(plan)
-    return Relation(spark.sql(f"SELECT * FROM {sql}"), sql)
+    return lines(spark, _BOUNDS, _starts(plan))
 
 
 def bounds_sql(plan: EpochPlan) -> str:
     """SQL of these places."""
-    starts = [(partition, end + 1) for partition, end in plan.ends.items()]
-    return lines_sql({"partition": "INT", "first_offset": "BIGINT"}, starts)
+    return lines_sql(_BOUNDS, _starts(plan))
+
+
+_BOUNDS = {"partition": "INT", "first_offset": "BIGINT"}
+
+
+def _starts(plan: EpochPlan) -> list[tuple[int, int]]:
+    return [(partition, end + 1) for partition, end in plan.ends.items()]
 
 
 def lines(spark: SparkSession, columns: Mapping[str, str], rows: Iterable[tuple[object, ...]]) -> Relation:
-    """A relation of a few values, each written as SQL."""
-    sql = lines_sql(columns, rows)
-    return Relation(spark.sql(f"SELECT * FROM {sql}"), sql)
+    """A relation of a few values, each written as SQL; the engine is not asked, as it is for the frame of a query."""
+    rows = list(rows)
+    values = ", ".join(_struct(columns, row) for row in rows or [("NULL",) * len(columns)])
+    frame = spark.range(1).select(F.expr(f"inline(array({values}))"))
+    return Relation(frame if rows else frame.where("false"), lines_sql(columns, rows))
+
+
+def _struct(columns: Mapping[str, str], row: tuple[object, ...]) -> str:
+    parts = zip(row, columns.items(), strict=True)
+    return f"struct({', '.join(f'CAST({value} AS {kind}) AS {name}' for value, (name, kind) in parts)})"
 
 
 def lines_sql(columns: Mapping[str, str], rows: Iterable[tuple[object, ...]]) -> str:

@@ -18,7 +18,7 @@ from infra.engine.interpretation import fit_compilation
 from infra.engine.shuffles import fit_shuffles
 from infra.epochs.context import EpochContext
 from infra.epochs.plan import EpochPlan
-from infra.epochs.rows import Totals, totals, with_offsets
+from infra.epochs.rows import Totals, schema_with_offsets, totals, with_offsets
 from infra.epochs.step import Step
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ class Write:
         frames = self.step.compute(spark, self.plan, shared)
         rows, staged = with_offsets(frames.rows, self.plan), None
         if not self.plan.replaces:
-            staged = stage(rows, context.paths(self.step.node).changelog, f"epoch-{self.plan.epoch}")
+            schema = schema_with_offsets(frames.rows.schema)
+            staged = stage(rows, context.paths(self.step.node).changelog, f"epoch-{self.plan.epoch}", schema)
         rows = staged_rows(staged, rows) if staged is not None else shared.keep(rows)
         sides = {name: shared.keep(f) for name, f in frames.sides.items() if name not in frames.without_rows}
         counts = totals(staged or rows, sides, frames.timed)
