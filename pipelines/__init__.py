@@ -40,6 +40,7 @@ from pipelines.operations import (
     total,
 )
 from pipelines.pipeline import Pipeline
+from pipelines.postgres import Postgres
 from pipelines.shadow.declaration import Shadow
 from pipelines.source import Expr, Files, Source, expr
 from pipelines.window import JoinWindow, SlidingWindows, TimeWindows, duration_ms
@@ -67,6 +68,7 @@ __all__ = [
     "OneToManyJoin",
     "Operation",
     "Pipeline",
+    "Postgres",
     "Protobuf",
     "Raw",
     "SelectKey",

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypedDict, TypeVar, Unpack
+from typing import TypedDict, TypeVar, Unpack, cast
 
 from pipelines.check import Check, Severity, checked
+from pipelines.declare.change_log import change_log_options
 from pipelines.declare.nodes import DEFAULT_PARTITIONS, history_ms
 from pipelines.errors import DeclarationError, listed
 from pipelines.kafka import Kafka
 from pipelines.nodes import OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
+from pipelines.postgres import Postgres
 from pipelines.shadow.declaration import Shadow
 from pipelines.sink import TopicSink
-from pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Source, quoted
+from pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Reads, Source, quoted
 from pipelines.window import duration_ms
 
 SHORTEST_FRESHNESS = 60_000
@@ -29,11 +31,12 @@ class SourceOptions(TypedDict, total=False):
     Attributes
     ----------
     key, value
-        Columns of the file or topic, or record column to expression (`expr` where it is not a column). Default key:
-        the columns of a topic's key; files have none. Default value: all other columns of the schema, of a topic those
-        of its value.
+        Columns of the file, topic or table, or record column to expression (`expr` where it is not a column). Default
+        key: that of a topic or a table; files have none. Default value: all other columns of the schema, of a topic
+        those of its value.
     timestamp
-        SQL giving event time: TIMESTAMP, or BIGINT epoch millis. Default: that of a topic's record; files have none.
+        SQL giving event time: TIMESTAMP, or BIGINT epoch millis. Default: that of a topic's record, or of a commit;
+        files have none.
     time_zone
         Zone of that clock: a name, or ``expr(sql, "STRING")`` giving it per row.
     where
@@ -148,9 +151,9 @@ class Pipeline:
         return self._nodes[name]
 
     def stream(
-        self, name: str, reads: Files | Kafka, *, partitions: int | None = None, **options: Unpack[SourceOptions]
+        self, name: str, reads: Reads, *, partitions: int | None = None, **options: Unpack[SourceOptions]
     ) -> Stream:
-        """Declare a stream over files or a topic.
+        """Declare a stream over files, a topic or a table of PostgreSQL.
 
         Parameters
         ----------
@@ -169,13 +172,13 @@ class Pipeline:
     def table(
         self,
         name: str,
-        reads: Files | Kafka,
+        reads: Reads,
         *,
         partitions: int | None = None,
         history: str | int | None = None,
         **options: Unpack[SourceOptions],
     ) -> Table:
-        """Declare a table over files or a topic; parameters as for `stream`.
+        """Declare a table over files, a topic or a table of PostgreSQL; parameters as for `stream`.
 
         Parameters
         ----------
@@ -186,8 +189,8 @@ class Pipeline:
         table = self._declared(Table, name, reads, partitions, options, add=False)
         return self.add(replace(table, history=history_ms(table, name, history)))
 
-    def global_table(self, name: str, reads: Files | Kafka, **options: Unpack[SourceOptions]) -> GlobalTable:
-        """Declare a global table over files or a topic; parameters as for `stream`, in one partition."""
+    def global_table(self, name: str, reads: Reads, **options: Unpack[SourceOptions]) -> GlobalTable:
+        """Declare a global table over files, a topic or a table of PostgreSQL; parameters as for `stream`, in one partition."""
         return self._declared(GlobalTable, name, reads, 1, options)
 
     def add(self, node: _N) -> _N:
@@ -275,14 +278,14 @@ class Pipeline:
         self,
         kind: type[_N],
         name: str,
-        reads: Files | Kafka,
+        reads: Reads,
         partitions: int | None,
         options: SourceOptions,
         add: bool = True,
     ) -> _N:
         if partitions is not None and partitions < 1:
             raise DeclarationError(self.name, name, f"partitions is {partitions}; give 1 or more")
-        source = self._source(name, reads, options)
+        source = self._source(name, reads, options, is_table=issubclass(kind, Table | GlobalTable))
         if partitions is None and isinstance(reads, Kafka):
             self._refuse_other_key(name, source, reads)
             partitions = OF_ITS_TOPIC
@@ -308,11 +311,14 @@ class Pipeline:
                 "that equal keys may lie in several of its partitions; give partitions=N to hash them anew",
             )
 
-    def _source(self, name: str, reads: Files | Kafka, options: SourceOptions) -> Source:
+    def _source(self, name: str, reads: Reads, options: SourceOptions, is_table: bool) -> Source:
         unknown = set(options) - set(_OPTIONS)
         if unknown:
             raise DeclarationError(self.name, name, f"no option {listed(unknown)}; there are {listed(_OPTIONS)}")
-        options = self._of_topic(name, reads, options) if isinstance(reads, Kafka) else options
+        if isinstance(reads, Kafka):
+            options = self._of_topic(name, reads, options)
+        elif isinstance(reads, Postgres):
+            options = self._of_table(name, reads, options, is_table)
         lacking = [option for option in ("key", "timestamp") if option not in options]
         if lacking:
             raise DeclarationError(self.name, name, f"a source of files needs {listed(lacking)}")
@@ -320,7 +326,8 @@ class Pipeline:
         value = options.get("value")
         if value is None:
             used = {e.sql for e in keys.values()}
-            columns = reads.value_columns if isinstance(reads, Kafka) else reads.schema
+            own = {Kafka: "value_columns", Postgres: "columns"}.get(type(reads), "schema")
+            columns: Mapping[str, str] = getattr(reads, own)
             value = [c for c in columns if c not in keys and quoted(c) not in used]
         values = self._columns(name, "value", reads, value)
         clash = [c for c in values if c in keys] + [c for c in (*keys, *values) if c in RESERVED]
@@ -364,7 +371,13 @@ class Pipeline:
             "tombstone": gone if tombstone is None else f"{gone} OR ({tombstone})",
         }
 
-    def _columns(self, name: str, what: str, reads: Files | Kafka, given: Columns) -> dict[str, Expr]:
+    def _of_table(self, name: str, table: Postgres, options: SourceOptions, is_table: bool) -> SourceOptions:
+        try:
+            return cast(SourceOptions, change_log_options(table, options, is_table))
+        except ValueError as error:
+            raise DeclarationError(self.name, name, str(error)) from None
+
+    def _columns(self, name: str, what: str, reads: Reads, given: Columns) -> dict[str, Expr]:
         pairs = given.items() if isinstance(given, Mapping) else [(c, c) for c in given]
         columns: dict[str, Expr] = {}
         for column, sql in pairs:

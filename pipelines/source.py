@@ -1,4 +1,4 @@
-"""Where the records of a stream or table come from, and how a row of a file or a topic becomes a record."""
+"""Where the records of a stream or table come from, and how a row of a file, topic or table becomes a record."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
 from pipelines.kafka import Kafka
+from pipelines.postgres import Postgres
 from pipelines.window import duration_ms
 
 FileFormat = Literal["csv", "json", "parquet"]
@@ -65,14 +66,18 @@ class Files:
             raise ValueError("the schema of a source is empty; give column names and Spark types")
 
 
+Reads = Files | Kafka | Postgres
+"""What a source reads."""
+
+
 @dataclass(frozen=True)
 class Source:
-    """How rows of files, or a topic's, become records.
+    """How rows of files, of a topic, or of a table of PostgreSQL become records.
 
     Attributes
     ----------
     reads
-        The files or the topic.
+        The files, the topic or the table.
     key, value
         Record column to the expression that gives it.
     timestamp
@@ -96,7 +101,7 @@ class Source:
         What becomes of a file that has the very bytes of one that was loaded before: a dead letter, or read like any.
     """
 
-    reads: Files | Kafka
+    reads: Reads
     key: Mapping[str, Expr]
     value: Mapping[str, Expr]
     timestamp: str
@@ -130,15 +135,28 @@ class Source:
     def files(self) -> Files:
         """The files that are read; there are none of a topic."""
         if not isinstance(self.reads, Files):
-            raise TypeError(f"a source of topic '{self.reads.topic}' reads no files")
+            raise TypeError(f"a source of {_named(self.reads)} reads no files")
         return self.reads
 
     @property
     def topic(self) -> Kafka:
         """The topic that is read; there is none of files."""
         if not isinstance(self.reads, Kafka):
-            raise TypeError(f"a source of files '{self.reads.pattern}' reads no topic")
+            raise TypeError(f"a source of {_named(self.reads)} reads no topic")
         return self.reads
+
+    @property
+    def postgres(self) -> Postgres:
+        """The table of PostgreSQL that is read."""
+        if not isinstance(self.reads, Postgres):
+            raise TypeError(f"a source of {_named(self.reads)} reads no table of PostgreSQL")
+        return self.reads
+
+
+def _named(reads: Reads) -> str:
+    if isinstance(reads, Files):
+        return f"files '{reads.pattern}'"
+    return f"topic '{reads.topic}'" if isinstance(reads, Kafka) else f"table '{reads.table}'"
 
 
 _BOUNDS = ("not_before", "not_after")
