@@ -190,7 +190,7 @@ class Pipeline:
         return self.add(replace(table, history=history_ms(table, name, history)))
 
     def global_table(self, name: str, reads: Reads, **options: Unpack[SourceOptions]) -> GlobalTable:
-        """Declare a global table over files, a topic or a table of PostgreSQL; parameters as for `stream`, in one partition."""
+        """Declare a global table over what `stream` reads, with its parameters, in one partition."""
         return self._declared(GlobalTable, name, reads, 1, options)
 
     def add(self, node: _N) -> _N:

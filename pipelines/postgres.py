@@ -28,8 +28,8 @@ FIELDS: Mapping[str, str] = {
 }
 """Columns that each record has besides the table's.
 
-The position and the time (epoch millis) of its transaction's commit, the transaction's number, what was done (``r`` for
-a row of the snapshot, ``i``, ``u``, ``d``), and whether the row is gone. Of the snapshot they are those of the snapshot.
+Position and time (epoch millis) of its transaction's commit, the transaction's number, what was done (``r`` for a row
+of a snapshot, ``i``, ``u``, ``d``), and whether the row is gone. A row of a snapshot has those of the snapshot.
 """
 
 

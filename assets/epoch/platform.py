@@ -14,7 +14,7 @@ from threading import RLock, Thread, local
 from typing import TYPE_CHECKING
 
 from infra.settings import Settings, SettingsError
-from pipelines import Kafka, Node, Pipeline
+from pipelines import Kafka, Node, Pipeline, Postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from infra.sources.kafka.connection import Connection
     from infra.sources.kafka.ingest import TopicStep
     from infra.sources.kafka.registry import Registry
+    from infra.sources.postgres.ingest import TableStep
 
 
 EPOCHS = "_epochs"
@@ -164,7 +165,7 @@ class Platform:
             node, self.settings.tables, self.code_version, session=self.session, log=self.runner(node.pipeline).log
         )
 
-    def source_step(self, node: Node) -> IngestStep | TopicStep:
+    def source_step(self, node: Node) -> IngestStep | TopicStep | TableStep:
         """A source's part in an epoch."""
         from infra.sources.ingest import IngestStep
 
@@ -176,6 +177,18 @@ class Platform:
 
             landing = settings.landing / node.pipeline.name / node.name
             return TopicStep(node, changelog, context.log, self.connection, self.registry, landing, self.code_version)
+        if isinstance(node.source.reads, Postgres):
+            from infra.epochs.node_lock import lock_folder
+            from infra.sources.postgres.connection import Database
+            from infra.sources.postgres.ingest import TableStep
+            from infra.sources.postgres.slot import PipelineSlot
+
+            database = Database(settings.postgres, node.source.reads.database)
+            lock = lock_folder(settings.tables, EPOCHS, node.pipeline.name, context.locks) / f".{database.name}.lock"
+            slot = PipelineSlot(database, context.log, str(lock), node.pipeline.name)
+            return TableStep(
+                node, changelog, context.log, slot, settings.landing / node.pipeline.name / node.name, self.code_version
+            )
         return IngestStep(node, changelog, context.log, settings.data, self.session, self.code_version)
 
     def topic_lag(self, node: Node) -> list[PartitionLag]:

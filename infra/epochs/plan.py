@@ -57,6 +57,35 @@ class TopicSlice(_Value):
         return {partition: (start, end) for partition, (start, end) in self.ranges.items() if end > start}
 
 
+class WalRange(_Value):
+    """The changes of a table of PostgreSQL whose transactions' commits begin in ``[start, end)`` of the log.
+
+    Positions are LSNs as numbers; ``end`` is where the next range starts. Without them the table is read as it stands:
+    where in the log that is, nobody knows before, and the epoch log says afterwards. ``system`` and ``timeline``
+    distinguish the server from another or restored one, ``relation`` the table from a later one of its name, and
+    ``published`` its place in the publication from one that it was given anew. ``at`` is the server's clock when the
+    end was fixed (ms), ``rows`` about how many rows are read.
+    """
+
+    table: str
+    system: str = ""
+    timeline: int = 0
+    slot: str = ""
+    publication: str = ""
+    relation: int = 0
+    published: int | None = None
+    start: int | None = None
+    end: int | None = None
+    at: int = 0
+    rows: int = 0
+
+    @property
+    def position(self) -> int:
+        """Where the next range starts; only of one that was read."""
+        assert self.end is not None, "a snapshot has a position once it was taken"
+        return self.end
+
+
 class InputSlice(_Value):
     """The records ``(after, upto]`` of one input, in its changelog at ``version``.
 
@@ -98,7 +127,7 @@ class EpochPlan(_Value):
     output's before the epoch, ``output_version`` its changelog's version then (None: not written yet). An incarnation
     begins with epoch ``since``, which replaces all that went before. ``declared`` is the node's declaration, flat;
     ``grace`` (ms), where the incarnation was rebuilt with another one than declared, holds for all of it.
-    ``files`` or ``topic`` is what a source reads. The open dead letters of the epochs ``retries`` are read again.
+    ``files``, ``topic`` or ``wal`` is what a source reads. Open dead letters of the epochs ``retries`` are read again.
     Records ``skipped`` stay out of this epoch and of all later ones of the incarnation.
     """
 
@@ -111,6 +140,7 @@ class EpochPlan(_Value):
     inputs: dict[str, InputSlice] = {}
     files: tuple[PlannedFile, ...] = ()
     topic: TopicSlice | None = None
+    wal: WalRange | None = None
     retries: tuple[int, ...] = ()
     output_version: int | None = None
     ends: Offsets = {}
@@ -148,7 +178,9 @@ class EpochPlan(_Value):
     def records(self) -> int:
         """How many records the epoch reads; of files, whose records nobody knows yet, one for each 32 bytes."""
         of_topic = self.topic.records if self.topic is not None else 0
-        return sum(part.records for part in self.inputs.values()) + sum(f.length for f in self.files) // 32 + of_topic
+        of_table = self.wal.rows if self.wal is not None else 0
+        of_files = sum(f.length for f in self.files) // 32
+        return sum(part.records for part in self.inputs.values()) + of_files + of_topic + of_table
 
     @property
     def rows(self) -> int:

@@ -6,7 +6,7 @@
 | another key | refused: who leaves a key must be known of a row that is gone | taken |
 | ``where="n > 1"``, and a row that has it no more | is gone | gives no record |
 | no timestamp | the time of the commit | the same |
-| ``timestamp="at"``, a column, and a row that is deleted | the time of the commit: the log has no ``at`` of it | the same |
+| ``timestamp="at"``, a column; a deleted row | the time of the commit: the log has no ``at`` of it | the same |
 
 Held by ``tests/pipelines/test_postgres.py``.
 """

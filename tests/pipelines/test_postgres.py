@@ -33,7 +33,7 @@ def test_a_table_by_default() -> None:
     assert node.source is not None
     assert (node.source.timestamp, node.source.tombstone) == ("pg_commit_timestamp", "pg_tombstone")
     assert (node.source.postgres.database, node.source.postgres.place) == ("shop", ("public", "orders"))
-    with pytest.raises(TypeError, match="a source of table 'shop.public.orders' reads no topic"):
+    with pytest.raises(TypeError, match=r"a source of table 'shop\.public\.orders' reads no topic"):
         _ = node.source.topic
 
 
@@ -57,7 +57,9 @@ def test_a_deleted_row_has_the_time_of_its_commit() -> None:
 
 def test_the_key_of_a_table_is_what_identifies_a_row() -> None:
     made = Pipeline("shop")
-    with pytest.raises(DeclarationError, match=r"key 'n' is not what identifies a row of 'shop.public.orders' \('id'\)"):
+    with pytest.raises(
+        DeclarationError, match=r"key 'n' is not what identifies a row of 'shop.public.orders' \('id'\)"
+    ):
         made.table("orders", ORDERS, key=["n"])
     assert dict(made.table("orders", ORDERS, key={"order": "id"}).key) == {"order": "INT"}
     assert dict(made.stream("changes", ORDERS, key=["n"]).key) == {"n": "INT"}
