@@ -13,6 +13,7 @@ import click
 
 from assets.bench.run import bench
 from assets.cli.accept_loss import accept_loss
+from assets.cli.check import check, resnapshot
 from assets.cli.dead_letters import retry_dead_letters
 from assets.cli.engine import engine
 from assets.cli.errors import one_line_errors
@@ -42,6 +43,8 @@ main.add_command(rebuild)
 main.add_command(verify)
 main.add_command(retry_dead_letters)
 main.add_command(accept_loss)
+main.add_command(check)
+main.add_command(resnapshot)
 main.add_command(maintain)
 main.add_command(quarantine)
 main.add_command(report)

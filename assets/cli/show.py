@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,14 @@ from expectations.report.words import span
 from infra.delta.io import last_note, read
 from infra.delta.lines import opened
 from infra.epochs.plan import CommitNote
-from pipelines import Kafka, Node, Pipeline
+from pipelines import Kafka, Node, Pipeline, Postgres
 from pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
     from assets.refused.states import HeldState
     from infra.kafka.lag import PartitionLag
+    from infra.sources.postgres.lag import WalLag
 
 FIRST_ROWS = 5
 
@@ -50,14 +51,16 @@ def status_table(platform: Platform, pipeline: Pipeline) -> str:
     runner = platform.runner(pipeline)
     held = {node.name: [state for state in states(runner, node) if state.open] for node in pipeline.stored}
     topics = {node.name: _TopicLag.of(platform, node) for node in pipeline.stored if _reads_topic(node)}
-    lines = [_status(platform, node, held[node.name], topics.get(node.name)) for node in pipeline.stored]
+    tables = {node.name: _TableLag.of(platform, node) for node in pipeline.stored if _reads_table(node)}
+    asked: Mapping[str, _TopicLag | _TableLag] = {**topics, **tables}
+    lines = [_status(platform, node, held[node.name], asked.get(node.name)) for node in pipeline.stored]
     header = ["node", "kind", "epoch", "rows", "lag", "late", "dead", "checks"]
     way = f"\nheld epochs: rivermeet quarantine show {pipeline.name}" if any(held.values()) else ""
     rejected = {node.name: _rejected(platform, node) for node in pipeline.stored if node.source}
     for name, refusal in rejected.items():
         way += f"\n{name}: {refusal}" if refusal else ""
     way += "".join(f"\n{line}" for node in pipeline.stored if (line := _behind(platform, node)))
-    way += "".join(f"\n{line}" for name, lag in topics.items() for line in lag.lines(name))
+    way += "".join(f"\n{line}" for name, lag in asked.items() for line in lag.lines(name))
     way += "".join(f"\n{_delivered(platform, sink)}" for sink in pipeline.sinks)
     return f"{pipeline.name}\n{table(header, lines)}{way}"
 
@@ -132,6 +135,43 @@ class _TopicLag:
             yield f"{name}: topic '{self.topic}', partition {one.partition}: {', '.join(parts)}"
 
 
+def _reads_table(node: Node) -> bool:
+    return node.source is not None and isinstance(node.source.reads, Postgres)
+
+
+@dataclass(frozen=True)
+class _TableLag:
+    """How far a source is behind its table of PostgreSQL, or why nobody knows; the server is asked once."""
+
+    table: str
+    lag: WalLag | None = None
+    refusal: str = ""
+
+    @classmethod
+    def of(cls, platform: Platform, node: Node) -> _TableLag:
+        from infra.epochs.refusal import EpochRefusedError
+        from infra.settings import SettingsError
+
+        assert node.source is not None
+        table = node.source.postgres.table
+        try:
+            return cls(table, platform.table_lag(node))
+        except (EpochRefusedError, SettingsError) as refusal:
+            return cls(table, refusal=str(refusal))
+
+    @property
+    def behind(self) -> int | None:
+        """Bytes of the log that were not read yet; None: nobody knows."""
+        return self.lag.behind if self.lag is not None else None
+
+    def lines(self, name: str) -> Iterator[str]:
+        """What was read of the log, and what the slot holds back of it."""
+        if self.refusal:
+            yield f"{name}: {self.refusal}"
+        elif self.lag is not None:
+            yield f"{name}: table '{self.table}', {self.lag.shown}"
+
+
 def _behind(platform: Platform, node: Node) -> str | None:
     """How far a node's table is behind its changelog; None where it is not."""
     from infra.epochs.stages.fold import lag_of
@@ -145,7 +185,9 @@ def _behind(platform: Platform, node: Node) -> str | None:
     return f"{node.name}: its table is at epoch {folded[1].epoch}, {epochs} and {lag.records:,} records behind"
 
 
-def _status(platform: Platform, node: Node, held: Sequence[HeldState], topic: _TopicLag | None) -> list[Any]:
+def _status(
+    platform: Platform, node: Node, held: Sequence[HeldState], asked: _TopicLag | _TableLag | None
+) -> list[Any]:
     runner = platform.runner(node.pipeline)
     found = last_note(runner.paths(node).changelog)
     waiting = [f"epoch {s.held.epoch} {s.state}: {', '.join(s.held.invariants)}" for s in held]
@@ -162,7 +204,7 @@ def _status(platform: Platform, node: Node, held: Sequence[HeldState], topic: _T
         node.kind,
         note.epoch,
         sum(end + 1 for end in note.ends.values()),
-        topic.behind if topic is not None else _lag(platform, node, note),
+        asked.behind if asked is not None else _lag(platform, node, note),
         sum(m.get("late", 0) for m in measured) if node.operation else None,
         _dead(platform, node) if node.source else sum(m.get("dead_letter", 0) for m in measured),
         "; ".join([*waiting, checks]),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from infra.sources.kafka.ingest import TopicStep
     from infra.sources.kafka.registry import Registry
     from infra.sources.postgres.ingest import TableStep
+    from infra.sources.postgres.lag import WalLag
 
 
 EPOCHS = "_epochs"
@@ -199,6 +200,16 @@ class Platform:
         step = self.source_step(node)
         assert isinstance(step, TopicStep), f"{node.name} reads a topic"
         return lag_of(step.position(step.note()), step.state())
+
+    def table_lag(self, node: Node) -> WalLag | None:
+        """How far a source is behind its table of PostgreSQL; None where it was never read. Asks the server."""
+        from infra.sources.postgres.ingest import TableStep
+        from infra.sources.postgres.lag import lag_of
+
+        step = self.source_step(node)
+        assert isinstance(step, TableStep), f"{node.name} reads a table"
+        read = step.position(step.note())
+        return None if read is None else lag_of(step.database, step.slot, read)
 
     @cached_property
     def connection(self) -> Connection:

@@ -73,6 +73,7 @@ def _topic(platform: Platform, node: Node) -> list[TopicLine]:
     if node.source is None or not isinstance(node.source.reads, Kafka):
         return []
     from expectations.report.page import TopicLine
+    from infra.epochs.plan import TopicSlice
     from infra.kafka.lag import planned_lag
     from infra.sources.kafka.refusals import PositionLostError
 
@@ -81,7 +82,7 @@ def _topic(platform: Platform, node: Node) -> list[TopicLine]:
         found = step.position(step.note())  # pyright: ignore[reportAttributeAccessIssue]
     except PositionLostError:
         return []
-    lag = planned_lag(found) if found is not None else []
+    lag = planned_lag(found) if isinstance(found, TopicSlice) else []
     return [TopicLine(one.partition, one.consumed, one.high_watermark, one.held_back, one.consumed_ms) for one in lag]
 
 

@@ -80,15 +80,12 @@ class TableStep(SourceStep):
         Folder of the node's landed rows.
     retry
         Whether open dead letters are asked for, which is refused: newer changes of their rows have been read.
-    anew
-        Whether the slot is given up that cannot be read any more.
     """
 
     slot: PipelineSlot
     landing: Path
     code_version: str = ""
     retry: bool = False
-    anew: bool = False
 
     @property
     def reads(self) -> Postgres:
@@ -122,6 +119,8 @@ class TableStep(SourceStep):
 
     def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
         """Plan what changed up to the cut of the pipeline; the first epoch of an incarnation is a snapshot."""
+        if self.retry and not self.so_far(previous).open.count:
+            return None
         if self.retry:
             raise NotRepeatableError(
                 f"source '{self.name}': a dead letter of a table may be older than the row that is there now; mend the "
@@ -186,8 +185,9 @@ class TableStep(SourceStep):
             published = publish(connection, self.slot.publication, self.reads, table.oid)
             for problem in publication_problems(self.reads, self.slot.publication, published, None):
                 raise cured(problem, self.name, False)
-            line, snapshot = self.slot.snapshot(connection, self.anew)
             server = server_state(connection)
+            lost = any(True for _ in self._slot_problems(connection, server))
+            line, snapshot = self.slot.snapshot(connection, lost)
         landing.write(snapshot_rows(self._copied(snapshot), snapshot.lsn, server.now_ms))
         if not self._awaited() - {self.node.name}:
             release(line.slot)
@@ -252,16 +252,23 @@ class TableStep(SourceStep):
         before: WalRange | None,
     ) -> Iterator[TableRefusedError]:
         yield from server_problems(server)
-        line = self.slot.line()
-        if line is not None and line.state == "standing" and not self.anew:
-            if before is not None and before.slot != line.slot:
+        if before is not None:
+            line = self.slot.line()
+            if line is None or line.state != "standing" or before.slot != line.slot:
                 yield SlotLostError(f"slot {before.slot} was given up, and with it the changes since")
-            found = slot_state(connection, line.slot)
-            yield from slot_problems(line.slot, found, line.advanced, server, (line.system, line.timeline))
+            else:
+                yield from self._slot_problems(connection, server)
         yield from table_problems(self.reads, table, before)
         if before is not None and table is not None:
             published = publication_state(connection, before.publication, self.reads, table.oid)
             yield from publication_problems(self.reads, before.publication, published, before)
+
+    def _slot_problems(self, connection: psycopg.Connection[Any], server: ServerState) -> Iterator[TableRefusedError]:
+        """What is wrong with the pipeline's slot, if it has one."""
+        line = self.slot.line()
+        if line is not None and line.state == "standing":
+            found = slot_state(connection, line.slot)
+            yield from slot_problems(line.slot, found, line.advanced, server, (line.system, line.timeline))
 
     def _refuse_too_many(self, plan: EpochPlan, dead: DataFrame, rows: int, letters: int) -> None:
         """Refuse the epoch where more rows are bad than the source allows."""

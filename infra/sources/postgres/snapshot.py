@@ -45,8 +45,10 @@ class Snapshot:
     def seen(self) -> Iterator[psycopg.Connection[Any]]:
         """A connection that sees the database as the snapshot has it."""
         with self.database.connect() as connection, refusing():
+            from psycopg import sql
+
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            connection.execute(f"SET TRANSACTION SNAPSHOT '{self.name}'")
+            connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(self.name)))
             yield connection
             connection.execute("COMMIT")
 

@@ -40,20 +40,22 @@ _SERVER = """
 SELECT (SELECT system_identifier FROM pg_control_system())::text, (SELECT timeline_id FROM pg_control_checkpoint()),
        current_setting('wal_level'), pg_is_in_recovery(),
        (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user), current_user::text,
-       CASE WHEN NOT pg_is_in_recovery() THEN (pg_current_wal_flush_lsn() - '0/0')::bigint END,
+       CASE WHEN pg_is_in_recovery() THEN 0 ELSE (pg_current_wal_flush_lsn() - '0/0')::bigint END,
        (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 """
 _SLOT = """
-SELECT wal_status, (confirmed_flush_lsn - '0/0')::bigint, (pg_current_wal_flush_lsn() - restart_lsn)::bigint,
+SELECT wal_status, coalesce(confirmed_flush_lsn - '0/0', 0)::bigint,
+       coalesce(pg_current_wal_flush_lsn() - restart_lsn, 0)::bigint,
        active_pid, safe_wal_size
 FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()
 """
 _TABLE = """
 SELECT c.oid::bigint, c.relkind::text, c.relreplident::text, has_table_privilege(c.oid, 'SELECT'),
        greatest(c.reltuples, 0)::bigint,
-       (SELECT array_agg(a.attname::text ORDER BY a.attnum) FROM pg_attribute a
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''),
-       (SELECT array_agg(a.attname::text) FROM pg_index i JOIN pg_attribute a
+       ARRAY(SELECT a.attname::text FROM pg_attribute a
+             WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+             ORDER BY a.attnum),
+       ARRAY(SELECT a.attname::text FROM pg_index i JOIN pg_attribute a
           ON a.attrelid = c.oid AND a.attnum = ANY (i.indkey)
         WHERE i.indrelid = c.oid AND (CASE c.relreplident WHEN 'd' THEN i.indisprimary ELSE i.indisreplident END))
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
@@ -94,7 +96,7 @@ class SlotState:
 
 @dataclass(frozen=True)
 class TableState:
-    """A table: its columns, those that the log has of a row that is gone, and its place in a publication."""
+    """A table and its columns; ``indexed`` are those of the index that its replica identity is, if it is one."""
 
     oid: int
     kind: str
@@ -102,7 +104,12 @@ class TableState:
     may_read: bool
     rows: int
     columns: Sequence[str]
-    identity: Sequence[str]
+    indexed: Sequence[str]
+
+    @property
+    def identity(self) -> Sequence[str]:
+        """What the log has of a row that is gone."""
+        return self.columns if self.replica_identity == "f" else self.indexed
 
 
 @dataclass(frozen=True)
@@ -119,22 +126,19 @@ def server_state(connection: psycopg.Connection[Any]) -> ServerState:
     """The server as it is now."""
     found = connection.execute(_SERVER).fetchone()
     assert found is not None
-    return ServerState(*found[:6], found[6] or 0, found[7])
+    return ServerState(*found)
 
 
 def slot_state(connection: psycopg.Connection[Any], slot: str) -> SlotState | None:
     """A slot of the database; None where it is not there."""
     found = connection.execute(_SLOT, [slot]).fetchone()
-    return None if found is None else SlotState(found[0], found[1] or 0, found[2] or 0, *found[3:])
+    return None if found is None else SlotState(*found)
 
 
 def table_state(connection: psycopg.Connection[Any], reads: Postgres) -> TableState | None:
     """A table; None where it is not there."""
     found = connection.execute(_TABLE, reads.place).fetchone()
-    if found is None:
-        return None
-    columns = found[5] or []
-    return TableState(*found[:5], columns, columns if found[2] == "f" else found[6] or [])
+    return None if found is None else TableState(*found)
 
 
 def publication_state(

@@ -91,9 +91,8 @@ class Base:
         context = self.world.runner(node.pipeline.name)
         return run_node(context, replace(step, log=context.log, **changes)).result
 
-    def resnapshot(self, node: Node, anew: bool = False) -> EpochResult | None:
-        step = replace(self.step(node), anew=anew)
-        return run_node(self.world.runner(node.pipeline.name), step, rebuild=Rebuild()).result
+    def resnapshot(self, node: Node) -> EpochResult | None:
+        return run_node(self.world.runner(node.pipeline.name), self.step(node), rebuild=Rebuild()).result
 
     def run_all(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
