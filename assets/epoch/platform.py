@@ -180,7 +180,7 @@ class Platform:
             return TopicStep(node, changelog, context.log, self.connection, self.registry, landing, self.code_version)
         if isinstance(node.source.reads, Postgres):
             from infra.epochs.node_lock import lock_folder
-            from infra.sources.postgres.connection import Database
+            from infra.postgres.connection import Database
             from infra.sources.postgres.ingest import TableStep
             from infra.sources.postgres.slot import PipelineSlot
 

@@ -1,1 +1,1 @@
-"""A PostgreSQL server on this machine, for tests and demos."""
+"""PostgreSQL: connections, what is there and what is wrong with it, its log, and a server of one's own for tests."""

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from infra.epochs.plan import WalRange
+from infra.postgres.pgoutput import UNCHANGED, Begin, Change, Relation, Row, Truncate, decoded, relation_of
 from infra.sources.postgres.landing import Landed
-from infra.sources.postgres.pgoutput import UNCHANGED, Begin, Change, Relation, Row, Truncate, decoded, relation_of
 
 Texts = list[str | None]
 Key = tuple[str | None, ...]

@@ -5,7 +5,7 @@
 | a table that was never read | reads it as it stands, at a position of the log |
 | changes of any table of the pipeline | reads those of its own up to the cut that all share, maybe none |
 | nothing of them | is not made |
-| lost the slot, another server, another table of the name | is refused (``infra/sources/postgres/state.py``) |
+| lost the slot, another server, another table of the name | is refused (``infra/postgres/state.py``) |
 
 The position is in the plan of the last committed epoch, never the slot's: that is moved on when a later epoch is
 planned. A row that is none of the source is a dead letter, and too many of them refuse the epoch. Held by
@@ -29,20 +29,10 @@ from infra.engine.shared_frames import SharedFrames
 from infra.epochs.declaration import new_columns
 from infra.epochs.plan import CommitNote, EpochPlan, WalRange
 from infra.epochs.step import StepFrames
-from infra.sources.history import SourceStep
-from infra.sources.postgres.changes import Changes, snapshot_rows
-from infra.sources.postgres.connection import Database
-from infra.sources.postgres.emptied import with_emptied
-from infra.sources.postgres.landing import Landing
-from infra.sources.postgres.own_rows import own_rows
-from infra.sources.postgres.peek import peeked
-from infra.sources.postgres.position import note_snapshot, position
-from infra.sources.postgres.publication import publish
-from infra.sources.postgres.refusals import NotRepeatableError, SlotLostError, TableRefusedError
-from infra.sources.postgres.rows import landed_rows
-from infra.sources.postgres.slot import PipelineSlot, SlotLine
-from infra.sources.postgres.snapshot import Snapshot, release
-from infra.sources.postgres.state import (
+from infra.postgres.connection import Database
+from infra.postgres.publication import publish
+from infra.postgres.refusals import NotRepeatableError, SlotLostError, TableRefusedError
+from infra.postgres.state import (
     ServerState,
     TableState,
     cured,
@@ -57,6 +47,16 @@ from infra.sources.postgres.state import (
     table_problems,
     table_state,
 )
+from infra.sources.history import SourceStep
+from infra.sources.postgres.changes import Changes, snapshot_rows
+from infra.sources.postgres.emptied import with_emptied
+from infra.sources.postgres.landing import Landing
+from infra.sources.postgres.own_rows import own_rows
+from infra.sources.postgres.peek import peeked
+from infra.sources.postgres.position import note_snapshot, position
+from infra.sources.postgres.rows import landed_rows
+from infra.sources.postgres.slot import PipelineSlot, SlotLine
+from infra.sources.postgres.snapshot import Snapshot, release
 from infra.sources.postgres.unchanged import filled
 from infra.sources.reading import SourceFrames, partition_of
 from infra.sources.rejected_rows import Read, refuse_too_many

@@ -14,11 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.epochs.plan import WalRange
-from infra.sources.postgres.connection import Database
-from infra.sources.postgres.lsn import lsn_text
-from infra.sources.postgres.pgoutput import EPOCH_US
+from infra.postgres.connection import Database
+from infra.postgres.lsn import lsn_text
+from infra.postgres.pgoutput import EPOCH_US
+from infra.postgres.state import server_state, slot_state
 from infra.sources.postgres.slot import PipelineSlot
-from infra.sources.postgres.state import server_state, slot_state
 
 _FIRST_UNREAD = """
 SELECT min(('x' || encode(substring(data FROM 10 FOR 8), 'hex'))::bit(64)::bigint)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from infra.epochs.plan import WalRange
-from infra.sources.postgres.connection import Database, refusing
-from infra.sources.postgres.lsn import lsn_text
+from infra.postgres.connection import Database, refusing
+from infra.postgres.lsn import lsn_text
 from infra.sources.postgres.slot import PipelineSlot
 
 _AT_ONCE = 5_000

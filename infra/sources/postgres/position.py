@@ -14,7 +14,7 @@ import json
 
 from infra.epochs.log import EpochLog
 from infra.epochs.plan import CommitNote, EpochPlan, WalRange
-from infra.sources.postgres.refusals import PositionLostError
+from infra.postgres.refusals import PositionLostError
 from pipelines import Node
 
 

@@ -2,7 +2,7 @@
 
     orders at 900, customers at 900, the log at 1000       whoever plans first fixes a cut at 1000, if anything changed
     orders at 1000, customers at 900                       customers goes to 1000; orders waits, and fixes no new cut
-    both at 1000                                           the slot is moved on to 1000, and the log before is let go
+    both at 1000                                           the slot is moved on to 1000: the log before may go
 
 So the tables of a pipeline are at one position of the log after each run of all of them, and joins see whole
 transactions. What is known of the slot is a line of the epoch log, written before the server is asked:
@@ -28,11 +28,11 @@ from pydantic import BaseModel, ConfigDict
 
 from infra import crash
 from infra.epochs.log import EpochLog
-from infra.sources.postgres.connection import Database
-from infra.sources.postgres.lsn import lsn_text
-from infra.sources.postgres.refusals import SlotLostError
+from infra.postgres.connection import Database
+from infra.postgres.lsn import lsn_text
+from infra.postgres.refusals import SlotLostError
+from infra.postgres.state import ServerState, server_state
 from infra.sources.postgres.snapshot import Snapshot, exported
-from infra.sources.postgres.state import ServerState, server_state
 
 if TYPE_CHECKING:
     import psycopg
@@ -181,7 +181,7 @@ class PipelineSlot:
         return not any(plan.wal is not None and plan.wal.end == line.cut for plan in open_plans)
 
     def _advance(self, connection: psycopg.Connection[Any], line: SlotLine, to: int) -> SlotLine:
-        """Let go of the log before a position that all sources have committed."""
+        """Give up the log before a position that all sources have committed."""
         if to <= line.advanced:
             return line
         line = line.model_copy(update={"advanced": to})

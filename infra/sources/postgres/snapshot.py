@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from infra.sources.postgres.connection import Database, refusal, refusing
-from infra.sources.postgres.lsn import lsn_number
+from infra.postgres.connection import Database, refusal, refusing
+from infra.postgres.lsn import lsn_number
 
 if TYPE_CHECKING:
     import psycopg
@@ -80,7 +80,7 @@ def exported(database: Database, slot: str, new: bool = False, at_least: int = 0
 
 
 def release(slot: str) -> None:
-    """Let go of the snapshot of a slot, which keeps the server from removing rows that nobody else sees."""
+    """End the snapshot of a slot, which keeps the server from removing rows that nobody else sees."""
     known = _held.pop(slot, None)
     if known is not None:
         known.keeper.close()

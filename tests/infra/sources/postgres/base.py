@@ -15,11 +15,11 @@ from infra.delta.io import read
 from infra.delta.lines import opened
 from infra.epochs.stages.plan import Rebuild
 from infra.epochs.step import EpochResult
+from infra.postgres.connection import Database
 from infra.postgres.server import PostgresServer
-from infra.sources.postgres.connection import Database
+from infra.postgres.state import SlotState, slot_state
 from infra.sources.postgres.ingest import TableStep
 from infra.sources.postgres.slot import PipelineSlot
-from infra.sources.postgres.state import SlotState, slot_state
 from pipelines import Node, Postgres
 from tests.world import World
 

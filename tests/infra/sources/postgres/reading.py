@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from assets.epoch.run import run_node
+from infra.postgres.connection import Database
 from infra.settings import Settings
-from infra.sources.postgres.connection import Database
 from infra.sources.postgres.ingest import TableStep
 from infra.sources.postgres.slot import PipelineSlot
 from pipelines import Pipeline, Postgres

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from struct import pack
 
 from infra.epochs.plan import WalRange
+from infra.postgres.pgoutput import EPOCH_US
 from infra.sources.postgres.changes import Changes, Emptied
 from infra.sources.postgres.landing import Landed
-from infra.sources.postgres.pgoutput import EPOCH_US
 
 OURS, OTHER = 7, 8
 U = "unchanged"

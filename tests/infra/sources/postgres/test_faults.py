@@ -8,10 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from infra.postgres.server import running
-from infra.sources.postgres.connection import Database
-from infra.sources.postgres.lag import lag_of
-from infra.sources.postgres.refusals import (
+from infra.postgres.connection import Database
+from infra.postgres.refusals import (
     ColumnMissingError,
     IdentityError,
     NotPublishedError,
@@ -26,6 +24,8 @@ from infra.sources.postgres.refusals import (
     TableMissingError,
     TableRefusedError,
 )
+from infra.postgres.server import running
+from infra.sources.postgres.lag import lag_of
 from pipelines import Pipeline, Table
 from tests.infra.sources.postgres.base import Base
 from tests.reliability import survived
@@ -164,7 +164,7 @@ def test_a_table_that_is_not_published(base: Base) -> None:
 
 
 def test_rights(base: Base) -> None:
-    """Whoever may not publish is told what the owner has to run; with that done, SELECT and REPLICATION are enough."""
+    """Who may not publish sees what the owner has to run; with that done, SELECT and REPLICATION are enough."""
     user = f"reader_{base.name}"
     node = made(base, f"CREATE ROLE {user} LOGIN")
     base.do("CREATE TABLE u (id int PRIMARY KEY)")
@@ -190,9 +190,7 @@ def test_rights(base: Base) -> None:
 
 def test_a_transaction_that_stays_open(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new slot waits for it, a minute at most, and is not left behind."""
-    monkeypatch.setitem(
-        __import__("infra.sources.postgres.connection", fromlist=["_STYLE"])._STYLE, "lock_timeout", "500"
-    )
+    monkeypatch.setitem(__import__("infra.postgres.connection", fromlist=["_STYLE"])._STYLE, "lock_timeout", "500")
     node = made(base)
     with base.connect() as other, other.transaction():
         other.execute("INSERT INTO t VALUES (2, 2)")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.sources.postgres.connection import Database
+from infra.postgres.connection import Database
 from pipelines import Pipeline, Stream, Table
 from tests.infra.sources.postgres.base import Base
 

@@ -7,7 +7,7 @@
     C  the transaction ends
 
 A value is text in bytes, None for null, or `UNCHANGED`: it lies out of line, was not changed, and is left out. Held by
-``tests/infra/sources/postgres/test_pgoutput.py``.
+``tests/infra/postgres/test_pgoutput.py``.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from infra.epochs.plan import WalRange
-from infra.sources.postgres.refusals import (
+from infra.postgres.refusals import (
     ColumnMissingError,
     IdentityError,
     NotPublishedError,

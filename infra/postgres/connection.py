@@ -9,7 +9,7 @@
 
 libpq's own messages name hosts, so that only what the server says is shown. Values come as text in one style, whatever
 the server's settings are: UTC, ISO dates, bytes in hexadecimal. Held by
-``tests/infra/sources/postgres/test_connection.py``.
+``tests/infra/postgres/test_connection.py``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from infra.settings import SettingsError
-from infra.sources.postgres.refusals import (
+from infra.postgres.refusals import (
     RightMissingError,
     ServerUnavailableError,
     ServerUnfitError,
@@ -28,6 +27,7 @@ from infra.sources.postgres.refusals import (
     SlotLostError,
     TableRefusedError,
 )
+from infra.settings import SettingsError
 
 if TYPE_CHECKING:
     import psycopg

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from infra.postgres.connection import Database
+from infra.postgres.refusals import ServerUnavailableError, TableRefusedError
 from infra.postgres.server import PostgresServer
 from infra.settings import Settings, SettingsError
-from infra.sources.postgres.connection import Database
-from infra.sources.postgres.refusals import ServerUnavailableError, TableRefusedError
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from infra.sources.postgres.refusals import NotPublishedError
-from infra.sources.postgres.state import PublicationState, publication_state
+from infra.postgres.refusals import NotPublishedError
+from infra.postgres.state import PublicationState, publication_state
 from pipelines import Postgres
 
 if TYPE_CHECKING:
