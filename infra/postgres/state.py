@@ -64,7 +64,9 @@ _PUBLICATION = """
 SELECT p.puballtables, p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate,
        (SELECT r.oid::bigint FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = %s),
        EXISTS (SELECT FROM pg_publication_tables t WHERE t.pubname = p.pubname AND t.schemaname = %s
-               AND t.tablename = %s)
+               AND t.tablename = %s),
+       EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = %s
+               AND (to_jsonb(r) ->> 'prqual' IS NOT NULL OR to_jsonb(r) ->> 'prattrs' IS NOT NULL))
 FROM pg_publication p WHERE p.pubname = %s
 """
 
@@ -120,6 +122,7 @@ class PublicationState:
     of_all_changes: bool
     published: int | None
     has_table: bool
+    is_filtered: bool
 
 
 def server_state(connection: psycopg.Connection[Any]) -> ServerState:
@@ -145,7 +148,7 @@ def publication_state(
     connection: psycopg.Connection[Any], publication: str, reads: Postgres, oid: int
 ) -> PublicationState | None:
     """A publication; None where it is not there."""
-    found = connection.execute(_PUBLICATION, [oid, *reads.place, publication]).fetchone()
+    found = connection.execute(_PUBLICATION, [oid, *reads.place, oid, publication]).fetchone()
     return None if found is None else PublicationState(*found)
 
 
@@ -204,6 +207,11 @@ def publication_problems(
     elif before is not None and before.published != found.published:
         yield NotPublishedError(
             f"'{reads.table}' was taken out of publication {name} and put in again: what changed meanwhile is lost"
+        )
+    if found is not None and found.is_filtered:
+        yield NotPublishedError(
+            f"publication {name} leaves out rows or columns of '{reads.table}': ALTER PUBLICATION {name} SET TABLE "
+            f"{schema}.{table}, and its other tables"
         )
     if found is not None and not found.of_all_changes:
         yield NotPublishedError(

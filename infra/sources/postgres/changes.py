@@ -15,7 +15,7 @@ update of the key alone that is noted here; all other state is Spark's. Held by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -60,7 +60,8 @@ class Changes:
     key: Sequence[str]
     unchanged: set[int] = field(default_factory=set)
     emptied: list[Emptied] = field(default_factory=list)
-    _places: Mapping[str, int] = field(default_factory=dict)
+    _places: Sequence[int | None] = ()
+    _identity: Sequence[int] = ()
     _moved: dict[Key, Lineage] = field(default_factory=dict)
     _branches: int = 0
 
@@ -75,7 +76,10 @@ class Changes:
             if isinstance(message, Begin):
                 begin, block, row = message, block + 1, 0
             elif isinstance(message, Relation) and message.oid == self.planned.relation:
-                self._places = {name: at for at, name in enumerate(message.columns)}
+                places = {name: at for at, name in enumerate(message.columns)}
+                # A column that the table got later, or has lost since, has no place.
+                self._places = [places.get(column) for column in self.columns]
+                self._identity = [self.columns.index(column) for column in self.key]
             elif isinstance(message, Truncate) and self.planned.relation in message.oids and self._within(begin):
                 self.emptied.append(Emptied(2 * len(self.emptied) + 1, begin.time_us // 1000))
             elif isinstance(message, Change):
@@ -118,9 +122,7 @@ class Changes:
     def _texts(self, row: Row) -> tuple[Texts, list[int]]:
         texts: Texts = []
         left_out: list[int] = []
-        for number, column in enumerate(self.columns):
-            at = self._places.get(column)
-            # A column that the table got later, or has lost since.
+        for number, at in enumerate(self._places):
             value = row[at] if at is not None else None
             if value is UNCHANGED:
                 left_out.append(number)
@@ -128,7 +130,7 @@ class Changes:
         return texts, left_out
 
     def _key(self, texts: Texts) -> Key:
-        return tuple(texts[self.columns.index(column)] for column in self.key)
+        return tuple([texts[at] for at in self._identity])
 
     def _landed(self, begin: Begin, block: int, row: int, op: str, texts: Texts, unchanged: list[int]) -> Landed:
         lineage = self._moved.get(self._key(texts)) if self._moved else None

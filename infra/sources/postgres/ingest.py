@@ -15,6 +15,7 @@ planned. A row that is none of the source is a dead letter, and too many of them
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,20 +32,14 @@ from infra.epochs.plan import CommitNote, EpochPlan, WalRange
 from infra.epochs.step import StepFrames
 from infra.postgres.connection import Database
 from infra.postgres.publication import publish
-from infra.postgres.refusals import NotRepeatableError, SlotLostError, TableRefusedError
+from infra.postgres.refusals import NotRepeatableError, TableRefusedError
 from infra.postgres.state import (
-    ServerState,
     TableState,
     cured,
     identities,
     needs_snapshot,
     publication_problems,
-    publication_state,
-    server_problems,
     server_state,
-    slot_problems,
-    slot_state,
-    table_problems,
     table_state,
 )
 from infra.sources.history import SourceStep
@@ -54,9 +49,10 @@ from infra.sources.postgres.landing import Landing
 from infra.sources.postgres.own_rows import own_rows
 from infra.sources.postgres.peek import peeked
 from infra.sources.postgres.position import note_snapshot, position
+from infra.sources.postgres.problems import found_problems, problems_of_slot
 from infra.sources.postgres.rows import landed_rows
 from infra.sources.postgres.slot import PipelineSlot, SlotLine
-from infra.sources.postgres.snapshot import Snapshot, release
+from infra.sources.postgres.snapshot import release
 from infra.sources.postgres.unchanged import filled
 from infra.sources.reading import SourceFrames, partition_of
 from infra.sources.rejected_rows import Read, refuse_too_many
@@ -113,8 +109,7 @@ class TableStep(SourceStep):
 
     def problems(self, connection: psycopg.Connection[Any], before: WalRange | None) -> Iterator[TableRefusedError]:
         """All that keeps the table from being read, each with its cure."""
-        server, table = server_state(connection), table_state(connection, self.reads)
-        for problem in self._problems(connection, server, table, before):
+        for problem in found_problems(connection, self.slot, self.reads, before):
             yield cured(problem, self.name, needs_snapshot(problem, before))
 
     def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
@@ -186,11 +181,15 @@ class TableStep(SourceStep):
             for problem in publication_problems(self.reads, self.slot.publication, published, None):
                 raise cured(problem, self.name, False)
             server = server_state(connection)
-            lost = any(True for _ in self._slot_problems(connection, server))
-            line, snapshot = self.slot.snapshot(connection, lost)
-        landing.write(snapshot_rows(self._copied(snapshot), snapshot.lsn, server.now_ms))
-        if not self._awaited() - {self.node.name}:
-            release(line.slot)
+            lost = any(True for _ in problems_of_slot(connection, self.slot, server))
+            with ExitStack() as stack:
+                # Once it is seen, it lasts, whoever ends the connection that it came from.
+                with self.slot.held():
+                    line, snapshot = self.slot.snapshot(connection, lost)
+                    seen = stack.enter_context(snapshot.seen())
+                    if not self._awaited() - {self.node.name}:
+                        release(line.slot)
+                landing.write(snapshot_rows(self._copied(seen, table), snapshot.lsn, server.now_ms))
         return planned.model_copy(
             update={
                 **identities(server),
@@ -204,13 +203,17 @@ class TableStep(SourceStep):
             }
         )
 
-    def _copied(self, snapshot: Snapshot) -> Iterator[tuple[str | None, ...]]:
+    def _copied(self, seen: psycopg.Connection[Any], table: TableState) -> Iterator[tuple[str | None, ...]]:
         from psycopg import sql
 
         columns = sql.SQL(", ").join([sql.Identifier(name) for name in self.reads.columns])
+        # Tables that inherit from it have a log of their own; those of its partitions come as its own.
+        only = sql.SQL("" if table.kind == "p" else "ONLY ")
         # As the log writes values: a cast to text would cut the blanks of a CHAR.
-        command = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT").format(columns, sql.Identifier(*self.reads.place))
-        with snapshot.seen() as connection, connection.cursor() as cursor, cursor.copy(command) as copied:
+        command = sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT").format(
+            columns, only, sql.Identifier(*self.reads.place)
+        )
+        with seen.cursor() as cursor, cursor.copy(command) as copied:
             yield from copied.rows()
 
     def _land_changes(self, landing: Landing, planned: WalRange, plan: EpochPlan) -> Changes:
@@ -243,32 +246,6 @@ class TableStep(SourceStep):
     def _refuse(self, connection: psycopg.Connection[Any], before: WalRange | None) -> None:
         for problem in self.problems(connection, before):
             raise problem
-
-    def _problems(
-        self,
-        connection: psycopg.Connection[Any],
-        server: ServerState,
-        table: TableState | None,
-        before: WalRange | None,
-    ) -> Iterator[TableRefusedError]:
-        yield from server_problems(server)
-        if before is not None:
-            line = self.slot.line()
-            if line is None or line.state != "standing" or before.slot != line.slot:
-                yield SlotLostError(f"slot {before.slot} was given up, and with it the changes since")
-            else:
-                yield from self._slot_problems(connection, server)
-        yield from table_problems(self.reads, table, before)
-        if before is not None and table is not None:
-            published = publication_state(connection, before.publication, self.reads, table.oid)
-            yield from publication_problems(self.reads, before.publication, published, before)
-
-    def _slot_problems(self, connection: psycopg.Connection[Any], server: ServerState) -> Iterator[TableRefusedError]:
-        """What is wrong with the pipeline's slot, if it has one."""
-        line = self.slot.line()
-        if line is not None and line.state == "standing":
-            found = slot_state(connection, line.slot)
-            yield from slot_problems(line.slot, found, line.advanced, server, (line.system, line.timeline))
 
     def _refuse_too_many(self, plan: EpochPlan, dead: DataFrame, rows: int, letters: int) -> None:
         """Refuse the epoch where more rows are bad than the source allows."""

@@ -50,7 +50,8 @@ SELECT EXISTS (SELECT FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %
 class SlotLine(BaseModel):
     """What is known of the slot; positions are LSNs as numbers, ``at`` the server's clock when the cut was fixed (ms).
 
-    ``advanced`` is how far the slot was moved on, or is about to be.
+    ``advanced`` is how far the slot was moved on, or is about to be; changes since ``kept`` can be had all the same, as
+    there are none of the pipeline's tables in between.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -63,6 +64,7 @@ class SlotLine(BaseModel):
     cut: int = 0
     at: int = 0
     advanced: int = 0
+    kept: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ class PipelineSlot:
     @property
     def publication(self) -> str:
         """Name of the publication."""
-        return f"rivermeet_{self.pipeline.lower()}"
+        # As long as names of PostgreSQL may be.
+        return f"rivermeet_{self.pipeline.lower()}"[:63]
 
     def held(self) -> FileLock:
         """The lock, to be entered; a thread may enter it again."""
@@ -141,7 +144,13 @@ class PipelineSlot:
         snapshot = exported(self.database, name, new=True)
         crash.reached("slot-made", self.pipeline)
         line = line.model_copy(
-            update={"state": "standing", "cut": snapshot.lsn, "advanced": snapshot.lsn, "at": server.now_ms}
+            update={
+                "state": "standing",
+                "cut": snapshot.lsn,
+                "at": server.now_ms,
+                "advanced": snapshot.lsn,
+                "kept": snapshot.lsn,
+            }
         )
         self._write(line)
         return line, snapshot
@@ -162,12 +171,13 @@ class PipelineSlot:
                 return line
             if line.cut <= own and min(positions.values()) < line.cut:
                 return None
-            line = self._advance(connection, line, min(positions.values()))
+            low = min(positions.values())
+            line = self._advance(connection, line, low, kept=low)
             if server.flushed <= own:
                 return None
             if not self._has_news(connection, line, server.flushed):
                 if server.flushed - line.advanced > IDLE_BYTES:
-                    self._advance(connection, line, server.flushed)
+                    self._advance(connection, line, server.flushed, kept=line.kept)
                 return None
             cut = line.model_copy(update={"cut": server.flushed, "at": server.now_ms})
             self._write(cut)
@@ -180,11 +190,11 @@ class PipelineSlot:
         open_plans = (plan for node in positions for plan in self.log.open_plans(node, 0).values())
         return not any(plan.wal is not None and plan.wal.end == line.cut for plan in open_plans)
 
-    def _advance(self, connection: psycopg.Connection[Any], line: SlotLine, to: int) -> SlotLine:
+    def _advance(self, connection: psycopg.Connection[Any], line: SlotLine, to: int, kept: int) -> SlotLine:
         """Give up the log before a position that all sources have committed."""
         if to <= line.advanced:
             return line
-        line = line.model_copy(update={"advanced": to})
+        line = line.model_copy(update={"advanced": to, "kept": kept})
         self._write(line)
         crash.reached("advanced", self.pipeline)
         connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", [line.slot, lsn_text(to)])

@@ -312,3 +312,48 @@ def test_the_limit_of_the_log_is_reached(base: Base) -> None:
         own.resnapshot(node)
         own.same(node, "SELECT id, n FROM t")
     survived("max_slot_wal_keep_size reached", "refused; `resnapshot` reads the table anew as an incarnation")
+
+
+def test_a_publication_that_leaves_out_rows(base: Base) -> None:
+    node = made(base, "CREATE PUBLICATION rivermeet_shop FOR TABLE t WHERE (id > 1)")
+    with pytest.raises(NotPublishedError, match="leaves out rows or columns"):
+        base.run(node)
+    base.do("ALTER PUBLICATION rivermeet_shop SET TABLE t")
+    base.run(node)
+    base.same(node, "SELECT id, n FROM t")
+
+
+def test_a_source_that_was_not_declared_for_a_while(base: Base) -> None:
+    """The others went on without it, and took the log with them."""
+    base.do("CREATE TABLE u (id int PRIMARY KEY, n int)")
+    node = made(base)
+    both = Pipeline("shop")
+    nodes = [both.table(name, base.table(name, SCHEMA)) for name in ("t", "u")]
+    base.run_all(nodes)
+    base.do("INSERT INTO u VALUES (1, 1)", "UPDATE t SET n = 2")
+    base.run(node)
+    base.do("UPDATE t SET n = 3")
+    base.run(node)
+    with pytest.raises(SlotLostError, match=r"other sources went on while it was not declared.*resnapshot shop u"):
+        base.run(nodes[1])
+    base.resnapshot(nodes[1])
+    base.run_all(nodes)
+    base.same(nodes[0], "SELECT id, n FROM t")
+    base.same(nodes[1], "SELECT id, n FROM u")
+
+
+def test_a_table_in_partitions(base: Base) -> None:
+    base.do(
+        "CREATE TABLE t (id int PRIMARY KEY, n int) PARTITION BY RANGE (id)",
+        "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE high PARTITION OF t FOR VALUES FROM (10) TO (20)",
+        "INSERT INTO t VALUES (1, 1), (11, 11)",
+    )
+    node = Pipeline("shop").table("t", base.table("t", SCHEMA))
+    base.run(node)
+    base.do("UPDATE t SET id = 12 WHERE id = 1", "UPDATE t SET n = 5", "INSERT INTO t VALUES (2, 2)")
+    base.run(node)
+    base.same(node, "SELECT id, n FROM t")
+    base.do("TRUNCATE t")
+    base.run(node)
+    assert base.folded(node) == []
