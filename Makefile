@@ -21,7 +21,7 @@ AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 # Each has an engine of its own: one that dies takes along no more than its part, and what failed can be run alone.
 PARTS ?= $(patsubst %/,%,$(filter-out %/__pycache__/,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
 
-.PHONY: help demo demo-kafka ui test prove lint types docs docs-serve bench cluster cluster-stop kafka clean
+.PHONY: help demo demo-kafka demo-cdc ui test prove lint types docs docs-serve bench cluster cluster-stop kafka clean
 
 help:  ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ demo: $(JARS)  ## Join, audit and print the flights of New York 2013
 
 demo-kafka: $(DEVELOPED) $(JARS)  ## The same over topics of a broker that runs meanwhile, and the rows of both compared
 	@$(BIN)/rivermeet demo flights --kafka
+
+demo-cdc: $(DEVELOPED) $(JARS)  ## Join two tables of a database under random transactions, and compare with its own join
+	@$(BIN)/python -m assets.demo.cdc
 
 ui: $(JARS)  ## Open Dagster with this project; history is kept in .rivermeet
 	@$(BIN)/rivermeet feed flights

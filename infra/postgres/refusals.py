@@ -49,10 +49,6 @@ class IdentityError(TableRefusedError):
     """The log does not say of a changed row which one it was."""
 
 
-class UnchangedUnknownError(TableRefusedError):
-    """The log leaves out a value, for it did not change, and no record has it."""
-
-
 class PositionLostError(TableRefusedError):
     """The epoch log does not say up to where a table was read."""
 
