@@ -32,18 +32,15 @@ def with_emptied(records: DataFrame, own: DataFrame | None, emptied: Sequence[Em
     if not emptied:
         return records
     rank = F.col("sequence.file_rank")
-    lives = records.select("key", "value", "partition", rank.alias("rank"), "sequence")
+    live = F.isnotnull("value").alias("live")
+    lives = records.select("key", live, "partition", rank.alias("rank"), "sequence")
     if own is not None:
         first = F.struct(
             F.lit(-1).alias("file_rank"), F.lit(0).cast("bigint").alias("block"), F.lit(0).cast("bigint").alias("row")
         )
-        lives = own.select("key", "value", "partition", F.lit(0).alias("rank"), first.alias("sequence")).unionByName(
-            lives
-        )
-    last = F.max_by(F.struct("value", "partition"), F.col("sequence")).alias("last")
-    ended = (
-        lives.where(F.col("rank") < 2 * len(emptied)).groupBy("key", "rank").agg(last).where(F.isnotnull("last.value"))
-    )
+        lives = own.select("key", live, "partition", F.lit(0).alias("rank"), first.alias("sequence")).unionByName(lives)
+    last = F.max_by(F.struct("live", "partition"), F.col("sequence")).alias("last")
+    ended = lives.where(F.col("rank") < 2 * len(emptied)).groupBy("key", "rank").agg(last).where("last.live")
     times = F.create_map(*[F.lit(part) for one in emptied for part in (one.file_rank, one.timestamp)])
     number = F.row_number().over(Window.partitionBy("rank").orderBy("key")).cast("bigint")
     place = F.struct(

@@ -24,6 +24,7 @@ from infra.sources.line_formats import LINE_COLUMNS
 from infra.sources.postgres.rows import LINEAGE
 from pipelines import Source
 from pipelines.source import quoted
+from records.changelog import field_names
 
 
 def filled(rows: DataFrame, source: Source, columns: Collection[int], own: DataFrame | None) -> DataFrame:
@@ -47,7 +48,9 @@ def filled(rows: DataFrame, source: Source, columns: Collection[int], own: DataF
         ]
     )
     marked = rows.select("*", root.alias("root"), branch.alias("branch"), left_out.alias("left_out"))
-    kept = _kept(source, columns)
+    # A column that is declared since then is none of our own table yet.
+    there = field_names(own, "value") if own is not None else ()
+    kept = {at: column for at, column in _kept(source, columns).items() if column in there}
     if own is not None and kept:
         values = F.struct(*[F.struct(F.col("value").getField(v).alias("v")).alias(f"k{at}") for at, v in kept.items()])
         known = own.select(_key_of(source).alias("own_root"), values.alias("own"))

@@ -17,6 +17,7 @@ from assets.cli.show import status_table
 from assets.defs.keys import changelog_key
 from assets.epoch.explain import explain
 from assets.epoch.idle import idle_run
+from assets.reports.quality_report import write_report
 from infra.postgres.refusals import NotRepeatableError
 from infra.settings import Settings
 from pipelines import Files, Pipeline
@@ -76,6 +77,9 @@ def test_a_pipeline_over_a_database(
         assert found["input_positions"]["wal"] == metadata(home, "people")["input_positions"]["wal"] | {
             name: found["input_positions"]["wal"][name] for name in ("table", "relation", "published")
         }
+        path, _ = write_report(home.platform, [home.pipeline])
+        page = Path(path).read_text()
+        assert f"<caption>Table {base.name}.public.orders, as its newest epoch has read it" in page
         assert retried(home.platform, home.pipeline.node("people")) == "people: no dead letters to retry"
 
         base.drop_slots()

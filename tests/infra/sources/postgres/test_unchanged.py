@@ -77,3 +77,20 @@ def test_an_expression_alone_does_not_keep_a_value(base: Base) -> None:
     assert letter["reason"].startswith("column 'body' was not changed, so that the log leaves it out")
     base.resnapshot(node)
     assert base.folded(node) == [(1, 5000, 1)]
+
+
+def test_a_column_that_is_declared_since_is_not_known(base: Base) -> None:
+    """Also not where all rows end in the same epoch."""
+    node = notes(base, max_bad_share=1)
+    base.do("ALTER TABLE notes ADD more text", "ALTER TABLE notes ALTER more SET STORAGE EXTERNAL")
+    base.do(f"INSERT INTO notes VALUES (1, 0, {long('a')}, {long('b')}), (2, 0, 'x', 'y')")
+    base.run(node)
+    reads = base.table("notes", {"id": "INT", "n": "INT", "body": "STRING", "more": "STRING"})
+    wider = Pipeline("shop").table("notes", reads, max_bad_share=1)
+    base.do("UPDATE notes SET n = 1")
+    base.run(wider)
+    assert [(row[0], row[1], row[3]) for row in base.folded(wider)] == [(1, 0, None), (2, 1, "y")]
+    assert [letter["reason"].split(",")[0] for letter in base.letters(wider)] == ["column 'more' was not changed"]
+    base.do("TRUNCATE notes", "INSERT INTO notes VALUES (3, 3)")
+    base.run(wider)
+    assert base.folded(wider) == [(3, 3, None, None)]
