@@ -27,6 +27,7 @@ LINEAGE: Mapping[str, str] = {
     "branch": "INT",
 }
 """What `typed` has behind the columns of the source, for whoever fills in what the log leaves out."""
+_CLOCKS = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 _DECIMAL = re.compile(r"(?:DECIMAL|DEC|NUMERIC)\s*(?:\(\s*\d+\s*(?:,\s*(\d+)\s*)?\))?", re.IGNORECASE)
 
 
@@ -48,6 +49,9 @@ def landed_rows(landed: DataFrame, reads: Postgres, lineage: bool = False) -> Da
             # The cast would round what has more digits without a word.
             exact = F.rlike(text, F.lit(rf"^[^.]*(\.\d{{0,{scale}}}0*)?$"))
             problems.append(F.when(~exact, not_a(f"column '{name}'", text, kind)))
+        elif kind.upper() in _CLOCKS:
+            # The cast would leave out the end, and take a year before Christ for one after.
+            problems.append(F.when(F.endswith(text, F.lit(" BC")), not_a(f"column '{name}'", text, kind)))
         elif kind.upper() == "BINARY":
             problems.append(F.when(~F.startswith(text, F.lit("\\x")), not_a(f"column '{name}'", text, kind)))
     columns |= {

@@ -80,6 +80,7 @@ def test_what_is_not_of_its_type_is_a_dead_letter(base: Base, after: bool) -> No
         "INSERT INTO bad VALUES (4, NULL, NULL, 12345)",
         "INSERT INTO bad VALUES (5, NULL, NULL, 'NaN')",
         "INSERT INTO bad VALUES (6, '0044-03-15 BC', NULL, NULL)",
+        "INSERT INTO bad VALUES (8, NULL, '0044-03-15 12:00:00+00 BC', NULL)",
         "INSERT INTO bad VALUES (7, '2026-01-01', NULL, 1.50)",
     )
     base.run(node)
@@ -92,6 +93,7 @@ def test_what_is_not_of_its_type_is_a_dead_letter(base: Base, after: bool) -> No
         "column 'n': '12345' is not DECIMAL(4,1)",
         "column 'n': 'NaN' is not DECIMAL(4,1)",
         "column 'd': '0044-03-15 BC' is not DATE",
+        "column 'at': '0044-03-15 12:00:00+00 BC' is not TIMESTAMP",
     ]
     assert letters[0]["text"] == '{"id":"1","d":"infinity","at":null,"n":null}'
     assert letters[0]["file"] == f"{base.name}.public.bad"
