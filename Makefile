@@ -66,9 +66,10 @@ docs: $(DOCUMENTED)  ## Build the site of the pages in .site; it loads nothing f
 docs-serve: $(DOCUMENTED)  ## Show the site on http://127.0.0.1:8000
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
-bench: $(DEVELOPED) $(JARS)  ## Measure epochs of 10,000 changes on a million rows, and a million records in and out of topics
+bench: $(DEVELOPED) $(JARS)  ## Measure epochs of 10,000 changes on a million rows, a million records in and out of topics, and of a database
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.topics
+	@$(BIN)/python -m benchmarks.database
 
 cluster: $(JARS)  ## Start a Spark cluster on this machine, for RIVERMEET_ENGINE=spark://127.0.0.1:7077
 	@$(BIN)/python -m infra.engine.cluster start

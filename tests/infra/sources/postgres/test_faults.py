@@ -83,7 +83,6 @@ def test_each_home_has_a_slot_of_its_own(base: Base) -> None:
     node = made(base)
     base.run(node)
     other = replace(base.world, root=base.world.root / "other")
-    (other.root / "locks").mkdir(parents=True)
     beside = Base.__new__(Base)
     beside.world, beside.server, beside.name = other, base.server, base.name
     beside.run(node)
