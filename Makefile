@@ -21,7 +21,7 @@ AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 # Each has an engine of its own: one that dies takes along no more than its part, and what failed can be run alone.
 PARTS ?= $(patsubst %/,%,$(filter-out %/__pycache__/,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
 
-.PHONY: help demo demo-kafka ui test prove lint manifests types docs docs-serve bench cluster cluster-stop kafka clean
+.PHONY: help demo demo-kafka demo-cdc ui test prove lint manifests types docs docs-serve bench cluster cluster-stop kafka clean
 
 help:  ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ demo: $(JARS)  ## Join, audit and print the flights of New York 2013
 
 demo-kafka: $(DEVELOPED) $(JARS)  ## The same over topics of a broker that runs meanwhile, and the rows of both compared
 	@$(BIN)/rivermeet demo flights --kafka
+
+demo-cdc: $(DEVELOPED) $(JARS)  ## Join two tables of a database under random transactions, and compare with its own join
+	@$(BIN)/python -m assets.demo.cdc
 
 ui: $(JARS)  ## Open Dagster with this project; history is kept in .rivermeet
 	@$(BIN)/rivermeet feed flights
@@ -66,10 +69,11 @@ docs: $(DOCUMENTED)  ## Build the site of the pages in .site; it loads nothing f
 docs-serve: $(DOCUMENTED)  ## Show the site on http://127.0.0.1:8000
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
-bench: $(DEVELOPED) $(JARS)  ## Measure epochs of 10,000 changes on a million rows, ten small nodes, a million records of topics
+bench: $(DEVELOPED) $(JARS)  ## Measure epochs of 10,000 changes on a million rows, ten small nodes, topics and a database
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.chain
 	@$(BIN)/python -m benchmarks.topics
+	@$(BIN)/python -m benchmarks.database
 
 cluster: $(JARS)  ## Start a Spark cluster on this machine, for RIVERMEET_ENGINE=spark://127.0.0.1:7077
 	@$(BIN)/python -m infra.engine.cluster start
@@ -111,7 +115,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 $(DEVELOPED): $(INSTALLED)
-	@$(PIP) -e '.[demo,dev,kafka,kubernetes]' & $(call SHOW,installing what tests need)
+	@$(PIP) -e '.[demo,dev,kafka,kubernetes,postgres]' & $(call SHOW,installing what tests need)
 	@$(COMPILE)
 	@touch $@
 

@@ -24,7 +24,7 @@ import click
 
 from assets.bench.run import PHASES, measured
 from assets.bench.workloads import WORKLOADS
-from assets.cli.show import table
+from assets.cli.show.table import table
 from benchmarks.data import Size, recut, write
 from benchmarks.floor import floor
 from benchmarks.nexmark.queries import QUERIES

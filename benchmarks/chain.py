@@ -31,7 +31,7 @@ from typing import Any
 
 import click
 
-from assets.cli.show import table
+from assets.cli.show.table import table
 from infra.settings import Settings
 from pipelines import Files, Pipeline, count, expr
 

@@ -24,7 +24,7 @@ import dagster as dg
 import psutil
 from dagster_graphql import DagsterGraphQLClient, DagsterGraphQLClientError
 
-from assets.cli.show import table
+from assets.cli.show.table import table
 from benchmarks.peers.kafka_streams import free_ports
 from infra.engine import warm as engine
 from infra.engine.processes import Apart, end

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from assets.bench.run import PHASES
-from assets.cli.show import table
+from assets.cli.show.table import table
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.stored import ALL_PHASES, Line
 

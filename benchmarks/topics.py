@@ -29,7 +29,7 @@ from uuid import uuid4
 import click
 from confluent_kafka import Producer
 
-from assets.cli.show import table
+from assets.cli.show.table import table
 from assets.epoch.platform import OnEngine, Platform
 from assets.epoch.side_by_side import SideBySide
 from benchmarks.peers.copy_topic import PEERS, copied

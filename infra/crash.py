@@ -7,7 +7,11 @@ import signal
 
 POINTS = (
     "planned",
+    "slot-named",
+    "slot-made",
     "landed",
+    "snapshot-noted",
+    "advanced",
     "computed",
     "sides-written",
     "committed",

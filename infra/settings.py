@@ -72,6 +72,9 @@ class Settings:
     kafka : mapping
         librdkafka's properties: ``bootstrap.servers`` from ``RIVERMEET_KAFKA``, ``sasl.password`` from
         ``RIVERMEET_KAFKA_SASL_PASSWORD``, and so on.
+    postgres : str
+        ``RIVERMEET_POSTGRES``: libpq's connection string or URL, such as ``service=shop``; without its database, which
+        is in the declarations.
     schema_registry : str
         ``RIVERMEET_SCHEMA_REGISTRY``: URL of the schema registry, with user and password if it asks for them.
     """
@@ -88,6 +91,7 @@ class Settings:
     fold: Literal["run", "due"] = "due"
     topic_reader: Literal["driver", "engine"] = "driver"
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    postgres: str = field(default="", repr=False)
     schema_registry: str = field(default="", repr=False)
 
     @classmethod
@@ -119,6 +123,7 @@ class Settings:
             fold=_fold(given.get("RIVERMEET_FOLD", "due")),
             topic_reader=_topic_reader(given.get("RIVERMEET_TOPIC_READER", "driver")),
             kafka=_kafka(given),
+            postgres=given.get("RIVERMEET_POSTGRES", ""),
             schema_registry=_registry(given.get("RIVERMEET_SCHEMA_REGISTRY", "")),
         )
 
@@ -136,6 +141,7 @@ class Settings:
             "RIVERMEET_REPORTS_PORT": str(self.reports_port),
             "RIVERMEET_FOLD": self.fold,
             "RIVERMEET_TOPIC_READER": self.topic_reader,
+            "RIVERMEET_POSTGRES": self.postgres,
             "RIVERMEET_SCHEMA_REGISTRY": self.schema_registry,
             **{_variable(name): value for name, value in self.kafka.items()},
         }
@@ -152,7 +158,7 @@ class Settings:
 
     @property
     def landing(self) -> Path:
-        """Folder of what is read of topics, epoch by epoch."""
+        """Folder of what is read of topics and databases, epoch by epoch."""
         return self.home / "landing"
 
     @property

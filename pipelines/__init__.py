@@ -9,7 +9,6 @@ import importlib
 import pkgutil
 
 from pipelines.check import Check
-from pipelines.delta import DeltaTable
 from pipelines.errors import DeclarationError
 from pipelines.joins import (
     ForeignKeyJoin,
@@ -22,7 +21,6 @@ from pipelines.joins import (
     StreamTableJoin,
     TableTableJoin,
 )
-from pipelines.kafka import JSON, Avro, Debezium, Kafka, Number, Protobuf, Raw, Text
 from pipelines.nodes import GlobalTable, GlobalView, Node, Stream, Table, WindowedTable
 from pipelines.operations import (
     Aggregation,
@@ -41,6 +39,9 @@ from pipelines.operations import (
     total,
 )
 from pipelines.pipeline import Pipeline
+from pipelines.reads.delta import DeltaTable
+from pipelines.reads.kafka import JSON, Avro, Debezium, Kafka, Number, Protobuf, Raw, Text
+from pipelines.reads.postgres import Postgres
 from pipelines.shadow.declaration import Shadow
 from pipelines.source import Expr, Files, Source, expr
 from pipelines.window import JoinWindow, SlidingWindows, TimeWindows, duration_ms
@@ -70,6 +71,7 @@ __all__ = [
     "OneToManyJoin",
     "Operation",
     "Pipeline",
+    "Postgres",
     "Protobuf",
     "Raw",
     "SelectKey",

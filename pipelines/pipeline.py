@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypedDict, TypeVar, Unpack
+from typing import TypedDict, TypeVar, Unpack, cast
 
 from pipelines.check import Check, Severity, checked
+from pipelines.declare.change_log import change_log_options
 from pipelines.declare.nodes import DEFAULT_PARTITIONS, history_ms
-from pipelines.delta import DeltaTable
 from pipelines.errors import DeclarationError, listed
-from pipelines.kafka import Kafka
 from pipelines.nodes import OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
+from pipelines.reads.delta import DeltaTable
+from pipelines.reads.kafka import Kafka
+from pipelines.reads.postgres import Postgres
 from pipelines.shadow.declaration import Shadow
 from pipelines.sink import TopicSink
 from pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Reads, Source, quoted
@@ -30,12 +32,12 @@ class SourceOptions(TypedDict, total=False):
     Attributes
     ----------
     key, value
-        Columns of what is read, or record column to expression (`expr` where it is not a column). Default key:
-        the columns of a topic's key; files have none. Default value: all other columns of the schema, of a topic those
-        of its value.
+        Columns of what is read, or record column to expression (`expr` where it is not a column). Default key: that
+        of a topic or a table of PostgreSQL; others have none. Default value: all other columns of the schema, of a
+        topic those of its value.
     timestamp
-        SQL giving event time: TIMESTAMP, or BIGINT epoch millis. Default: that of a topic's record, or of the commit of
-        a table; files have none.
+        SQL giving event time: TIMESTAMP, or BIGINT epoch millis. Default: that of a topic's record, or of a commit;
+        files have none.
     time_zone
         Zone of that clock: a name, or ``expr(sql, "STRING")`` giving it per row.
     where
@@ -152,7 +154,7 @@ class Pipeline:
     def stream(
         self, name: str, reads: Reads, *, partitions: int | None = None, **options: Unpack[SourceOptions]
     ) -> Stream:
-        """Declare a stream over files, a topic or a Delta table.
+        """Declare a stream over files, a topic, a Delta table or a table of PostgreSQL.
 
         Parameters
         ----------
@@ -177,7 +179,7 @@ class Pipeline:
         history: str | int | None = None,
         **options: Unpack[SourceOptions],
     ) -> Table:
-        """Declare a table over files, a topic or a Delta table; parameters as for `stream`.
+        """Declare a table over what `stream` reads; parameters as for it.
 
         Parameters
         ----------
@@ -189,7 +191,7 @@ class Pipeline:
         return self.add(replace(table, history=history_ms(table, name, history)))
 
     def global_table(self, name: str, reads: Reads, **options: Unpack[SourceOptions]) -> GlobalTable:
-        """Declare a global table over files, a topic or a Delta table; parameters as for `stream`, in one partition."""
+        """Declare a global table over what `stream` reads, with its parameters, in one partition."""
         return self._declared(GlobalTable, name, reads, 1, options)
 
     def add(self, node: _N) -> _N:
@@ -284,7 +286,7 @@ class Pipeline:
     ) -> _N:
         if partitions is not None and partitions < 1:
             raise DeclarationError(self.name, name, f"partitions is {partitions}; give 1 or more")
-        source = self._source(name, reads, options)
+        source = self._source(name, reads, options, is_table=issubclass(kind, Table | GlobalTable))
         if partitions is None and isinstance(reads, Kafka):
             self._refuse_other_key(name, source, reads)
             partitions = OF_ITS_TOPIC
@@ -310,12 +312,16 @@ class Pipeline:
                 "that equal keys may lie in several of its partitions; give partitions=N to hash them anew",
             )
 
-    def _source(self, name: str, reads: Reads, options: SourceOptions) -> Source:
+    def _source(self, name: str, reads: Reads, options: SourceOptions, is_table: bool) -> Source:
         unknown = set(options) - set(_OPTIONS)
         if unknown:
             raise DeclarationError(self.name, name, f"no option {listed(unknown)}; there are {listed(_OPTIONS)}")
-        options = self._of_topic(name, reads, options) if isinstance(reads, Kafka) else options
-        options = self._of_table(name, options) if isinstance(reads, DeltaTable) else options
+        if isinstance(reads, Kafka):
+            options = self._of_topic(name, reads, options)
+        elif isinstance(reads, DeltaTable):
+            options = self._of_table(name, options)
+        elif isinstance(reads, Postgres):
+            options = self._of_database(name, reads, options, is_table)
         lacking = [option for option in ("key", "timestamp") if option not in options]
         if lacking:
             what = "files" if isinstance(reads, Files) else "a table"
@@ -324,7 +330,8 @@ class Pipeline:
         value = options.get("value")
         if value is None:
             used = {e.sql for e in keys.values()}
-            columns = reads.schema if isinstance(reads, Files) else reads.value_columns
+            own = {Files: "schema", Postgres: "columns"}.get(type(reads), "value_columns")
+            columns: Mapping[str, str] = getattr(reads, own)
             value = [c for c in columns if c not in keys and quoted(c) not in used]
         values = self._columns(name, "value", reads, value)
         clash = [c for c in values if c in keys] + [c for c in (*keys, *values) if c in RESERVED]
@@ -375,6 +382,12 @@ class Pipeline:
         gone, tombstone = "delta_tombstone", options.get("tombstone")
         found: SourceOptions = {"timestamp": "delta_timestamp"}
         return {**found, **options, "tombstone": gone if tombstone is None else f"{gone} OR ({tombstone})"}
+
+    def _of_database(self, name: str, table: Postgres, options: SourceOptions, is_table: bool) -> SourceOptions:
+        try:
+            return cast(SourceOptions, change_log_options(table, options, is_table))
+        except ValueError as error:
+            raise DeclarationError(self.name, name, str(error)) from None
 
     def _columns(self, name: str, what: str, reads: Reads, given: Columns) -> dict[str, Expr]:
         pairs = given.items() if isinstance(given, Mapping) else [(c, c) for c in given]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipelines.errors import DeclarationError
-from pipelines.kafka import JSON, TOPIC, Avro, Number, Protobuf, Raw, Text
+from pipelines.reads.kafka import JSON, TOPIC, Avro, Number, Protobuf, Raw, Text
 
 if TYPE_CHECKING:
     from pipelines.nodes import Node

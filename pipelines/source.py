@@ -1,4 +1,4 @@
-"""Where the records of a stream or table come from, and how a row of a file or a topic becomes a record."""
+"""Where the records of a stream or table come from, and how a row of a file, topic or table becomes a record."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
-from pipelines.delta import DeltaTable
-from pipelines.kafka import Kafka
+from pipelines.reads.delta import DeltaTable
+from pipelines.reads.kafka import Kafka
+from pipelines.reads.postgres import Postgres
 from pipelines.window import duration_ms
 
 FileFormat = Literal["csv", "json", "parquet"]
@@ -66,13 +67,13 @@ class Files:
             raise ValueError("the schema of a source is empty; give column names and Spark types")
 
 
-Reads = Files | Kafka | DeltaTable
+Reads = Files | Kafka | DeltaTable | Postgres
 """What a source can read."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """How rows of files, a topic's or a table's, become records.
+    """How rows of files, of a topic, or of a table of Delta's or PostgreSQL's become records.
 
     Attributes
     ----------
@@ -135,22 +136,37 @@ class Source:
     def files(self) -> Files:
         """The files that are read; there are none of a topic."""
         if not isinstance(self.reads, Files):
-            raise TypeError(f"a source of {self.reads!r} reads no files")
+            raise TypeError(f"a source of {_named(self.reads)} reads no files")
         return self.reads
 
     @property
     def topic(self) -> Kafka:
         """The topic that is read; there is none of files."""
         if not isinstance(self.reads, Kafka):
-            raise TypeError(f"a source of {self.reads!r} reads no topic")
+            raise TypeError(f"a source of {_named(self.reads)} reads no topic")
         return self.reads
 
     @property
     def delta(self) -> DeltaTable:
-        """The Delta table that is read; there is none of files and topics."""
+        """The Delta table that is read; there is none of what else is read."""
         if not isinstance(self.reads, DeltaTable):
-            raise TypeError(f"a source of {self.reads!r} reads no Delta table")
+            raise TypeError(f"a source of {_named(self.reads)} reads no Delta table")
         return self.reads
+
+    @property
+    def postgres(self) -> Postgres:
+        """The table of PostgreSQL that is read."""
+        if not isinstance(self.reads, Postgres):
+            raise TypeError(f"a source of {_named(self.reads)} reads no table of PostgreSQL")
+        return self.reads
+
+
+def _named(reads: Reads) -> str:
+    if isinstance(reads, Files):
+        return f"files '{reads.pattern}'"
+    if isinstance(reads, Kafka):
+        return f"topic '{reads.topic}'"
+    return f"Delta table '{reads.path}'" if isinstance(reads, DeltaTable) else f"table '{reads.table}'"
 
 
 _BOUNDS = ("not_before", "not_after")

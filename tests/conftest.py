@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     from infra.feeds.broker import Broker
     from infra.feeds.schema_registry import SchemaRegistry
+    from infra.postgres.server import PostgresServer
     from tests.infra.sources.delta.shed import Shed
     from tests.infra.sources.kafka.town import Town
+    from tests.infra.sources.postgres.base import Base
 
 # What passes once passes again: a change is not judged by another draw. New draws: HYPOTHESIS_PROFILE=default.
 hypothesis.register_profile("same", derandomize=True)
@@ -59,7 +61,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What `make test` leaves out is slow, and so are epochs over Delta: ``-m "not slow"`` names all that is quick."""
     for item in items:
         marked = item.get_closest_marker("prove") or item.get_closest_marker("bench")
-        if marked or {"world", "shed", "make", "broker", "schema_registry"} & set(getattr(item, "fixturenames", ())):
+        fixtures = {"world", "shed", "make", "broker", "schema_registry", "postgres"}
+        if marked or fixtures & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
 
 
@@ -173,3 +176,30 @@ def _town(broker: Broker, spark: SparkSession, root: Path) -> Town:
     from tests.world import World
 
     return Town(World(root, spark, new_session(spark), {}), broker)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One server for all tests of a process; each makes a database of its own."""
+    pytest.importorskip("psycopg")
+    from infra.postgres.server import NoPostgresError, running
+
+    try:
+        with running() as started:
+            yield started
+    except NoPostgresError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def base(postgres: PostgresServer, spark: SparkSession, tmp_path: Path) -> Iterator[Base]:
+    """A database and tables of one test."""
+    from infra.engine.session import new_session
+    from tests.infra.sources.postgres.base import Base
+    from tests.world import World
+
+    made = Base(World(tmp_path, spark, new_session(spark), {}), postgres)
+    try:
+        yield made
+    finally:
+        made.close()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from assets.cli.show import status_table
+from assets.cli.show.status import status_table
 from assets.defs.keys import changelog_key
 from assets.defs.lineage import column_lineage, described
 from assets.epoch.explain import explain

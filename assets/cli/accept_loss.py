@@ -35,11 +35,11 @@ def accept_loss(pipeline: str, source: str) -> None:
 def accepted(platform: Platform, node: Node) -> str:
     """Run one epoch of a source that passes over what is gone; a line that says what was lost."""
     from assets.epoch.run import run_node
-    from infra.sources.delta.ingest import TableStep
+    from infra.sources.delta.ingest import DeltaStep
     from infra.sources.kafka.ingest import TopicStep
 
     step = platform.source_step(node) if node.source is not None else None
-    if not isinstance(step, TopicStep | TableStep):
+    if not isinstance(step, TopicStep | DeltaStep):
         why = "reads no topic and no Delta table, so that none can lose records"
         raise click.ClickException(f"'{node.pipeline.name}.{node.name}' {why}")
     result = run_node(platform.runner(node.pipeline), replace(step, accept_loss=True), str(uuid4())).result

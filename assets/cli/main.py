@@ -13,6 +13,7 @@ import click
 
 from assets.bench.run import bench
 from assets.cli.accept_loss import accept_loss
+from assets.cli.check import check, resnapshot
 from assets.cli.dead_letters import retry_dead_letters
 from assets.cli.engine import engine
 from assets.cli.errors import one_line_errors
@@ -43,6 +44,8 @@ main.add_command(rebuild)
 main.add_command(verify)
 main.add_command(retry_dead_letters)
 main.add_command(accept_loss)
+main.add_command(check)
+main.add_command(resnapshot)
 main.add_command(maintain)
 main.add_command(quarantine)
 main.add_command(report)
@@ -89,7 +92,7 @@ def _run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -
 @one_line_errors
 def status(pipeline: str | None) -> None:
     """Show each node's epoch, rows, lag and last checks."""
-    from assets.cli.show import status_table
+    from assets.cli.show.status import status_table
     from pipelines import load, load_all
 
     platform = platform_here()
@@ -131,7 +134,7 @@ def feed(pipeline: str, step: int | None, broker: str | None) -> None:
 @one_line_errors
 def demo(pipeline: str, over_topics: bool) -> None:
     """Feed PIPELINE step by step, run it after each, and print what came out."""
-    from assets.cli.show import print_results
+    from assets.cli.show.results import print_results
     from assets.epoch.platform import data_root
     from assets.reports.quality_report import write_report
     from infra.feeds.registry import feed as deliver

@@ -38,8 +38,10 @@ def changelog_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mappi
     assert result is not None and judgement is not None
     plan = result.plan
     rows_in = {f"rows_in_{side}": part.records for side, part in plan.inputs.items()}
-    rows_in |= {"files": len(plan.files)} if node.source and plan.topic is None and plan.delta is None else {}
+    of_files = plan.topic is None and plan.delta is None and plan.wal is None
+    rows_in |= {"files": len(plan.files)} if node.source and of_files else {}
     rows_in |= {"version_in": plan.delta.end} if plan.delta is not None else {}
+    rows_in |= {"wal_bytes_in": (plan.wal.end or 0) - (plan.wal.start or 0)} if plan.wal is not None else {}
     rows_in |= _topic(plan.topic) if plan.topic is not None else {}
     return {
         "epoch": plan.epoch,
@@ -145,7 +147,8 @@ def _positions(result: EpochResult) -> Mapping[str, Any]:
     files = {"files": [f.path for f in plan.files]} if plan.files else {}
     topic = {"topic": plan.topic.model_dump(mode="json")} if plan.topic is not None else {}
     table = {"delta": plan.delta.model_dump(mode="json")} if plan.delta is not None else {}
-    return {**inputs, **files, **topic, **table}
+    wal = {"wal": plan.wal.model_dump(mode="json")} if plan.wal is not None else {}
+    return {**inputs, **files, **topic, **table, **wal}
 
 
 def _topic(found: TopicSlice) -> Mapping[str, Any]:

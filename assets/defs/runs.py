@@ -54,6 +54,18 @@ EXPLAINED = (
     "TooManyBadRowsError",
     "TooManyFailingRecordsError",
     "ValueError",
+    "TableRefusedError",
+    "ServerUnavailableError",
+    "ServerUnfitError",
+    "RightMissingError",
+    "OtherServerError",
+    "SlotLostError",
+    "SlotBusyError",
+    "TableMissingError",
+    "ColumnMissingError",
+    "NotPublishedError",
+    "IdentityError",
+    "NotRepeatableError",
 )
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 

@@ -15,7 +15,7 @@ from threading import RLock, Thread, local
 from typing import TYPE_CHECKING
 
 from infra.settings import Settings, SettingsError
-from pipelines import DeltaTable, Kafka, Node, Pipeline
+from pipelines import DeltaTable, Kafka, Node, Pipeline, Postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from infra.epochs.context import EpochContext, Quality
     from infra.epochs.step import Step
     from infra.kafka.lag import PartitionLag
-    from infra.sources.delta.ingest import TableStep
+    from infra.sources.delta.ingest import DeltaStep
     from infra.sources.ingest import IngestStep
     from infra.sources.kafka.connection import Connection
     from infra.sources.kafka.formats.registry import Registry
     from infra.sources.kafka.ingest import TopicStep
+    from infra.sources.postgres.ingest import PostgresStep
+    from infra.sources.postgres.lag import WalLag
 
 
 EPOCHS = "_epochs"
@@ -171,7 +173,7 @@ class Platform:
             node, self.settings.tables, self.code_version, session=self.session, log=self.runner(node.pipeline).log
         )
 
-    def source_step(self, node: Node) -> IngestStep | TopicStep | TableStep:
+    def source_step(self, node: Node) -> IngestStep | TopicStep | DeltaStep | PostgresStep:
         """A source's part in an epoch."""
         from infra.sources.ingest import IngestStep
 
@@ -189,9 +191,21 @@ class Platform:
 
             return replace(step, by_engine=partial(slice_rows, settings))
         if isinstance(node.source.reads, DeltaTable):
-            from infra.sources.delta.ingest import TableStep
+            from infra.sources.delta.ingest import DeltaStep
 
-            return TableStep(node, changelog, context.log, settings.data, self.code_version)
+            return DeltaStep(node, changelog, context.log, settings.data, self.code_version)
+        if isinstance(node.source.reads, Postgres):
+            from infra.epochs.node_lock import lock_folder
+            from infra.postgres.connection import Database
+            from infra.sources.postgres.ingest import PostgresStep
+            from infra.sources.postgres.slot import PipelineSlot
+
+            database = Database(settings.postgres, node.source.reads.database)
+            lock = lock_folder(settings.tables, EPOCHS, node.pipeline.name, context.locks) / f".{database.name}.lock"
+            slot = PipelineSlot(database, context.log, str(lock), node.pipeline.name)
+            return PostgresStep(
+                node, changelog, context.log, slot, settings.landing / node.pipeline.name / node.name, self.code_version
+            )
         return IngestStep(node, changelog, context.log, settings.data, self.session, self.code_version)
 
     def topic_lag(self, node: Node) -> list[PartitionLag]:
@@ -202,6 +216,16 @@ class Platform:
         step = self.source_step(node)
         assert isinstance(step, TopicStep), f"{node.name} reads a topic"
         return lag_of(step.position(step.note()), step.state())
+
+    def table_lag(self, node: Node) -> WalLag | None:
+        """How far a source is behind its table of PostgreSQL; None where it was never read. Asks the server."""
+        from infra.sources.postgres.ingest import PostgresStep
+        from infra.sources.postgres.lag import lag_of
+
+        step = self.source_step(node)
+        assert isinstance(step, PostgresStep), f"{node.name} reads a table"
+        read = step.position(step.note())
+        return None if read is None else lag_of(step.database, step.slot, read)
 
     @cached_property
     def connection(self) -> Connection:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from assets.defs.lineage import described
 from assets.shadow.recorded import last_recorded
-from pipelines import Kafka, Node, Pipeline
+from pipelines import Kafka, Node, Pipeline, Postgres
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
-    from expectations.report.page import NodeHistory, PipelineHistory, TopicLine
+    from expectations.report.page import LogLine, NodeHistory, PipelineHistory, TopicLine
 
 SHOWN_EPOCHS = 30
 Lines = Sequence[Mapping[str, Any]]
@@ -65,6 +65,7 @@ def _history(
         measured=[line for line in measured[node.name] if line["epoch"] in set(epochs)],
         inputs={side: measured[part.name] for side, part in made.stored_inputs.items()} if made else {},
         topic=_topic(platform, node) if note else (),
+        log=_log(platform, node) if note else None,
     )
 
 
@@ -73,6 +74,7 @@ def _topic(platform: Platform, node: Node) -> list[TopicLine]:
     if node.source is None or not isinstance(node.source.reads, Kafka):
         return []
     from expectations.report.page import TopicLine
+    from infra.epochs.plan import TopicSlice
     from infra.kafka.lag import planned_lag
     from infra.sources.kafka.ingest import TopicStep
     from infra.sources.kafka.refusals import PositionLostError
@@ -83,8 +85,27 @@ def _topic(platform: Platform, node: Node) -> list[TopicLine]:
         found = step.position(step.note())
     except PositionLostError:
         return []
-    lag = planned_lag(found) if found is not None else []
+    lag = planned_lag(found) if isinstance(found, TopicSlice) else []
     return [TopicLine(one.partition, one.consumed, one.high_watermark, one.held_back, one.consumed_ms) for one in lag]
+
+
+def _log(platform: Platform, node: Node) -> LogLine | None:
+    """What the newest plan of a source has read of its database; nobody is asked but the epoch log."""
+    if node.source is None or not isinstance(node.source.reads, Postgres):
+        return None
+    from expectations.report.page import LogLine
+    from infra.epochs.plan import WalRange
+    from infra.postgres.lsn import lsn_text
+    from infra.postgres.refusals import PositionLostError
+
+    step = platform.source_step(node)
+    try:
+        found = step.position(step.note())  # pyright: ignore[reportAttributeAccessIssue]
+    except PositionLostError:
+        return None
+    if not isinstance(found, WalRange):
+        return None
+    return LogLine(found.table, lsn_text(found.position), found.position - (found.start or 0), found.at)
 
 
 def _judged_epochs(platform: Platform, pipelines: Sequence[Pipeline]) -> Mapping[tuple[str, str], set[int]]:

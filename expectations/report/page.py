@@ -38,6 +38,15 @@ class TopicLine(NamedTuple):
     newest: int | None
 
 
+class LogLine(NamedTuple):
+    """What was read of a table's database: up to which place in its log, the bytes of it, and when that was planned."""
+
+    table: str
+    upto: str
+    bytes: int
+    at: int
+
+
 @dataclass(frozen=True)
 class NodeHistory:
     """What is recorded of one node.
@@ -58,6 +67,8 @@ class NodeHistory:
         Side to the lines of the input that it reads there.
     topic
         Of a source that reads one, a line per partition as its newest plan has it: `TopicLine`.
+    log
+        Of a source that reads a table of PostgreSQL, what its newest plan has.
     """
 
     node: Node
@@ -69,6 +80,7 @@ class NodeHistory:
     measured: Sequence[Line] = ()
     inputs: Mapping[str, Sequence[Line]] = field(default_factory=dict)
     topic: Sequence[TopicLine] = ()
+    log: LogLine | None = None
 
     @property
     def id(self) -> str:

@@ -4,7 +4,8 @@ A plan that was put aside has the line ``refused``; one that its audit refused h
 person decided about it (``assets/refused/states.py``). An epoch without ``judged`` was committed by a run that came to
 no checks; the line ``folded`` is of an epoch that the folded table was judged at. What was ``delivered`` to a topic is
 kept under the sink's id, and what an audit of an application found (``shadowed``) under the shadow's. ``position`` is
-what an epoch saw last of a topic of envelopes (``infra/sources/kafka/debezium/repeats.py``).
+what an epoch saw last of a topic of envelopes (``infra/sources/kafka/debezium/repeats.py``). Where in the log of a
+database a ``snapshot`` was taken is known once it was, and what its ``slot`` keeps under the database's name.
 
 A plan counts as consumed when its output's commit has reached its epoch; one that is not is executed unchanged.
 Lines are written and read without Spark: a plan costs milliseconds, and a run that finds nothing new needs no engine.
@@ -26,7 +27,18 @@ from infra.delta.lines import append_lines, lines_of, opened
 from infra.epochs.plan import EpochPlan
 
 Kind = Literal[
-    "plan", "refused", "measured", "judged", "folded", "held", "decided", "delivered", "shadowed", "position"
+    "plan",
+    "refused",
+    "measured",
+    "judged",
+    "folded",
+    "held",
+    "decided",
+    "delivered",
+    "shadowed",
+    "position",
+    "slot",
+    "snapshot",
 ]
 _SCHEMA = pa.schema(
     [

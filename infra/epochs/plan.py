@@ -87,6 +87,35 @@ class VersionRange(_Value):
         return f"{', '.join([*whole, *some]) or 'no version'} of Delta table '{self.path}'"
 
 
+class WalRange(_Value):
+    """The changes of a table of PostgreSQL whose transactions' commits begin in ``[start, end)`` of the log.
+
+    Positions are LSNs as numbers; ``end`` is where the next range starts. Without them the table is read as it stands:
+    where in the log that is, nobody knows before, and the epoch log says afterwards. ``system`` and ``timeline``
+    distinguish the server from another or restored one, ``relation`` the table from a later one of its name, and
+    ``published`` its place in the publication from one that it was given anew. ``at`` is the server's clock when the
+    end was fixed (ms), ``rows`` about how many rows are read.
+    """
+
+    table: str
+    system: str = ""
+    timeline: int = 0
+    slot: str = ""
+    publication: str = ""
+    relation: int = 0
+    published: int | None = None
+    start: int | None = None
+    end: int | None = None
+    at: int = 0
+    rows: int = 0
+
+    @property
+    def position(self) -> int:
+        """Where the next range starts; only of one that was read."""
+        assert self.end is not None, "a snapshot has a position once it was taken"
+        return self.end
+
+
 class InputSlice(_Value):
     """The records ``(after, upto]`` of one input, in its changelog at ``version``.
 
@@ -128,8 +157,8 @@ class EpochPlan(_Value):
     output's before the epoch, ``output_version`` its changelog's version then (None: not written yet). An incarnation
     begins with epoch ``since``, which replaces all that went before. ``declared`` is the node's declaration, flat;
     ``grace`` (ms), where the incarnation was rebuilt with another one than declared, holds for all of it.
-    ``files``, ``topic`` or ``delta`` is what a source reads. The open dead letters of the epochs ``retries`` are read
-    again. Records ``skipped`` stay out of this epoch and of all later ones of the incarnation.
+    ``files``, ``topic``, ``delta`` or ``wal`` is what a source reads. The open dead letters of the epochs ``retries``
+    are read again. Records ``skipped`` stay out of this epoch and of all later ones of the incarnation.
     """
 
     pipeline: str
@@ -142,6 +171,7 @@ class EpochPlan(_Value):
     files: tuple[PlannedFile, ...] = ()
     topic: TopicSlice | None = None
     delta: VersionRange | None = None
+    wal: WalRange | None = None
     retries: tuple[int, ...] = ()
     output_version: int | None = None
     ends: Offsets = {}
@@ -178,8 +208,10 @@ class EpochPlan(_Value):
     @property
     def records(self) -> int:
         """How many records the epoch reads; of files, whose records nobody knows yet, one for each 32 bytes."""
-        of_source = self.topic.records if self.topic is not None else self.delta.rows if self.delta is not None else 0
-        return sum(part.records for part in self.inputs.values()) + sum(f.length for f in self.files) // 32 + of_source
+        of_topic = self.topic.records if self.topic is not None else 0
+        of_table = sum(found.rows for found in (self.delta, self.wal) if found is not None)
+        of_files = sum(f.length for f in self.files) // 32
+        return sum(part.records for part in self.inputs.values()) + of_files + of_topic + of_table
 
     @property
     def rows(self) -> int:

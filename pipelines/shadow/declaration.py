@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
 from pipelines.errors import DeclarationError
-from pipelines.kafka import JSON, TOPIC, Format, Kafka, Text
+from pipelines.reads.kafka import JSON, TOPIC, Format, Kafka, Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,8 +22,8 @@ from pipelines import (
     Raw,
     Text,
 )
-from pipelines.kafka import Format
 from pipelines.nodes import OF_ITS_TOPIC
+from pipelines.reads.kafka import Format
 
 VALUE = JSON({"n": "INT", "at": "BIGINT"})
 ORDERS = Kafka("orders", key=Text("id"), value=VALUE)

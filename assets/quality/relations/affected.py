@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from assets.quality.relations.inputs import InputRelations, Relations
 from expectations.invariant import Invariant, packed, quoted, relations_of
 from expectations.results import Relation, asked
@@ -117,6 +115,8 @@ class Affected:
 
     def with_keys(self, rows: Relation, keys: Relation, columns: Sequence[str] = ()) -> Relation:
         """Rows of the folded table with one of these keys; all their columns where none are named."""
+        from pyspark.sql import functions as F
+
         shown = ", ".join(map(quoted, columns)) or "* EXCEPT (__key)"
         # As a column: of a struct that is written out, IN would compare the fields with so many columns.
         keyed = f"(SELECT *, {packed(self.node.key)} AS __key FROM {{rows}})"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from expectations.results import Relation
 from infra.delta.io import quoted, read
 from infra.epochs.plan import EpochPlan
@@ -34,6 +32,8 @@ def _starts(plan: EpochPlan) -> list[tuple[int, int]]:
 
 def lines(spark: SparkSession, columns: Mapping[str, str], rows: Iterable[tuple[object, ...]]) -> Relation:
     """A relation of a few values, each written as SQL; the engine is not asked, as it is for the frame of a query."""
+    from pyspark.sql import functions as F
+
     rows = list(rows)
     values = ", ".join(_struct(columns, row) for row in rows or [("NULL",) * len(columns)])
     frame = spark.range(1).select(F.expr(f"inline(array({values}))"))

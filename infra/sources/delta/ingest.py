@@ -47,7 +47,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 @dataclass(frozen=True)
-class TableStep(SourceStep):
+class DeltaStep(SourceStep):
     """One source node that reads a Delta table.
 
     Attributes

@@ -23,7 +23,7 @@ from infra.settings import Settings, SettingsError
 from infra.sources.kafka.formats.framing import HEADER
 from infra.sources.kafka.landing import DDL
 from pipelines import JSON, Avro, Debezium, Kafka, Number, Protobuf
-from pipelines.kafka import Format
+from pipelines.reads.kafka import Format
 
 SETTING = "RIVERMEET_TOPIC_READER"
 _BYTES = {"SMALLINT": 2, "INT": 4, "BIGINT": 8}

@@ -23,7 +23,7 @@ from infra.sources.kafka.formats.registry import Registry
 from infra.sources.kafka.landing import Landed
 from infra.sources.kafka.letters import Payloads
 from pipelines import JSON, Avro, Debezium, Kafka, Protobuf
-from pipelines.kafka import Format
+from pipelines.reads.kafka import Format
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

@@ -22,7 +22,7 @@ from infra.sources.json import not_one_object, parsed_json
 from infra.sources.kafka.formats.framing import HEADER
 from infra.sources.line_formats import LINE_COLUMNS
 from pipelines import JSON, Avro, Debezium, Kafka, Protobuf, Raw, Text
-from pipelines.kafka import Format
+from pipelines.reads.kafka import Format
 
 _PLACE = ("file_rank", "block", "row")
 

@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.cli.show import status_table
+from assets.cli.show.status import status_table
 from assets.defs.keys import changelog_key, keys_of, table_key
 from assets.defs.metadata import checked_assets
 from infra.delta.io import last_note, read

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assets.cli.main import main
-from assets.cli.show import status_table
+from assets.cli.show.status import status_table
 from assets.defs.keys import changelog_key
 from assets.defs.runs import prepare_instance, run_pipeline
 from assets.epoch.materialise import materialise

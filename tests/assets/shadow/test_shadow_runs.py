@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from assets.cli import shadow as command
-from assets.cli.show import status_table
+from assets.cli.show.status import status_table
 from assets.defs.shadow_assets import shadow_key
 from assets.reports.quality_report import write_report
 from infra.settings import Settings

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.cli.show import status_table
+from assets.cli.show.status import status_table
 from assets.defs.sink_assets import topic_key
 from assets.epoch.explain import explain
 from assets.epoch.idle import idle_run

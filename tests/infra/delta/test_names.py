@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.cli.show import status_table
+from assets.cli.show.status import status_table
 from assets.quality.quality_table import last_states
 from infra.delta.io import last_note, read
 from infra.delta.lines import opened

@@ -21,7 +21,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from assets.cli.show import status_table
+from assets.cli.show.status import status_table
 from infra.engine.java import find_java
 from infra.feeds.broker import Broker, running
 from infra.feeds.java_server import free_port

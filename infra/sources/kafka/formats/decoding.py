@@ -25,7 +25,7 @@ from infra.sources.kafka.formats.framing import Decode, UndecodableError
 from infra.sources.kafka.formats.protobuf import protobuf_decode
 from infra.sources.kafka.formats.registry import Registry
 from pipelines import Avro, Debezium, Number, Protobuf
-from pipelines.kafka import Format
+from pipelines.reads.kafka import Format
 
 JAVA = {"SMALLINT": ">h", "INT": ">i", "BIGINT": ">q", "FLOAT": ">f", "DOUBLE": ">d"}
 """Types to their layouts as Java's serializers write them."""

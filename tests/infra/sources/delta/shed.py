@@ -13,7 +13,7 @@ from infra.delta.io import read
 from infra.delta.lines import opened
 from infra.epochs.stages.plan import Rebuild
 from infra.epochs.step import EpochResult
-from infra.sources.delta.ingest import TableStep
+from infra.sources.delta.ingest import DeltaStep
 from pipelines import Node
 from tests.world import World
 
@@ -53,7 +53,7 @@ class Shed:
         context = self.world.runner(node.pipeline.name)
         if node.operation is not None:
             return replace(self.world.step(node), log=context.log)
-        return TableStep(node, context.paths(node).changelog, context.log, str(self.world.root / "data"))
+        return DeltaStep(node, context.paths(node).changelog, context.log, str(self.world.root / "data"))
 
     def run(self, node: Node, **changes: Any) -> EpochResult | None:
         """One epoch of a node; ``changes`` are of its step."""

@@ -20,7 +20,7 @@ from infra.sources.delta.refusals import (
     VersionWentBackError,
 )
 from pipelines import DeltaTable, Pipeline, Table
-from pipelines.delta import TableChanges
+from pipelines.reads.delta import TableChanges
 from tests.crashes import crashing_at
 from tests.infra.sources.delta.shed import Shed
 from tests.reliability import survived

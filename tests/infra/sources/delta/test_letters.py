@@ -8,7 +8,7 @@ import pytest
 
 from infra.sources.rejected_rows import TooManyBadRowsError
 from pipelines import DeltaTable, Pipeline, Stream
-from pipelines.delta import TableChanges
+from pipelines.reads.delta import TableChanges
 from tests.infra.sources.delta.shed import Shed
 
 

@@ -14,7 +14,7 @@ from infra.sources.delta.ranges import next_range
 from infra.sources.delta.refusals import RowsRemovedError, TableMissingError, TableRemadeError, VersionsGoneError
 from infra.sources.delta.table import table_state
 from pipelines import DeltaTable
-from pipelines.delta import TableChanges
+from pipelines.reads.delta import TableChanges
 
 NAME = "shop.orders"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assets.cli.accept_loss import accepted
-from assets.cli.show import status_table
+from assets.cli.show.status import status_table
 from assets.defs.keys import changelog_key
 from assets.epoch.explain import explain
 from assets.epoch.idle import idle_run

@@ -16,7 +16,7 @@ from infra.sources.kafka.refusals import RegistryUnavailableError
 from infra.sources.rejected_rows import TooManyBadRowsError
 from infra.sources.row_to_record import KEPT
 from pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Text, expr
-from pipelines.kafka import Format
+from pipelines.reads.kafka import Format
 from tests.infra.sources.kafka.formats.schemas import served
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import survived

@@ -20,7 +20,7 @@ from infra.sources.kafka.records import landing_of, taken
 from infra.sources.kafka.refusals import RecordsGoneError
 from infra.sources.kafka.topic import next_slice
 from pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Raw, Text
-from pipelines.kafka import Format
+from pipelines.reads.kafka import Format
 from tests.infra.sources.kafka.town import Town
 
 pytestmark = pytest.mark.slow

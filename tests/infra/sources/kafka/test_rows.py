@@ -18,7 +18,7 @@ from infra.sources.kafka.letters import Payloads
 from infra.sources.kafka.records import landing_of
 from infra.sources.kafka.rows import landed_rows
 from pipelines import JSON, Avro, Kafka, Number, Protobuf, Raw, Text
-from pipelines.kafka import Format
+from pipelines.reads.kafka import Format
 from tests.infra.sources.kafka.formats.test_formats import BOTH, LOCAL, ORDER, REGISTRY, WIDE, avro, framed, message
 
 pytestmark = pytest.mark.slow

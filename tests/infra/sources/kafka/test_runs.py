@@ -12,7 +12,7 @@ import pytest
 
 from assets.cli.accept_loss import accepted
 from assets.cli.dead_letters import retried
-from assets.cli.show import status_table
+from assets.cli.show.status import status_table
 from assets.defs.keys import changelog_key
 from assets.epoch.explain import explain
 from assets.epoch.idle import idle_run

@@ -23,7 +23,7 @@ from google.protobuf.message_factory import GetMessageClass
 from infra.sources.kafka.formats.decoding import Decoded, decoder
 from infra.sources.kafka.formats.registry import Registry
 from pipelines import JSON, Avro, Number, Protobuf, Raw, Text
-from pipelines.kafka import Format
+from pipelines.reads.kafka import Format
 
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}, {"name": "n", "type": "int"}]}
 WIDE = {

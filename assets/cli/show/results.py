@@ -1,0 +1,61 @@
+"""The first rows of every join's result, its counts, and a line for each of its checks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from assets.cli.show.status import status_table
+from assets.cli.show.table import table
+from assets.quality.quality_table import last_states
+from infra.delta.io import last_note, read
+from infra.delta.lines import opened
+from pipelines import Node, Pipeline
+
+if TYPE_CHECKING:
+    from assets.epoch.platform import Platform
+
+FIRST_ROWS = 5
+
+
+def print_results(platform: Platform, pipeline: Pipeline) -> None:
+    """The first rows of every join's result, its counts, and a line for each of its checks."""
+    for node in pipeline.stored:
+        if node.operation is not None:
+            _print_result(platform, node)
+    click.echo("")
+    click.echo(status_table(platform, pipeline))
+
+
+def _print_result(platform: Platform, node: Node) -> None:
+    from pyspark.sql import functions as F
+
+    paths = platform.runner(node.pipeline).paths(node)
+    found = last_note(paths.changelog)
+    if found is None:
+        return
+    version, note = found
+    spark = platform.session()
+    records = sum(end + 1 for end in note.ends.values())
+    folded = opened(paths.table) if node.is_table else None
+    if folded is not None:
+        rows = read(spark, paths.table, folded.version())
+        shown = rows.orderBy("_partition", "_offset")
+        what = f"table, {rows.count():,} rows of {records:,} records"
+    else:
+        rows = read(spark, paths.changelog, version)
+        shown = rows.orderBy("partition", "offset").select("key.*", "value.*")
+        what = f"stream, {records:,} records"
+        if "left_offset" in rows.columns:
+            alone = F.count_if(F.col("left_offset").isNull() | F.col("right_offset").isNull())
+            what += f", {rows.select(alone).collect()[0][0]:,} of them one-sided"
+    click.echo(f"\n{node.name} ({what}; epoch {note.epoch})")
+    first = shown.drop("_partition", "_offset", "_timestamp").limit(FIRST_ROWS).collect()
+    header = shown.drop("_partition", "_offset", "_timestamp").columns
+    cells = [["null" if cell is None else str(cell) for cell in row] for row in first]
+    click.echo(table(header, [list(line) for line in cells]))
+    for name, (state, checked, violations, _) in last_states(platform.quality, node).items():
+        mark = {"passed": "ok  ", "violated": "BAD "}.get(state, "?   ")
+        rows_checked = f"{checked:,} rows" if checked is not None else "rows"
+        click.echo(f"  {mark}{name}: {violations if violations is not None else 'no'} violations in {rows_checked}")

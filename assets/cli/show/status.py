@@ -1,0 +1,143 @@
+"""A pipeline's status: per node its epoch, rows, lag and checks; what waits, and how far topics and tables are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from assets.cli.show.lags import TableLag, TopicLag, reads_table, reads_topic, table_lag
+from assets.cli.show.table import table
+from assets.quality.quality_table import last_states
+from assets.refused.states import states
+from infra.delta.io import last_note
+from infra.delta.lines import opened
+from infra.epochs.plan import CommitNote
+from pipelines import DeltaTable, Node, Pipeline, Shadow
+from pipelines.sink import TopicSink
+
+if TYPE_CHECKING:
+    from assets.epoch.platform import Platform
+    from assets.refused.states import HeldState
+
+
+def status_table(platform: Platform, pipeline: Pipeline) -> str:
+    """Per node: last epoch, rows, records not read yet, and the state of its checks; read without Spark."""
+    runner = platform.runner(pipeline)
+    held = {node.name: [state for state in states(runner, node) if state.open] for node in pipeline.stored}
+    topics = {node.name: TopicLag.of(platform, node) for node in pipeline.stored if reads_topic(node)}
+    tables = {node.name: TableLag.of(platform, node) for node in pipeline.stored if reads_table(node)}
+    asked: Mapping[str, TopicLag | TableLag] = {**topics, **tables}
+    lines = [_status(platform, node, held[node.name], asked.get(node.name)) for node in pipeline.stored]
+    header = ["node", "kind", "epoch", "rows", "lag", "late", "dead", "checks"]
+    way = f"\nheld epochs: rivermeet quarantine show {pipeline.name}" if any(held.values()) else ""
+    rejected = {node.name: _rejected(platform, node) for node in pipeline.stored if node.source}
+    for name, refusal in rejected.items():
+        way += f"\n{name}: {refusal}" if refusal else ""
+    way += "".join(f"\n{line}" for node in pipeline.stored if (line := _behind(platform, node)))
+    way += "".join(f"\n{line}" for name, lag in asked.items() for line in lag.lines(name))
+    tables = [node for node in pipeline.stored if node.source and isinstance(node.source.reads, DeltaTable)]
+    way += "".join(f"\n{node.name}: {table_lag(platform, node)[1]}" for node in tables)
+    way += "".join(f"\n{_delivered(platform, sink)}" for sink in pipeline.sinks)
+    way += "".join(f"\n{_compared(platform, shadow)}" for shadow in pipeline.shadows)
+    return f"{pipeline.name}\n{table(header, lines)}{way}"
+
+
+def _rejected(platform: Platform, node: Node) -> str | None:
+    """Where the bad rows lie that the source's newest epoch was refused for; None where none is, or one came since."""
+    paths = platform.runner(node.pipeline).paths(node)
+    found, kept = last_note(paths.changelog), opened(paths.rejected)
+    if kept is None:
+        return None
+    rows = kept.to_pyarrow_dataset().to_table(columns=["epoch"])
+    epoch = max(rows["epoch"].to_pylist(), default=None)
+    if epoch is None or (found is not None and found[1].epoch >= epoch):
+        return None
+    bad = f"{rows.num_rows:,} bad row{'s' if rows.num_rows > 1 else ''}"
+    return f"epoch {epoch} was refused: {bad}, with file, line and reason, in {paths.rejected}"
+
+
+def _delivered(platform: Platform, sink: TopicSink) -> str:
+    """How far the topic of a sink is."""
+    from assets.sinks.delivery import sink_lag
+
+    lag = sink_lag(platform, sink)
+    behind = f"{lag.due} behind" if lag.epochs else "all of it"
+    return f"{sink.node.name}: delivered to topic '{sink.topic}' up to epoch {lag.epoch}, {behind}"
+
+
+def _compared(platform: Platform, shadow: Shadow) -> str:
+    """What the last audit of an application found."""
+    from assets.shadow.recorded import last_recorded
+
+    found = last_recorded(platform, shadow)
+    said = "not compared yet"
+    if found is not None:
+        said = f"at epoch {found['epoch']} {found['losses']:,} lost or wrong, {found['explained']:,} explained"
+        said += f", {found['undecodable']:,} unreadable" if found["undecodable"] else ""
+    return f"{shadow.node.name}: an application's topic '{shadow.topic}': {said}"
+
+
+def _behind(platform: Platform, node: Node) -> str | None:
+    """How far a node's table is behind its changelog; None where it is not."""
+    from infra.epochs.stages.fold import lag_of
+
+    runner = platform.runner(node.pipeline)
+    found, folded = last_note(runner.paths(node).changelog), last_note(runner.paths(node).table)
+    lag = lag_of(runner, node, found[1]) if found is not None and node.is_table else None
+    if lag is None or folded is None or not lag.epochs:
+        return None
+    epochs = "1 epoch" if lag.epochs == 1 else f"{lag.epochs} epochs"
+    return f"{node.name}: its table is at epoch {folded[1].epoch}, {epochs} and {lag.records:,} records behind"
+
+
+def _status(platform: Platform, node: Node, held: Sequence[HeldState], asked: TopicLag | TableLag | None) -> list[Any]:
+    runner = platform.runner(node.pipeline)
+    found = last_note(runner.paths(node).changelog)
+    waiting = [f"epoch {s.held.epoch} {s.state}: {', '.join(s.held.invariants)}" for s in held]
+    if found is None:
+        return [node.name, node.kind, None, None, None, None, None, "; ".join([*waiting, "not materialised yet"])]
+    note = found[1]
+    measured = [m for m in runner.log.measurements(node.name) if m["epoch"] >= note.since]
+    judged = last_states(platform.quality, node)
+    decided = dict.fromkeys(note.decided.invariants, f" ({note.decided.summary})") if note.decided else {}
+    bad = [f"{name}: {state}{decided.get(name, '')}" for name, (state, *_) in judged.items() if state != "passed"]
+    checks = "; ".join(bad) if bad else f"{len(judged)} passed" if judged else "not checked"
+    return [
+        node.name,
+        node.kind,
+        note.epoch,
+        sum(end + 1 for end in note.ends.values()),
+        asked.behind if asked is not None else _lag(platform, node, note),
+        sum(m.get("late", 0) for m in measured) if node.operation else None,
+        _dead(platform, node) if node.source else sum(m.get("dead_letter", 0) for m in measured),
+        "; ".join([*waiting, checks]),
+    ]
+
+
+def _dead(platform: Platform, node: Node) -> int:
+    """Dead letters that are open."""
+    return platform.source_step(node).open_letters().count
+
+
+def _lag(platform: Platform, node: Node, note: CommitNote) -> int | None:
+    """Records of the inputs, or files or versions of a source, that were not read yet; None: nobody knows."""
+    operation = node.operation
+    if operation is None:
+        from infra.sources.ingest import IngestStep
+
+        step = platform.source_step(node)
+        if node.source is not None and isinstance(node.source.reads, DeltaTable):
+            return table_lag(platform, node)[0]
+        assert isinstance(step, IngestStep), "a topic's lag is in offsets"
+        return len(step.unread())
+    lag = 0
+    for side in operation.triggers:
+        part = operation.inputs[side]
+        found = last_note(platform.runner(node.pipeline).paths(part).changelog)
+        if found is None:
+            continue
+        # Of an input that was computed anew, nothing was read yet.
+        known = found[1].incarnation == note.incarnations.get(side, 1)
+        consumed = note.consumed.get(side, {}) if known else {}
+        lag += sum(end - consumed.get(p, -1) for p, end in found[1].ends.items())
+    return lag

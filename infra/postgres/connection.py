@@ -1,0 +1,144 @@
+"""Connections to the server that the settings name; nothing that they say shows where it is or how to log in there.
+
+| what fails | what a message says |
+|---|---|
+| no server is set | set RIVERMEET_POSTGRES |
+| the server is down | the server that RIVERMEET_POSTGRES names does not answer |
+| the password is wrong | the same, and what the server said: password authentication failed for user "u" |
+| a right is missing | permission denied for table orders |
+
+libpq's own messages name hosts, so that only what the server says is shown. Values come as text in one style, whatever
+the server's settings are: UTC, ISO dates, bytes in hexadecimal. Held by
+``tests/infra/postgres/test_connection.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from infra.postgres.refusals import (
+    RightMissingError,
+    ServerUnavailableError,
+    ServerUnfitError,
+    SlotBusyError,
+    SlotLostError,
+    TableRefusedError,
+)
+from infra.settings import SettingsError
+
+if TYPE_CHECKING:
+    import psycopg
+
+SECONDS = 10
+"""How long the server may take to let us in."""
+WAIT_MS = 60_000
+"""How long a lock, or transactions that a new slot has to wait for, may take."""
+_STYLE = {
+    "timezone": "UTC",
+    "datestyle": "ISO",
+    "intervalstyle": "iso_8601",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "client_encoding": "UTF8",
+    "lock_timeout": str(WAIT_MS),
+}
+_KINDS: dict[str, type[TableRefusedError]] = {
+    "42501": RightMissingError,
+    "55006": SlotBusyError,
+    "55P03": SlotBusyError,
+    "53400": ServerUnfitError,
+    # What a slot that was invalidated answers, and one that is not there.
+    "55000": SlotLostError,
+    "42704": SlotLostError,
+}
+
+
+@dataclass(frozen=True)
+class Database:
+    """One database of the server.
+
+    Attributes
+    ----------
+    dsn
+        libpq's connection string, as the settings give it.
+    """
+
+    dsn: str = field(repr=False)
+    name: str
+
+    def connect(self, replication: bool = False) -> psycopg.Connection[Any]:
+        """A new connection, in which each statement is committed by itself.
+
+        Parameters
+        ----------
+        replication
+            Whether it takes commands of the replication protocol besides SQL.
+        """
+        try:
+            import psycopg
+        except ImportError:
+            raise SettingsError("PostgreSQL is read with psycopg: pip install -e '.[postgres]'") from None
+        if not self.dsn:
+            raise SettingsError(
+                "a table of PostgreSQL is read, and no server is named: set RIVERMEET_POSTGRES to a connection string, "
+                "such as service=shop"
+            )
+        options: dict[str, Any] = {"dbname": self.name, "connect_timeout": SECONDS, "application_name": "rivermeet"}
+        if replication:
+            options["replication"] = "database"
+        try:
+            connection = psycopg.connect(self.dsn, autocommit=True, **options)
+        except psycopg.ProgrammingError:
+            raise SettingsError("RIVERMEET_POSTGRES is no connection string of libpq") from None
+        except psycopg.OperationalError as error:
+            raise unavailable(error) from None
+        for name, value in _STYLE.items():
+            connection.pgconn.exec_(f"SET {name} = '{value}'".encode())
+        return connection
+
+    @contextmanager
+    def asked(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection while the block lasts, whose errors are refusals."""
+        with self.connect() as connection, refusing():
+            yield connection
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Make refusals of the server's errors."""
+    import psycopg
+
+    try:
+        yield
+    except psycopg.Error as error:
+        raise refusal(error.sqlstate, error.diag.message_primary) from None
+
+
+def refusal(state: str | None, said: str | None) -> TableRefusedError:
+    """The refusal for an error of the server, by its SQLSTATE and message."""
+    if state is None:
+        return ServerUnavailableError(
+            "the server that RIVERMEET_POSTGRES names broke off; what was planned stands: see to it, and run again"
+        )
+    cure = {
+        "42501": "grant it, and run again",
+        "55P03": f"something was open for {WAIT_MS // 1000} s that had to end first: end it, and run again",
+        "55006": "end what reads from it, and run again",
+        "53400": "raise max_replication_slots, or drop a slot that nobody needs",
+    }
+    mend = cure.get(state, "`rivermeet check` says more")
+    return _KINDS.get(state, TableRefusedError)(f"the server says: {said} ({state}); {mend}")
+
+
+def unavailable(error: psycopg.OperationalError) -> ServerUnavailableError:
+    """The refusal where nobody was let in."""
+    # What comes after FATAL is the server's own word; before it stands where it is.
+    _, fatal, said = str(error).partition("FATAL:")
+    why = f" ({said.strip().splitlines()[0]})" if fatal else ""
+    return ServerUnavailableError(
+        f"the server that RIVERMEET_POSTGRES names does not let us in{why}; what was planned stands: see to it, or to "
+        "RIVERMEET_POSTGRES, and run again"
+    )

@@ -1,0 +1,57 @@
+"""What keeps a table of PostgreSQL from being read: each with what is wrong, and what mends it."""
+
+from __future__ import annotations
+
+from infra.epochs.refusal import EpochRefusedError
+
+
+class TableRefusedError(EpochRefusedError):
+    """A table of PostgreSQL that cannot be read as it was planned."""
+
+
+class ServerUnavailableError(TableRefusedError):
+    """The server does not answer, or does not let us in; the plan stands, and the next run goes on with it."""
+
+
+class ServerUnfitError(TableRefusedError):
+    """The server decodes no changes: its level of logging is too low, it is a standby, or it has no room for a slot."""
+
+
+class RightMissingError(TableRefusedError):
+    """The user of the connection may not do what reading asks for."""
+
+
+class OtherServerError(TableRefusedError):
+    """The server is another one than what was read came from, or was restored."""
+
+
+class SlotLostError(TableRefusedError):
+    """The slot is gone, was invalidated, or was moved on by somebody else: changes are lost."""
+
+
+class SlotBusyError(TableRefusedError):
+    """Somebody else reads from the slot, or a transaction keeps a new one from being made."""
+
+
+class TableMissingError(TableRefusedError):
+    """There is no such table, or it is another one than before."""
+
+
+class ColumnMissingError(TableRefusedError):
+    """The table has no such column, or the log has nothing of it."""
+
+
+class NotPublishedError(TableRefusedError):
+    """The publication lacks the table, or some of its changes."""
+
+
+class IdentityError(TableRefusedError):
+    """The log does not say of a changed row which one it was."""
+
+
+class PositionLostError(TableRefusedError):
+    """The epoch log does not say up to where a table was read."""
+
+
+class NotRepeatableError(TableRefusedError):
+    """What is asked for would need changes that the log has no more."""

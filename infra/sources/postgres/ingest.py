@@ -1,0 +1,269 @@
+"""A table of PostgreSQL as a step of the commit protocol: a snapshot first, then ranges of the log's commits.
+
+| the database has | the epoch |
+|---|---|
+| a table that was never read | reads it as it stands, at a position of the log |
+| changes of any table of the pipeline | reads those of its own up to the cut that all share, maybe none |
+| nothing of them | is not made |
+| lost the slot, another server, another table of the name | is refused (``infra/postgres/state.py``) |
+
+The position is in the plan of the last committed epoch, never the slot's: that is moved on when a later epoch is
+planned. A row that is none of the source is a dead letter, and too many of them refuse the epoch. Held by
+``tests/infra/sources/postgres/test_reading.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from infra import crash
+from infra.delta.io import last_note
+from infra.delta.layout import NodeTables
+from infra.engine.shared_frames import SharedFrames
+from infra.epochs.declaration import new_columns
+from infra.epochs.plan import CommitNote, EpochPlan, WalRange
+from infra.epochs.step import StepFrames
+from infra.postgres.connection import Database
+from infra.postgres.publication import publish
+from infra.postgres.refusals import NotRepeatableError, TableRefusedError
+from infra.postgres.state import (
+    TableState,
+    cured,
+    identities,
+    needs_snapshot,
+    publication_problems,
+    server_state,
+    table_state,
+)
+from infra.sources.history import SourceStep
+from infra.sources.postgres.changes import Changes, snapshot_rows
+from infra.sources.postgres.emptied import with_emptied
+from infra.sources.postgres.landing import Landing
+from infra.sources.postgres.own_rows import own_rows
+from infra.sources.postgres.peek import peeked
+from infra.sources.postgres.position import note_snapshot, position
+from infra.sources.postgres.problems import found_problems, problems_of_slot
+from infra.sources.postgres.rows import landed_rows
+from infra.sources.postgres.slot import PipelineSlot, SlotLine
+from infra.sources.postgres.snapshot import release
+from infra.sources.postgres.unchanged import filled
+from infra.sources.reading import SourceFrames, partition_of
+from infra.sources.rejected_rows import Read, refuse_too_many
+from infra.sources.row_to_record import to_records
+from pipelines import Node, Postgres
+from pipelines.source import quoted
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+@dataclass(frozen=True)
+class PostgresStep(SourceStep):
+    """One source node that reads a table of PostgreSQL.
+
+    Attributes
+    ----------
+    slot
+        The pipeline's, in the table's database.
+    landing
+        Folder of the node's landed rows.
+    retry
+        Whether open dead letters are asked for, which is refused: newer changes of their rows have been read.
+    """
+
+    slot: PipelineSlot
+    landing: Path
+    code_version: str = ""
+    retry: bool = False
+
+    @property
+    def reads(self) -> Postgres:
+        """The declared table."""
+        return self.source.postgres
+
+    @property
+    def database(self) -> Database:
+        """Where the table is."""
+        return self.slot.database
+
+    def position(self, note: CommitNote | None) -> WalRange | None:
+        """What the node has read last; None before the first."""
+        return position(self.log, self.node, note)
+
+    def positions(self) -> Mapping[str, int]:
+        """Up to where each source of the pipeline in this database was read, of those that were."""
+        found: dict[str, int] = {}
+        for node in self._sources():
+            note = last_note(self._paths(node).changelog)
+            read = position(self.log, node, note[1] if note else None)
+            if read is not None:
+                found[node.name] = read.position
+        return found
+
+    def problems(self, connection: psycopg.Connection[Any], before: WalRange | None) -> Iterator[TableRefusedError]:
+        """All that keeps the table from being read, each with its cure."""
+        for problem in found_problems(connection, self.slot, self.reads, before):
+            yield cured(problem, self.name, needs_snapshot(problem, before))
+
+    def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
+        """Plan what changed up to the cut of the pipeline; the first epoch of an incarnation is a snapshot."""
+        if self.retry and not self.so_far(previous).open.count:
+            return None
+        if self.retry:
+            raise NotRepeatableError(
+                f"source '{self.name}': a dead letter of a table may be older than the row that is there now; mend the "
+                f"declaration, and read the table anew: `rivermeet resnapshot {self.name.replace('.', ' ')}`"
+            )
+        before = self.position(previous)
+        with self.database.asked() as connection:
+            self._refuse(connection, before)
+            if before is None:
+                table = table_state(connection, self.reads)
+                found = WalRange(table=self.reads.table, rows=table.rows if table is not None else 0)
+            else:
+                server = server_state(connection)
+                cut = self.slot.next_cut(connection, self.node.name, self.positions(), server)
+                if cut is None and not new_columns(self.node, previous):
+                    return None
+                found = self._range(before, cut)
+        return self.next_plan(previous, version, epoch, wal=found, code_version=self.code_version)
+
+    def check(self, plan: EpochPlan) -> str | None:
+        """None: what cannot be read any more is refused where it is read."""
+        return None
+
+    def lost(self) -> str | None:
+        """What a rebuild would lose: of a stream its changes so far. A table is read as it stands."""
+        if self.node.is_table or self.note() is None:
+            return None
+        return "its changes so far are no longer in the log: it would begin with the table as it stands"
+
+    def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
+        """Read the planned range, or the table as it stands; what is no record is a dead letter."""
+        planned = plan.wal
+        assert planned is not None, "a plan of a table has a range"
+        landing = Landing.anew(self.landing, plan.epoch, len(self.reads.columns))
+        if planned.end is None:
+            note_snapshot(self.log, plan, self._land_snapshot(landing, planned))
+            crash.reached("snapshot-noted", self.node.name)
+            changes = None
+        else:
+            changes = self._land_changes(landing, planned, plan)
+        crash.reached("landed", self.node.name)
+        own = None
+        if changes is not None and (changes.unchanged or changes.emptied):
+            own = own_rows(spark, self._paths(self.node), plan)
+        parsed = shared.keep(self._parsed(landing.read(spark), changes, own))
+        frames = SourceFrames(parsed)
+        ((dead,),) = parsed.agg(F.count_if(F.isnotnull("reason"))).collect()
+
+        def accept(rows: int, sides: Mapping[str, int]) -> None:
+            self._refuse_too_many(plan, frames.dead, rows, sides["dead_letter"])
+
+        without = frozenset({"dead_letter"} if not dead else ())
+        rows = with_emptied(frames.records, own, changes.emptied if changes is not None else ())
+        return StepFrames(rows, {"dead_letter": frames.dead}, accept=accept, without_rows=without)
+
+    def _land_snapshot(self, landing: Landing, planned: WalRange) -> WalRange:
+        """Land the table as it stands; what was read, with its position."""
+        with self.database.asked() as connection:
+            self._refuse(connection, None)
+            table = table_state(connection, self.reads)
+            assert table is not None
+            published = publish(connection, self.slot.publication, self.reads, table.oid)
+            for problem in publication_problems(self.reads, self.slot.publication, published, None):
+                raise cured(problem, self.name, False)
+            server = server_state(connection)
+            lost = any(True for _ in problems_of_slot(connection, self.slot, server))
+            with ExitStack() as stack:
+                # Once it is seen, it lasts, whoever ends the connection that it came from.
+                with self.slot.held():
+                    line, snapshot = self.slot.snapshot(connection, lost)
+                    seen = stack.enter_context(snapshot.seen())
+                    if not self._awaited() - {self.node.name}:
+                        release(line.slot)
+                landing.write(snapshot_rows(self._copied(seen, table), snapshot.lsn, server.now_ms))
+        return planned.model_copy(
+            update={
+                **identities(server),
+                "slot": line.slot,
+                "publication": line.publication,
+                "relation": table.oid,
+                "published": published.published,
+                "start": snapshot.lsn,
+                "end": snapshot.lsn,
+                "at": server.now_ms,
+            }
+        )
+
+    def _copied(self, seen: psycopg.Connection[Any], table: TableState) -> Iterator[tuple[str | None, ...]]:
+        from psycopg import sql
+
+        columns = sql.SQL(", ").join([sql.Identifier(name) for name in self.reads.columns])
+        # Tables that inherit from it have a log of their own; those of its partitions come as its own.
+        only = sql.SQL("" if table.kind == "p" else "ONLY ")
+        # As the log writes values: a cast to text would cut the blanks of a CHAR.
+        command = sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT").format(
+            columns, only, sql.Identifier(*self.reads.place)
+        )
+        with seen.cursor() as cursor, cursor.copy(command) as copied:
+            yield from copied.rows()
+
+    def _land_changes(self, landing: Landing, planned: WalRange, plan: EpochPlan) -> Changes:
+        changes = Changes(planned, list(self.reads.columns), self.reads.key)
+        if planned.start == planned.end:
+            return changes
+        with self.database.asked() as connection:
+            self._refuse(connection, planned)
+        landing.write(changes.rows(peeked(self.database, self.slot, planned)))
+        return changes
+
+    def _parsed(self, landed: DataFrame, changes: Changes | None, own: DataFrame | None) -> DataFrame:
+        unchanged = changes.unchanged if changes is not None else ()
+        rows = landed_rows(landed, self.reads, lineage=bool(unchanged))
+        if unchanged:
+            rows = filled(rows, self.source, sorted(unchanged), own if self._has_own_key() else None)
+        parsed = to_records(rows, self.source)
+        return parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
+
+    def _has_own_key(self) -> bool:
+        """Whether our rows are found by what identifies a row in the database; a stream may have another key."""
+        return {quoted(name) for name in self.reads.key} == {e.sql for e in self.source.key.values()}
+
+    def _range(self, before: WalRange, cut: SlotLine | None) -> WalRange:
+        end, at = (cut.cut, cut.at) if cut is not None else (before.position, before.at)
+        # A change takes some hundred bytes of the log.
+        rows = (end - before.position) // 200
+        return before.model_copy(update={"start": before.position, "end": end, "at": at, "rows": rows})
+
+    def _refuse(self, connection: psycopg.Connection[Any], before: WalRange | None) -> None:
+        for problem in self.problems(connection, before):
+            raise problem
+
+    def _refuse_too_many(self, plan: EpochPlan, dead: DataFrame, rows: int, letters: int) -> None:
+        """Refuse the epoch where more rows are bad than the source allows."""
+        share, total = self.source.max_bad_share, letters + rows
+        if letters > share * total:
+            read = Read(f"table '{self.reads.table}'", "commit", "mend the declaration or raise the share")
+            refuse_too_many(self.name, dead, self.rejected, plan, (letters, total, letters), share, read)
+
+    def _sources(self) -> Iterator[Node]:
+        for node in self.node.pipeline.nodes:
+            reads = node.source.reads if node.source is not None else None
+            if isinstance(reads, Postgres) and reads.database == self.reads.database:
+                yield node
+
+    def _awaited(self) -> set[str]:
+        """Sources of the pipeline in this database that were never read."""
+        return {node.name for node in self._sources()} - self.positions().keys()
+
+    def _paths(self, node: Node) -> NodeTables:
+        own = f"/{self.node.pipeline.name}/{self.node.name}/changelog"
+        return NodeTables(self.changelog.removesuffix(own), node.pipeline.name, node.name)

@@ -1,0 +1,109 @@
+"""Rows as they were read, in Parquet files of the epoch, which Spark reads: a chunk in memory, the rest on disk.
+
+    home/landing/shop/orders/epoch-7-5f0c…/00000.parquet    50,000 rows, or 32 MiB of them
+
+The folder is made, and removed, as that of a topic's records (``infra/sources/kafka/landing.py``). Held by
+``tests/infra/sources/postgres/test_reading.py``.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from infra.sources.discovery import spark_path
+
+ROWS, BYTES = 50_000, 32 << 20
+"""Rows, and bytes of their values, of a chunk."""
+_PLACE = (
+    ("file_rank", pa.int32(), "INT"),
+    ("block", pa.int64(), "BIGINT"),
+    ("row", pa.int64(), "BIGINT"),
+    ("op", pa.string(), "STRING"),
+    ("lsn", pa.int64(), "BIGINT"),
+    ("timestamp", pa.int64(), "BIGINT"),
+    ("xid", pa.int64(), "BIGINT"),
+    ("unchanged", pa.list_(pa.int32()), "ARRAY<INT>"),
+    ("earlier_key", pa.list_(pa.string()), "ARRAY<STRING>"),
+    ("branch", pa.int32(), "INT"),
+)
+
+
+class Landed(NamedTuple):
+    """A row with its place in the order of the epoch, and the text of each declared column.
+
+    ``unchanged`` are the columns, by number, that the log leaves out. Their values are those of the row that had
+    ``earlier_key`` before (None: the row's own key); what came under that key since it was left is another ``branch``.
+    """
+
+    file_rank: int
+    block: int
+    row: int
+    op: str
+    lsn: int
+    timestamp: int
+    xid: int
+    unchanged: Sequence[int] | None
+    earlier_key: Sequence[str | None] | None
+    branch: int
+    texts: Sequence[str | None]
+
+
+@dataclass(frozen=True)
+class Landing:
+    """The folder of one attempt at an epoch, for rows of so many columns."""
+
+    folder: Path
+    width: int
+
+    @classmethod
+    def anew(cls, node_folder: Path, epoch: int, width: int) -> Landing:
+        """A new one; those of attempts before are removed with their files."""
+        shutil.rmtree(node_folder, ignore_errors=True)
+        folder = node_folder / f"epoch-{epoch}-{uuid4().hex}"
+        folder.mkdir(parents=True)
+        return cls(folder, width)
+
+    def write(self, rows: Iterable[Landed]) -> int:
+        """Write rows in chunks; how many there were."""
+        schema = pa.schema(
+            [*((name, kind) for name, kind, _ in _PLACE), *((f"c{at}", pa.string()) for at in range(self.width))]
+        )
+        count = 0
+        for number, chunk in enumerate(_chunks(rows)):
+            place = list(zip(*chunk, strict=True))
+            texts = list(zip(*place.pop(), strict=True))
+            columns = [pa.array(column, field.type) for column, field in zip([*place, *texts], schema, strict=True)]
+            pq.write_table(pa.table(columns, schema), self.folder / f"{number:05d}.parquet", compression="zstd")
+            count += len(chunk)
+        return count
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """All that was written."""
+        names = [f"{name} {kind}" for name, _, kind in _PLACE] + [f"c{at} STRING" for at in range(self.width)]
+        ddl = ", ".join(names)
+        files = sorted(str(file) for file in self.folder.iterdir())
+        if not files:
+            return spark.createDataFrame([], ddl)
+        return spark.read.schema(ddl).parquet(*[spark_path(file) for file in files])
+
+
+def _chunks(rows: Iterable[Landed]) -> Iterator[list[Landed]]:
+    chunk: list[Landed] = []
+    size = 0
+    for row in rows:
+        chunk.append(row)
+        size += sum(len(text) for text in row.texts if text)
+        if len(chunk) >= ROWS or size >= BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

@@ -1,0 +1,88 @@
+r"""Landed rows as the rows of a source: declared columns with their types, or why a row has none.
+
+    id 1, amount 9.50, DECIMAL(10,2)      typed: id 1, amount 9.50, pg_op i, pg_commit_lsn 900, …
+    id 1, amount 9.505                    malformed: column 'amount': '9.505' is not DECIMAL(10,2)
+    id 1, at infinity, TIMESTAMP          malformed: column 'at': 'infinity' is not TIMESTAMP
+    id 1, body \x00ff, BINARY             typed: two bytes
+
+Of each row's dead letter ``file`` is DATABASE.SCHEMA.TABLE, ``line`` the position of its commit, ``text`` the columns
+as the database wrote them, in JSON, and ``header`` the rest. Held by ``tests/infra/sources/postgres/test_types.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from infra.sources.declared_types import as_declared, not_a
+from infra.sources.line_formats import LINE_COLUMNS
+from pipelines import Postgres
+
+LINEAGE: Mapping[str, str] = {
+    "unchanged": "ARRAY<INT>",
+    "earlier_key": "ARRAY<STRING>",
+    "branch": "INT",
+}
+"""What `typed` has behind the columns of the source, for whoever fills in what the log leaves out."""
+_CLOCKS = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
+_DECIMAL = re.compile(r"(?:DECIMAL|DEC|NUMERIC)\s*(?:\(\s*\d+\s*(?:,\s*(\d+)\s*)?\))?", re.IGNORECASE)
+
+
+def landed_rows(landed: DataFrame, reads: Postgres, lineage: bool = False) -> DataFrame:
+    """Give what `as_declared` gives of landed rows.
+
+    Parameters
+    ----------
+    lineage
+        Whether ``typed`` has the columns of `LINEAGE` as well.
+    """
+    columns: dict[str, Column] = {}
+    problems: list[Column] = []
+    for at, (name, kind) in enumerate(reads.columns.items()):
+        text = F.col(f"c{at}")
+        columns[name] = F.unhex(F.substring(text, 3, 2**31 - 1)) if kind.upper() == "BINARY" else text
+        scale = _scale(kind)
+        if scale is not None:
+            # The cast would round what has more digits without a word.
+            exact = F.rlike(text, F.lit(rf"^[^.]*(\.\d{{0,{scale}}}0*)?$"))
+            problems.append(F.when(~exact, not_a(f"column '{name}'", text, kind)))
+        elif kind.upper() in _CLOCKS:
+            # The cast would leave out the end, and take a year before Christ for one after.
+            problems.append(F.when(F.endswith(text, F.lit(" BC")), not_a(f"column '{name}'", text, kind)))
+        elif kind.upper() == "BINARY":
+            problems.append(F.when(~F.startswith(text, F.lit("\\x")), not_a(f"column '{name}'", text, kind)))
+    columns |= {
+        "pg_commit_lsn": F.col("lsn"),
+        "pg_commit_timestamp": F.col("timestamp"),
+        "pg_xid": F.col("xid"),
+        "pg_op": F.col("op"),
+        "pg_tombstone": F.col("op") == "d",
+    }
+    kinds = dict(reads.schema)
+    if lineage:
+        columns |= {name: F.col(name) for name in LINEAGE}
+        kinds |= LINEAGE
+    shown = F.struct(*[F.col(f"c{at}").alias(name) for at, name in enumerate(reads.columns)])
+    line: Mapping[str, Column] = {
+        **{name: F.col(name) for name in ("file_rank", "block", "row")},
+        "file": F.lit(reads.table),
+        "modified_ms": F.col("timestamp"),
+        "member": F.lit(None).cast("string"),
+        "line": F.col("lsn"),
+        "text": F.to_json(shown, {"ignoreNullFields": "false"}),
+        "header": F.to_json(F.struct("op", "lsn", "timestamp", "xid", "unchanged")),
+    }
+    raw = F.struct(*[columns[name].alias(f"r{at}") for at, name in enumerate(kinds)])
+    malformed = F.coalesce(*problems, F.lit(None).cast("string"))
+    rows = landed.select(
+        *[line[name].alias(name) for name in LINE_COLUMNS], raw.alias("raw"), malformed.alias("malformed")
+    )
+    return as_declared(rows, kinds)
+
+
+def _scale(kind: str) -> int | None:
+    found = _DECIMAL.fullmatch(kind.strip())
+    return None if found is None else int(found[1] or 0)

@@ -1,0 +1,223 @@
+"""The slot that all sources of a pipeline share, and where in the log their epochs end: the same place for all.
+
+    orders at 900, customers at 900, the log at 1000       whoever plans first fixes a cut at 1000, if anything changed
+    orders at 1000, customers at 900                       customers goes to 1000; orders waits, and fixes no new cut
+    both at 1000                                           the slot is moved on to 1000: the log before may go
+
+So the tables of a pipeline are at one position of the log after each run of all of them, and joins see whole
+transactions. What is known of the slot is a line of the epoch log, written before the server is asked:
+
+| line | left behind by a kill | the next run |
+|---|---|---|
+| ``creating`` | perhaps a slot, of a name that nobody else has | drops it, and makes another |
+| ``standing``, its cut | a cut that some sources have planned | the others take it |
+| ``standing``, moved on to | a slot that is not, yet | moves it on |
+
+A cut that nobody has planned for a minute is fixed anew. Held by ``tests/infra/sources/postgres/test_slot.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
+
+from filelock import FileLock
+from pydantic import BaseModel, ConfigDict
+
+from infra import crash
+from infra.epochs.log import EpochLog
+from infra.postgres.connection import Database
+from infra.postgres.lsn import lsn_text
+from infra.postgres.refusals import SlotLostError
+from infra.postgres.state import ServerState, server_state
+from infra.sources.postgres.snapshot import Snapshot, exported
+
+if TYPE_CHECKING:
+    import psycopg
+
+UNUSED_MS = 60_000
+"""How long a cut that nobody has planned is kept."""
+IDLE_BYTES = 16 << 20
+"""Log without a change of the pipeline's tables that the slot is moved over."""
+_NEWS = """
+SELECT EXISTS (SELECT FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %s, 'proto_version', '1',
+               'publication_names', %s) WHERE get_byte(data, 0) IN (68, 73, 84, 85))
+"""
+
+
+class SlotLine(BaseModel):
+    """What is known of the slot; positions are LSNs as numbers, ``at`` the server's clock when the cut was fixed (ms).
+
+    ``advanced`` is how far the slot was moved on, or is about to be; changes since ``kept`` can be had all the same, as
+    there are none of the pipeline's tables in between.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    state: Literal["creating", "standing"]
+    slot: str
+    publication: str
+    system: str
+    timeline: int
+    cut: int = 0
+    at: int = 0
+    advanced: int = 0
+    kept: int = 0
+
+
+@dataclass(frozen=True)
+class PipelineSlot:
+    """The slot of a pipeline in one database.
+
+    Attributes
+    ----------
+    lock
+        File of a lock: whoever plans, or reads from the slot, is alone.
+    """
+
+    database: Database
+    log: EpochLog
+    lock: str
+    pipeline: str
+
+    @property
+    def publication(self) -> str:
+        """Name of the publication."""
+        # As long as names of PostgreSQL may be.
+        return f"rivermeet_{self.pipeline.lower()}"[:63]
+
+    def held(self) -> FileLock:
+        """The lock, to be entered; a thread may enter it again."""
+        return FileLock(self.lock, is_singleton=True)
+
+    def line(self) -> SlotLine | None:
+        """What is known; None where no slot was ever made."""
+        lines = self.log.lines(self._node, "slot")
+        return SlotLine.model_validate_json(lines[max(lines)]) if lines else None
+
+    def standing(self) -> SlotLine:
+        """What is known of the slot that is there.
+
+        Raises
+        ------
+        SlotLostError
+            Where none is.
+        """
+        found = self.line()
+        if found is None or found.state != "standing":
+            raise SlotLostError(f"pipeline '{self.pipeline}' has no slot in database '{self.database.name}'")
+        return found
+
+    def snapshot(self, connection: psycopg.Connection[Any], anew: bool) -> tuple[SlotLine, Snapshot]:
+        """A snapshot that the changes of the slot go on from; the slot is made if it is not there.
+
+        Parameters
+        ----------
+        connection
+            Asks about the server.
+        anew
+            Whether the slot that there was is given up.
+        """
+        with self.held():
+            found = self.line()
+            if found is None or found.state != "standing" or anew:
+                return self._made(connection, found)
+            return found, exported(self.database, found.slot, at_least=found.cut)
+
+    def _made(self, connection: psycopg.Connection[Any], before: SlotLine | None) -> tuple[SlotLine, Snapshot]:
+        if before is not None:
+            drop(connection, before.slot)
+        server = server_state(connection)
+        # No other home, and no later one of this, has a slot of the name.
+        name = f"rivermeet_{self.pipeline.lower()}"[:50] + f"_{uuid4().hex[:12]}"
+        line = SlotLine(
+            state="creating",
+            slot=name,
+            publication=self.publication,
+            system=server.system,
+            timeline=server.timeline,
+        )
+        self._write(line)
+        crash.reached("slot-named", self.pipeline)
+        snapshot = exported(self.database, name, new=True)
+        crash.reached("slot-made", self.pipeline)
+        line = line.model_copy(
+            update={
+                "state": "standing",
+                "cut": snapshot.lsn,
+                "at": server.now_ms,
+                "advanced": snapshot.lsn,
+                "kept": snapshot.lsn,
+            }
+        )
+        self._write(line)
+        return line, snapshot
+
+    def next_cut(
+        self, connection: psycopg.Connection[Any], node: str, positions: Mapping[str, int], server: ServerState
+    ) -> SlotLine | None:
+        """Where the next epoch of a source ends; None where nothing is new, or other sources have to catch up.
+
+        Parameters
+        ----------
+        positions
+            Up to where each source of the pipeline has been read; ``node`` is one of them.
+        """
+        with self.held():
+            line, own = self.standing(), positions[node]
+            if line.cut > own and not self._is_unused(line, positions, server):
+                return line
+            if line.cut <= own and min(positions.values()) < line.cut:
+                return None
+            low = min(positions.values())
+            line = self._advance(connection, line, low, kept=low)
+            if server.flushed <= own:
+                return None
+            if not self._has_news(connection, line, server.flushed):
+                if server.flushed - line.advanced > IDLE_BYTES:
+                    self._advance(connection, line, server.flushed, kept=line.kept)
+                return None
+            cut = line.model_copy(update={"cut": server.flushed, "at": server.now_ms})
+            self._write(cut)
+            return cut
+
+    def _is_unused(self, line: SlotLine, positions: Mapping[str, int], server: ServerState) -> bool:
+        """Whether a cut was fixed by someone who did not go on to plan it."""
+        if server.now_ms - line.at < UNUSED_MS or max(positions.values()) >= line.cut:
+            return False
+        open_plans = (plan for node in positions for plan in self.log.open_plans(node, 0).values())
+        return not any(plan.wal is not None and plan.wal.end == line.cut for plan in open_plans)
+
+    def _advance(self, connection: psycopg.Connection[Any], line: SlotLine, to: int, kept: int) -> SlotLine:
+        """Give up the log before a position that all sources have committed."""
+        if to <= line.advanced:
+            return line
+        line = line.model_copy(update={"advanced": to, "kept": kept})
+        self._write(line)
+        crash.reached("advanced", self.pipeline)
+        connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", [line.slot, lsn_text(to)])
+        return line
+
+    def _has_news(self, connection: psycopg.Connection[Any], line: SlotLine, upto: int) -> bool:
+        # Before 15, transactions of other tables come too, without their changes: the first one says nothing.
+        most = 1 if connection.info.server_version >= 150_000 else None
+        found = connection.execute(_NEWS, [line.slot, lsn_text(upto), most, line.publication]).fetchone()
+        return found is not None and found[0]
+
+    def _write(self, line: SlotLine) -> None:
+        number = max(self.log.lines(self._node, "slot"), default=0) + 1
+        self.log.write(self._node, 1, number, "slot", line.model_dump_json())
+
+    @property
+    def _node(self) -> str:
+        # No node can be called so.
+        return f"postgres {self.database.name}"
+
+
+def drop(connection: psycopg.Connection[Any], slot: str) -> None:
+    """Drop a slot, if it is there."""
+    connection.execute(
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", [slot]
+    )

@@ -1,0 +1,86 @@
+"""A snapshot that goes with a position of the log: what it shows was committed before, and changes come after.
+
+    transaction 1 commits       in the snapshot
+    the slot is made            position 900: the snapshot shows all that committed before it, and nothing else
+    transaction 2 commits       not in the snapshot; its changes are read from 900 on
+
+It lasts as long as the connection that made it. The sources of a pipeline that are read for the first time in one
+process share it, and so begin at one position; one that comes later gets a slot of its own for it, which the server
+drops when the connection ends. Held by ``tests/infra/sources/postgres/test_slot.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from infra.postgres.connection import Database, refusal, refusing
+from infra.postgres.lsn import lsn_number
+
+if TYPE_CHECKING:
+    import psycopg
+
+_held: dict[str, Snapshot] = {}
+"""By slot, those that may still be used."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A snapshot, its position, and the connection that keeps it."""
+
+    name: str
+    lsn: int
+    database: Database
+    keeper: psycopg.Connection[Any] = field(repr=False)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it can be used still."""
+        return not self.keeper.closed and not self.keeper.broken
+
+    @contextmanager
+    def seen(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection that sees the database as the snapshot has it."""
+        with self.database.connect() as connection, refusing():
+            from psycopg import sql
+
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(self.name)))
+            yield connection
+            connection.execute("COMMIT")
+
+
+def exported(database: Database, slot: str, new: bool = False, at_least: int = 0) -> Snapshot:
+    """A snapshot for a pipeline's slot.
+
+    Parameters
+    ----------
+    new
+        Whether the slot is made with it.
+    at_least
+        A position that it must not be before.
+    """
+    known = _held.get(slot)
+    if known is not None and known.is_kept and known.lsn >= at_least:
+        return known
+    release(slot)
+    keeper = database.connect(replication=True)
+    name, kind = (slot, "") if new else (f"rivermeet_{uuid4().hex[:20]}", "TEMPORARY ")
+    done = keeper.pgconn.exec_(f"CREATE_REPLICATION_SLOT {name} {kind}LOGICAL pgoutput (SNAPSHOT 'export')".encode())
+    values = [done.get_value(0, at) for at in range(done.nfields)] if done.ntuples else []
+    if len(values) < 3 or values[1] is None or values[2] is None:
+        state = done.error_field(ord("C"))
+        keeper.close()
+        raise refusal(state.decode() if state else None, done.error_message.decode().partition("\n")[0])
+    _held[slot] = Snapshot(values[2].decode(), lsn_number(values[1].decode()), database, keeper)
+    return _held[slot]
+
+
+def release(slot: str) -> None:
+    """End the snapshot of a slot, which keeps the server from removing rows that nobody else sees."""
+    known = _held.pop(slot, None)
+    if known is not None:
+        known.keeper.close()

@@ -1,0 +1,1 @@
+"""What sources read besides files: Kafka topics, Delta tables, tables of PostgreSQL."""

@@ -1,0 +1,23 @@
+"""The demo over a database: its rows are those of the database's own join, while transactions go on."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("psycopg")
+
+from assets.demo.cdc import demonstrated
+from assets.epoch.platform import OnEngine
+from infra.settings import Settings
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.usefixtures("postgres")
+def test_the_join_is_the_databases_own(settings: Settings) -> None:
+    said: list[str] = []
+    platform = OnEngine(settings, said.append, engine=settings)
+    assert demonstrated(platform, comparisons=2, seconds=1.0), said
+    compared = [line for line in said if " equal: " in line]
+    assert len(compared) == 2, said
+    assert not list(settings.home.glob("demo-cdc-*")), "nothing is left of it"

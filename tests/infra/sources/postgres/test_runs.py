@@ -1,0 +1,117 @@
+"""A pipeline over a database as it is run from the command line and in Dagster: progress, status, check, cures."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from assets.cli import check as commands
+from assets.cli.check import check, checked, resnapshot
+from assets.cli.dead_letters import retried
+from assets.cli.show.status import status_table
+from assets.defs.keys import changelog_key
+from assets.epoch.explain import explain
+from assets.epoch.idle import idle_run
+from assets.reports.quality_report import write_report
+from infra.postgres.refusals import NotRepeatableError
+from infra.settings import Settings
+from pipelines import Files, Pipeline
+from tests.assets.home import Home, homed
+from tests.infra.sources.postgres.base import Base
+
+pytestmark = pytest.mark.slow
+
+
+def shop(base: Base) -> Pipeline:
+    made = Pipeline("shop")
+    orders = made.table("orders", base.table("orders", {"id": "INT", "who": "INT"}), max_bad_share=0.5)
+    people = made.table("people", base.table("people", {"id": "INT", "name": "STRING"}))
+    orders.left_join(people, "named", foreign_key="who", select={"name": "right.name"})
+    return made
+
+
+def metadata(home: Home, node: str) -> dict[str, Any]:
+    """Of the newest materialisation of the changelog."""
+    event = home.instance.get_latest_materialization_event(changelog_key(home.pipeline.node(node)))
+    assert event is not None and event.asset_materialization is not None
+    return {name: value.value for name, value in event.asset_materialization.metadata.items()}
+
+
+def rows(home: Home, base: Base) -> list[tuple[Any, ...]]:
+    from infra.delta.io import read
+
+    path = home.platform.runner(home.pipeline).paths(home.pipeline.node("named")).table
+    return sorted(tuple(row) for row in read(base.world.spark, path).select("id", "name").collect())
+
+
+def test_a_pipeline_over_a_database(
+    base: Base, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base.do("CREATE TABLE orders (id int PRIMARY KEY, who int)", "CREATE TABLE people (id int PRIMARY KEY, name text)")
+    base.do("INSERT INTO people VALUES (1, 'Ann'), (2, 'Bob')", "INSERT INTO orders VALUES (10, 1), (11, 2), (12, 3)")
+    dsn = f"{base.server.dsn} password=s3cret"
+    with homed(shop(base), tmp_path / "home", settings) as home:
+        home.platform.settings = replace(home.platform.settings, postgres=dsn)
+        said = "\n".join(line for line, _ in checked(home.platform, home.pipeline))
+        assert f"orders: table '{base.name}.public.orders' can be read; not read yet" in said
+        assert f"  write    table '{base.name}.public.orders' as it stands" in list(
+            explain(home.platform, home.pipeline)
+        )
+        assert home.run()
+        assert rows(home, base) == [(10, "Ann"), (11, "Bob"), (12, None)]
+        assert idle_run(home.platform, home.pipeline) is True, "nothing new, and no engine was asked"
+        base.transaction("UPDATE people SET name = 'Amy' WHERE id = 1", "UPDATE orders SET who = 1", "TRUNCATE people")
+        base.do("INSERT INTO people VALUES (1, 'Zoe')")
+        time.sleep(0.1)
+        status = status_table(home.platform, home.pipeline)
+        assert f"orders: table '{base.name}.public.orders', read up to 0/" in status and " s behind; slot " in status
+        assert home.run()
+        assert rows(home, base) == [(10, "Zoe"), (11, "Zoe"), (12, "Zoe")]
+        found = metadata(home, "orders")
+        assert found["wal_bytes_in"] > 0 and "files" not in found
+        assert found["input_positions"]["wal"] == metadata(home, "people")["input_positions"]["wal"] | {
+            name: found["input_positions"]["wal"][name] for name in ("table", "relation", "published")
+        }
+        path, _ = write_report(home.platform, [home.pipeline])
+        page = Path(path).read_text()
+        assert f"<caption>Table {base.name}.public.orders, as its newest epoch has read it" in page
+        assert retried(home.platform, home.pipeline.node("people")) == "people: no dead letters to retry"
+
+        base.drop_slots()
+        base.do("INSERT INTO people VALUES (2, 'Cy')", "UPDATE orders SET who = 2 WHERE id = 12")
+        assert not home.run()
+        assert "`rivermeet resnapshot shop orders`" in "\n".join(home.said)
+        monkeypatch.setattr("pipelines.load", lambda _: home.pipeline)
+        monkeypatch.setattr(commands, "platform_here", lambda: home.platform)
+        run = CliRunner()
+        bad = run.invoke(check, ["shop"])
+        assert bad.exit_code == 1 and "is gone, and with it the changes since" in bad.output
+        assert run.invoke(resnapshot, ["shop", "named"]).output.startswith("Error: 'shop.named' reads no table")
+        done = run.invoke(resnapshot, ["shop"])
+        assert done.exit_code == 0, done.output
+        assert rows(home, base) == [(10, "Zoe"), (11, "Zoe"), (12, "Cy")]
+        good = run.invoke(check, ["shop"])
+        assert good.exit_code == 0 and "holds back" in good.output and "all of it" in good.output
+        base.do("DELETE FROM people WHERE id = 1")
+        assert home.run()
+        assert rows(home, base) == [(10, None), (11, None), (12, "Cy")]
+        everything = "\n".join(home.said) + status + bad.output + good.output + repr(found)
+        assert "s3cret" not in everything and "127.0.0.1" not in everything
+
+
+def test_dead_letters_and_files(base: Base, settings: Settings, tmp_path: Path) -> None:
+    base.do("CREATE TABLE orders (id int PRIMARY KEY, who text)", "INSERT INTO orders VALUES (1, 'x'), (2, '2')")
+    made = Pipeline("shop")
+    made.table("orders", base.table("orders", {"id": "INT", "who": "INT"}), max_bad_share=0.5)
+    made.stream("files", Files("*.csv", "csv", {"id": "INT", "n": "INT"}), key=["id"], timestamp="n")
+    with homed(made, tmp_path / "home", settings) as home:
+        home.platform.settings = replace(home.platform.settings, postgres=base.server.dsn)
+        assert home.run()
+        with pytest.raises(NotRepeatableError, match="resnapshot shop orders"):
+            retried(home.platform, made.node("orders"))
+        assert [line.split(":")[0] for line, _ in checked(home.platform, made)] == ["orders"]
