@@ -107,7 +107,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 $(DEVELOPED): $(INSTALLED)
-	@$(PIP) -e '.[demo,dev,kafka]' & $(call SHOW,installing what tests need)
+	@$(PIP) -e '.[demo,dev,kafka,s3]' & $(call SHOW,installing what tests need)
 	@$(COMPILE)
 	@touch $@
 
