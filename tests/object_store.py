@@ -1,27 +1,43 @@
-"""An S3 server in the tests' process (moto), and what a process needs to reach it."""
+"""An S3 server for tests (moto), and what a process needs to reach it."""
 
 from __future__ import annotations
 
-import logging
+import socket
+import subprocess
+import sys
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 SECRET = "kept-out-of-everything"
 
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """The endpoint of a server that forgets all when it ends."""
-    from moto.moto_server.threaded_moto_server import ThreadedMotoServer
+    """The endpoint of a server that forgets all when it ends.
 
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
+    A process of its own: calls of delta-rs hold Python's lock while they wait for an answer.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
+        _answers(port, process)
+        yield f"http://127.0.0.1:{port}"
     finally:
-        server.stop()
+        process.kill()
+        process.wait()
+
+
+def _answers(port: int, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        assert process.poll() is None, "moto ended"
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.1)
+    raise AssertionError("moto did not start within a minute")
 
 
 def environment(endpoint: str) -> Mapping[str, str]:

@@ -79,7 +79,9 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
     def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
         return wrong(epoch_rows.with_offsets(wrong(rows, plan.node, "rows"), plan), plan.node, "offsets")
 
-    def commit_staged(found: Staged, app_id: str, epoch: int, note: CommitNote, rows: bool = True) -> None:
+    def commit_staged(
+        found: Staged, app_id: str, epoch: int, note: CommitNote, rows: bool = True, token: int | None = None
+    ) -> None:
         """Name other files than were judged."""
         _, node, *_ = app_id.split("/")
         if any((bug.node, bug.place) == (node, "commit") for bug in bugs):
@@ -87,7 +89,7 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
             other = staged.stage(wrong(judged, node, "commit"), found.table, "other")
             assert other is not None
             found = other
-        staged.commit_staged(found, app_id, epoch, note, rows)
+        staged.commit_staged(found, app_id, epoch, note, rows, token=token)
 
     def folded(session: Callable[[], SparkSession], paths: NodeTables, key: list[str], upto: CommitNote) -> bool:
         with pytest.MonkeyPatch.context() as within:

@@ -24,6 +24,7 @@ from infra.engine.jars import jars
 from infra.engine.java import JavaError, find_java
 from infra.engine.log_store import log_store_jar
 from infra.settings import Settings
+from tests.faulty_s3 import between, faults
 
 RACES = 100
 HADOOP = "spark.hadoop."
@@ -103,6 +104,24 @@ def test_a_put_that_finds_itself_is_done(s3: str, racer: Racer) -> None:
     assert racer.write(path, "mine") == "won"
     assert racer.write(path, "other") == "lost"
     assert racer.write(path, "other", overwrite=True) == "won"
+
+
+@pytest.mark.slow
+def test_what_is_said_is_so_where_answers_are_lost(s3: str, s3_server: str, tmp_path: Path) -> None:
+    """S3A sends a put again whose answer was lost, and is told that the file is there: it is its own."""
+    with between(s3_server, seed=3) as endpoint:
+        env = {**os.environ, "RIVERMEET_HOME": str(tmp_path), "RIVERMEET_TABLES": s3, "AWS_ENDPOINT_URL": endpoint}
+        with racing(Settings.from_env(env)) as racer:
+            store = from_url(s3)
+            for n in range(60):
+                name = f"t/_delta_log/{n:020}.json"
+                if n % 3 == 0:
+                    obstore.put(store, name, b"theirs\n", mode="create")
+                said = racer.write(f"{s3}/{name}", "ours")
+                there = bytes(obstore.get(store, name).bytes())
+                assert (said, there) == (("lost", b"theirs\n") if n % 3 == 0 else ("won", b"ours\n")), n
+        counts = faults(endpoint)
+    assert min(counts[kind] for kind in ("refused", "unanswered")) > 3, counts
 
 
 def test_without_a_compiler_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
