@@ -1,7 +1,7 @@
 """A way to an S3 server on which requests are refused, held up, and answered by nothing, at random.
 
     refused     503 SlowDown, and the server sees nothing
-    unanswered  the server has done it, and the client is told nothing
+    unanswered  the server has done it, and the client hears nothing
     late        a fifth of a second
 
 ``GET /__faults__`` gives how many of each there were. It is a process of its own (`between`).

@@ -76,7 +76,7 @@ def _newest_commit(path: str) -> tuple[str, int, int] | None:
 def commit_file(path: str, version: int) -> tuple[str, int, int] | None:
     """Name, inode and time (ns) of a commit's file; None where that is unknown, or its log was cut.
 
-    Behind a URL: what tells it from another commit of that version.
+    Behind a URL: what distinguishes it from another commit of that version.
     """
     if is_local(path):
         return _file(path, f"{version:020}.json")

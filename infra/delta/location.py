@@ -36,7 +36,7 @@ def files_below(path: str) -> FileSystem:
 
 
 def tag_of(path: str, name: str) -> str | None:
-    """What tells the object ``name`` below a URL from another one of that name; None where it is not there.
+    """What distinguishes the object ``name`` below a URL from another of that name; None where it is not there.
 
     None also for stores that obstore does not know.
     """

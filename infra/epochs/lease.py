@@ -9,7 +9,7 @@
 
 No two clocks are compared: a term is what the one who waits has waited, by its own clock, and the holder counts its own
 from before it asked. The holder puts the object again three times a term. Held up for longer, it may still believe that
-it holds the lease; the token is what tells (``infra/delta/fence.py``).
+it holds the lease; what counts is the token (``infra/delta/fence.py``).
 
     A takes it, token 3; is stopped                     {"token": 3, "holder": "A…", "renewed": 12}
     B sees the same object for a term, takes it, raises the fence to 4
@@ -193,7 +193,7 @@ class Lease:
 
 
 def identity(locks: Path) -> str:
-    """What tells a home on this machine, since it was started, from all others."""
+    """What distinguishes a home on this machine, since it was started, from all others."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     own = locks / "home-id"
     if not own.exists():

@@ -108,7 +108,7 @@ def test_a_put_that_finds_itself_is_done(s3: str, racer: Racer) -> None:
 
 @pytest.mark.slow
 def test_what_is_said_is_so_where_answers_are_lost(s3: str, s3_server: str, tmp_path: Path) -> None:
-    """S3A sends a put again whose answer was lost, and is told that the file is there: it is its own."""
+    """S3A sends a put again whose answer was lost, and hears that the file is there: it is its own."""
     with between(s3_server, seed=3) as endpoint:
         env = {**os.environ, "RIVERMEET_HOME": str(tmp_path), "RIVERMEET_TABLES": s3, "AWS_ENDPOINT_URL": endpoint}
         with racing(Settings.from_env(env)) as racer:

@@ -34,7 +34,7 @@ TERM = 30.0
 
 @dataclass
 class Clock:
-    """Time that passes while someone sleeps, and is told what happens meanwhile."""
+    """Time that passes while someone sleeps, and things that happen meanwhile."""
 
     now: float = 0.0
     slept: list[float] = field(default_factory=list)
@@ -99,7 +99,7 @@ def test_a_holder_that_renews_is_waited_for(s3: str) -> None:
 
 
 def test_a_holder_counts_its_term_itself(s3: str) -> None:
-    """Where the store does not answer, nobody need have told it."""
+    """Where the store does not answer, it gives up by itself."""
     one = lease(s3, "one", clock := Clock())
     one.take()
     clock.now += TERM - 1
