@@ -18,11 +18,12 @@ from deltalake import DeltaTable
 from obstore.store import from_url
 
 from infra import crash
+from infra.delta.io import is_protected, last_note
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened
 from infra.engine import warm as engine
 from infra.settings import Settings
-from tests.infra.epochs.test_two_at_once import NODES, Shop, ended
+from tests.infra.epochs.test_two_at_once import BIN, NODES, Shop, ended, made
 from tests.object_store import SECRET
 from tests.reliability import survived
 
@@ -130,6 +131,20 @@ def test_killed_on_one_machine_a_run_goes_on_on_the_other(machines: Machines) ->
         )
 
 
+def test_two_machines_at_once(machines: Machines) -> None:
+    """Each epoch is made by one of them, and the other one waits for its lease."""
+    one, other = machines.shops
+    machines.deliver()
+    ended(one.run())
+    for _ in range(2):
+        machines.deliver()
+        said = made(*[ended(process) for process in (one.run(), other.run())])
+        assert set(said.values()) == {1}, said
+        assert {node for node, _ in said} == set(NODES)
+        survived("two runs at once on two machines, tables on S3", "each epoch made by one of them, both green")
+    other.check()
+
+
 MAINTAIN = """
 from assets.defs.maintenance import maintain_pipeline
 from assets.epoch.platform import Platform
@@ -142,8 +157,8 @@ for done in maintain_pipeline(Platform(Settings.from_env()), load("invoice"), Re
 """
 
 
-def test_sources_on_s3_and_maintenance(s3: str, tmp_path: Path) -> None:
-    """Files are read from the bucket; after maintenance the next epoch goes on."""
+def test_sources_on_s3_maintenance_and_rebuild(s3: str, tmp_path: Path) -> None:
+    """Files are read from the bucket; after maintenance and a rebuild the next epoch goes on."""
     settings = Settings.from_env(
         {
             "RIVERMEET_HOME": str(tmp_path / "home"),
@@ -173,5 +188,13 @@ def test_sources_on_s3_and_maintenance(s3: str, tmp_path: Path) -> None:
         for table in ("priced_purchases/changelog", "epoch log", "quality"):
             assert f"{table}: optimized" in said, said
         epoch()
+        changelog = NodeTables(s3, "invoice", "priced_purchases").changelog
+        before = last_note(changelog)
+        ended(shop.start(str(BIN / "rivermeet"), "rebuild", "invoice", "--select", "priced_purchases"))
+        after = last_note(changelog)
+        assert before is not None and after is not None
+        # All purchases and products have one time: computed at once, the purchases come first, and find nothing.
+        assert (after[1].incarnation, after[1].epoch) == (before[1].incarnation + 1, before[1].epoch + 1)
+        assert is_protected(changelog)
     finally:
         engine.stop(settings)
