@@ -75,8 +75,7 @@ class Settings:
     schema_registry : str
         ``RIVERMEET_SCHEMA_REGISTRY``: URL of the schema registry, with user and password if it asks for them.
     s3_endpoint, s3_region : str
-        ``AWS_ENDPOINT_URL`` and ``AWS_REGION``: where S3 is, if not at AWS. Credentials are no setting: delta-rs and
-        the engine take them from the environment themselves.
+        ``AWS_ENDPOINT_URL``, ``AWS_REGION``: where S3 is. Credentials are no setting: who needs them looks by itself.
     lease_seconds : float
         ``RIVERMEET_LEASE_SECONDS``: tables at a URL are another machine's after so long without a word of ours.
     """
@@ -214,14 +213,12 @@ def _usable(variable: str, location: str) -> str:
 
 
 def _reachable(given: Mapping[str, str]) -> None:
-    """Refuse an endpoint that delta-rs would not talk to."""
     endpoint = given.get("AWS_ENDPOINT_URL", "")
     if endpoint and not re.match(r"https?://[^\s]+$", endpoint):
         raise SettingsError(f"AWS_ENDPOINT_URL={redacted(endpoint)} is no URL; write https://host:port")
     if endpoint.startswith("http:") and given.get("AWS_ALLOW_HTTP", "").lower() not in ("true", "1"):
         raise SettingsError(
-            f"AWS_ENDPOINT_URL={redacted(endpoint)} is not encrypted; use https, or set AWS_ALLOW_HTTP=true where "
-            "requests and rows may pass in the clear"
+            f"AWS_ENDPOINT_URL={redacted(endpoint)} is not encrypted; use https, or set AWS_ALLOW_HTTP=true"
         )
 
 

@@ -1,7 +1,4 @@
-"""Leases on S3: one holder at a time, taken over when it is silent, and no commit of one that was replaced.
-
-A takes it, and is stopped     B waits a term, and takes it     A goes on: its lease is lost, its commit refused
-"""
+"""Leases on S3: one holder at a time, taken over when it is silent, and no commit of one that was replaced."""
 
 from __future__ import annotations
 
