@@ -9,8 +9,8 @@ Who takes a lease that was not given back raises the fence, before it looks at t
 
 A commit is made for the version after the one that was looked at, and the store lets one of two make it, so that there
 is no moment between the look and the commit. A commit of Spark's that was begun before the fence fails as well: Delta
-lets no commit pass a change of properties. Folds need no fence: their transaction has one id for all runs, and the
-epoch as its number. Held by ``tests/infra/epochs/test_lease.py``.
+lets no commit pass a change of properties. A fold that comes late is nothing new to the table, too: its transaction has
+one id for all runs, and the epoch as its number. Held by ``tests/infra/epochs/test_lease.py``.
 """
 
 from __future__ import annotations

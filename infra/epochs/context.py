@@ -91,14 +91,13 @@ class EpochContext:
         if is_local(self.tables):
             return NodeLock(folder)
         url = f"{self.tables.rstrip('/')}/{node.pipeline.name}/{node.name}"
-        changelog = self.paths(node).changelog
-        return NodeLock(
-            folder,
-            lambda: Lease(url, self.lease_seconds, identity(self.locks)),
-            lambda token: raise_fence(
-                changelog, token, lambda path, given: set_properties(self.session(), path, given)
-            ),
-        )
+        paths = self.paths(node)
+
+        def taken_over(token: int) -> None:
+            for path in (paths.changelog, paths.table):
+                raise_fence(path, token, lambda path, given: set_properties(self.session(), path, given))
+
+        return NodeLock(folder, lambda: Lease(url, self.lease_seconds, identity(self.locks)), taken_over)
 
     def use_sessions(self, node: Node) -> SparkSession:
         """The session for the node's frames, written beside its lock for whoever finds the lock after a kill."""

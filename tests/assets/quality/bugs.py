@@ -91,14 +91,20 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
             found = other
         staged.commit_staged(found, app_id, epoch, note, rows, token=token)
 
-    def folded(session: Callable[[], SparkSession], paths: NodeTables, key: list[str], upto: CommitNote) -> bool:
+    def folded(
+        session: Callable[[], SparkSession],
+        paths: NodeTables,
+        key: list[str],
+        upto: CommitNote,
+        token: int | None = None,
+    ) -> bool:
         with pytest.MonkeyPatch.context() as within:
             if any((bug.node, bug.place) == (paths.node, "merge") for bug in bugs):
                 # No table has few rows.
                 within.setattr(fold, "FEW", -1)
             within.setattr(fold, "flatten", lambda rows: wrong(flatten(rows), paths.node, "fold"))
             within.setattr(fold, "table_rows", lambda rows: wrong(table_rows(rows), paths.node, "merge"))
-            return fold.fold(session, paths, key, upto)
+            return fold.fold(session, paths, key, upto, token)
 
     patched.setattr("infra.epochs.stages.write.with_offsets", with_offsets)
     patched.setattr("infra.epochs.stages.commit.commit_staged", commit_staged)
