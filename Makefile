@@ -13,6 +13,7 @@ COMPILE := $(BIN)/python -m compileall -q -j 0 .venv/lib || true
 INSTALLED := .venv/.installed
 DEVELOPED := .venv/.developed
 DOCUMENTED := .venv/.documented
+STORED := .venv/.stored
 CHECKED := .venv/.java-checked
 JARS := .jars/.fetched
 # A test keeps about one core busy. Both processes share an engine, and files stay whole: their tests share tables.
@@ -26,7 +27,7 @@ PARTS ?= $(patsubst %/,%,$(filter-out %/__pycache__/,$(wildcard tests/*/))) $(wi
 help:  ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(JARS)  ## Join, audit and print the flights of New York 2013
+demo: $(JARS) $(if $(findstring ://,$(RIVERMEET_TABLES)),$(STORED))  ## Join, audit and print the flights of New York 2013
 	@$(BIN)/rivermeet demo flights
 
 demo-kafka: $(DEVELOPED) $(JARS)  ## The same over topics of a broker that runs meanwhile, and the rows of both compared
@@ -115,8 +116,12 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 $(DEVELOPED): $(INSTALLED)
-	@$(PIP) -e '.[demo,dev,kafka,kubernetes,postgres]' & $(call SHOW,installing what tests need)
+	@$(PIP) -e '.[demo,dev,kafka,kubernetes,postgres,s3]' & $(call SHOW,installing what tests need)
 	@$(COMPILE)
+	@touch $@
+
+$(STORED): $(INSTALLED)
+	@$(PIP) -e '.[demo,s3]' & $(call SHOW,installing what tables at a URL need)
 	@touch $@
 
 $(DOCUMENTED): $(INSTALLED)

@@ -77,6 +77,10 @@ class Settings:
         is in the declarations.
     schema_registry : str
         ``RIVERMEET_SCHEMA_REGISTRY``: URL of the schema registry, with user and password if it asks for them.
+    s3_endpoint, s3_region : str
+        ``AWS_ENDPOINT_URL``, ``AWS_REGION``: where S3 is. Credentials are no setting: who needs them looks by itself.
+    lease_seconds : float
+        ``RIVERMEET_LEASE_SECONDS``: tables at a URL are another machine's after so long without a word of ours.
     """
 
     home: Path
@@ -93,6 +97,9 @@ class Settings:
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     postgres: str = field(default="", repr=False)
     schema_registry: str = field(default="", repr=False)
+    s3_endpoint: str = ""
+    s3_region: str = ""
+    lease_seconds: float = 60.0
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -110,7 +117,7 @@ class Settings:
             raise SettingsError(f"RIVERMEET_HOME={home} is a file; name a folder")
         _usable("RIVERMEET_HOME", str(home))
         jars = given.get("RIVERMEET_JARS")
-        return cls(
+        settings = cls(
             home=home,
             tables=_usable("RIVERMEET_TABLES", _location("RIVERMEET_TABLES", given, home / "tables")),
             data=_location("RIVERMEET_DATA", given, home / "data"),
@@ -125,7 +132,13 @@ class Settings:
             kafka=_kafka(given),
             postgres=given.get("RIVERMEET_POSTGRES", ""),
             schema_registry=_registry(given.get("RIVERMEET_SCHEMA_REGISTRY", "")),
+            s3_endpoint=given.get("AWS_ENDPOINT_URL", ""),
+            s3_region=given.get("AWS_REGION", given.get("AWS_DEFAULT_REGION", "")),
+            lease_seconds=_seconds(given.get("RIVERMEET_LEASE_SECONDS", "60")),
         )
+        if settings.on_s3:
+            _reachable(given)
+        return settings
 
     def environ(self) -> dict[str, str]:
         """Return the environment variables that give these settings in another process."""
@@ -143,8 +156,17 @@ class Settings:
             "RIVERMEET_TOPIC_READER": self.topic_reader,
             "RIVERMEET_POSTGRES": self.postgres,
             "RIVERMEET_SCHEMA_REGISTRY": self.schema_registry,
+            "RIVERMEET_LEASE_SECONDS": str(self.lease_seconds),
+            # To AWS' own libraries an empty one would be another one.
+            **({"AWS_ENDPOINT_URL": self.s3_endpoint} if self.s3_endpoint else {}),
+            **({"AWS_REGION": self.s3_region} if self.s3_region else {}),
             **{_variable(name): value for name, value in self.kafka.items()},
         }
+
+    @property
+    def on_s3(self) -> bool:
+        """Whether tables or data are on S3, so that the engine needs its jars."""
+        return any(place.startswith(("s3://", "s3a://")) for place in (self.tables, self.data))
 
     @property
     def dagster_home(self) -> Path:
@@ -194,6 +216,16 @@ def _usable(variable: str, location: str) -> str:
             "name a folder without it"
         )
     return location
+
+
+def _reachable(given: Mapping[str, str]) -> None:
+    endpoint = given.get("AWS_ENDPOINT_URL", "")
+    if endpoint and not re.match(r"https?://[^\s]+$", endpoint):
+        raise SettingsError(f"AWS_ENDPOINT_URL={redacted(endpoint)} is no URL; write https://host:port")
+    if endpoint.startswith("http:") and given.get("AWS_ALLOW_HTTP", "").lower() not in ("true", "1"):
+        raise SettingsError(
+            f"AWS_ENDPOINT_URL={redacted(endpoint)} is not encrypted; use https, or set AWS_ALLOW_HTTP=true"
+        )
 
 
 def _fold(value: str) -> Literal["run", "due"]:
@@ -253,6 +285,16 @@ def _minutes(value: str) -> float:
     if not 0 < minutes < float("inf"):
         raise SettingsError(f"RIVERMEET_ENGINE_IDLE_MINUTES={value!r} is not a positive number of minutes")
     return minutes
+
+
+def _seconds(value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= 3600:
+        raise SettingsError(f"RIVERMEET_LEASE_SECONDS={value!r} is not a number of seconds from 1 to 3600")
+    return seconds
 
 
 def _port(variable: str, given: Mapping[str, str], default: int, lowest: int = 0) -> int:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 from hypothesis import settings as hypothesis
@@ -146,6 +147,28 @@ def schema_registry() -> Iterator[SchemaRegistry]:
             yield started
     except JarsError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """One S3 server for all tests of a process; each has a bucket of its own."""
+    pytest.importorskip("moto")
+    from tests.object_store import serving
+
+    with serving() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A URL on S3 for tables of one test, and the environment in which all clients reach it."""
+    from tests.object_store import environment, make_bucket
+
+    for name, value in environment(s3_server).items():
+        monkeypatch.setenv(name, value)
+    bucket = f"b-{uuid4().hex}"
+    make_bucket(s3_server, bucket)
+    return f"s3://{bucket}/lake"
 
 
 @pytest.fixture

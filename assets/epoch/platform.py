@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 
 EPOCHS = "_epochs"
-"""Folder of epoch logs among tables; no pipeline can be called so."""
+QUALITY = "_quality"
+"""Folders of epoch logs and of verdicts among tables; no pipeline can be called so."""
 
 
 @dataclass
@@ -123,10 +124,13 @@ class Platform:
     @property
     def quality(self) -> Quality:
         """Where verdicts are kept."""
+        from infra.delta.location import is_local
         from infra.epochs.context import Quality
 
-        home = self.settings.home
-        return Quality(str(home / "quality"), home / "locks" / "quality.lock", self.settings.reports)
+        home, tables = self.settings.home, self.settings.tables
+        # Of tables behind a URL, a home is what one machine happens to have.
+        table = str(home / "quality") if is_local(tables) else f"{tables.rstrip('/')}/{QUALITY}"
+        return Quality(table, home / "locks" / "quality.lock", self.settings.reports)
 
     def runner(self, pipeline: Pipeline) -> EpochContext:
         """The context of a pipeline's epochs."""
@@ -150,6 +154,7 @@ class Platform:
                 folds=self.settings.fold,
                 engine=engine,
                 quality=self.quality,
+                lease_seconds=self.settings.lease_seconds,
             )
         return self._runners[pipeline.name]
 

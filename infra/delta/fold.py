@@ -44,6 +44,7 @@ def fold(
     paths: NodeTables,
     key: list[str],
     upto: CommitNote,
+    token: int | None = None,
 ) -> bool:
     """Bring the table to the epoch of ``upto``; True if it was behind.
 
@@ -51,6 +52,8 @@ def fold(
     ----------
     session
         Gives a session that only folds use: its settings are changed while a MERGE runs.
+    token
+        Of the lease under which it is folded, where there is one.
     """
     found = last_note(paths.table)
     # Offsets of an earlier incarnation count other records.
@@ -62,7 +65,7 @@ def fold(
     tail = records(session(), paths.changelog, after, upto.ends)
     is_few = _is_few(paths.table, count_between(after, upto.ends))
     replaced = found is not None and done is None
-    if not (is_few and not replaced and _write_whole(tail, paths, app_id, upto)):
+    if not (is_few and not replaced and _write_whole(tail, paths, app_id, upto, token)):
         rows = table_rows(tail)
         if done is None:
             live = rows.where(~F.col("_deleted")).drop("_deleted")
@@ -89,7 +92,7 @@ def _is_few(path: str, new: int) -> bool:
     return rows is not None and rows + new <= FEW
 
 
-def _write_whole(tail: DataFrame, paths: NodeTables, app_id: str, upto: CommitNote) -> bool:
+def _write_whole(tail: DataFrame, paths: NodeTables, app_id: str, upto: CommitNote, token: int | None) -> bool:
     """Write the table as of ``upto`` in the place of what it holds; False where it is more than a list of files."""
     table, folded = opened(paths.table), None
     if table is not None:
@@ -102,5 +105,5 @@ def _write_whole(tail: DataFrame, paths: NodeTables, app_id: str, upto: CommitNo
     staged = stage(live.coalesce(1), paths.table, f"fold-{upto.epoch}")
     if staged is None:
         return False
-    commit_staged(staged, app_id, upto.epoch, upto, mode="overwrite", properties=RETENTION)
+    commit_staged(staged, app_id, upto.epoch, upto, mode="overwrite", properties=RETENTION, token=token)
     return True

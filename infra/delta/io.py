@@ -120,12 +120,12 @@ def append(
     if replace:
         if table is not None:
             allow_removal(frame.sparkSession, path, table)
-            _set_properties(frame.sparkSession, path, without_zone(frame, table))
+            set_properties(frame.sparkSession, path, without_zone(frame, table))
         options["overwriteSchema"] = "true"
     elif table is not None:
         frame, needed = fitted(frame, table)
         if needed is not None:
-            _set_properties(frame.sparkSession, path, needed)
+            set_properties(frame.sparkSession, path, needed)
             options["mergeSchema"] = "true"
     writer = frame.write.format("delta").mode("overwrite" if replace else "append").options(**options)
     writer = writer.option("txnAppId", app_id).option("txnVersion", epoch)
@@ -139,7 +139,7 @@ def append(
 def allow_removal(session: SparkSession, path: str, table: DeltaTable) -> None:
     """Lift the protection of an append-only table; `protect` puts it back."""
     if table.metadata().configuration.get("delta.appendOnly") == "true":
-        _set_properties(session, path, {"delta.appendOnly": "false"})
+        set_properties(session, path, {"delta.appendOnly": "false"})
 
 
 def is_protected(path: str) -> bool:
@@ -151,7 +151,7 @@ def is_protected(path: str) -> bool:
 def protect(session: Callable[[], SparkSession], path: str) -> None:
     """Make a changelog append-only, where a replacement has lifted that."""
     if opened(path) is not None and not is_protected(path):
-        _set_properties(session(), path, {"delta.appendOnly": "true"})
+        set_properties(session(), path, {"delta.appendOnly": "true"})
 
 
 @contextmanager
@@ -192,7 +192,7 @@ def merge(
     """
     session = rows.sparkSession
     _grow(rows, path)
-    _set_properties(session, path, _lacking(path, properties))
+    set_properties(session, path, _lacking(path, properties))
     # mergeInto gives its target no alias, so the source's columns get names that the target cannot have.
     source = rows.select(*(F.col(quoted(c)).alias(f"__new_{c}") for c in rows.columns))
     live = ~F.col("__new__deleted")
@@ -230,7 +230,7 @@ def _grow(rows: DataFrame, path: str) -> None:
     assert table is not None and found is not None, path
     fit, needed = fitted(rows.drop("_deleted"), table)
     if needed is not None:
-        _set_properties(rows.sparkSession, path, needed)
+        set_properties(rows.sparkSession, path, needed)
         writer = fit.where("false").write.format("delta").mode("append").option("mergeSchema", "true")
         writer.option("userMetadata", found[1].model_dump_json()).save(path)
 
@@ -242,7 +242,7 @@ def _lacking(path: str, properties: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in properties.items() if have.get(name) != value}
 
 
-def _set_properties(session: SparkSession, path: str, properties: Mapping[str, str]) -> None:
+def set_properties(session: SparkSession, path: str, properties: Mapping[str, str]) -> None:
     """Give a table properties: by Spark, as delta-rs alters no table of features that it does not know."""
     if properties:
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())

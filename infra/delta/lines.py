@@ -10,24 +10,53 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
-from deltalake.fs import DeltaStorageHandler
 from pyarrow.dataset import Dataset, dataset
-from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
+from infra.delta.location import files_below, is_local, tag_of
 from infra.delta.log import LOG
+
+_RIVALS = 8
+"""Times that a write to a store looks again, where another machine's came first."""
 
 
 def opened(path: str, version: int | None = None) -> DeltaTable | None:
     """Metadata of a Delta table, to be read and not written with; None where there is no table.
 
     A table of this machine whose newest commit is the very file that it was is not opened again: an epoch asks a
-    hundred times, at some 10 ms each. A log that was replaced by an older copy has other files, and is.
+    hundred times, at some 10 ms each. A log that was replaced by an older copy has other files, and is. Of a table
+    behind a URL two objects are asked for, the newest commit and the one after it, and nothing is listed.
     """
+    if not is_local(path):
+        return _opened_behind(path, version)
     newest = _newest_commit(path)
     try:
         return _opened(path, version, newest) if newest else DeltaTable(path, version=version)
     except TableNotFoundError:
         return None
+
+
+_behind: dict[str, tuple[DeltaTable, str]] = {}
+"""The newest version that was seen of a table behind a URL, and the tag of its commit."""
+
+
+def _opened_behind(path: str, version: int | None) -> DeltaTable | None:
+    table, tag = _behind.get(path, (None, ""))
+    if table is None or tag != _tag(path, table.version()) or _tag(path, table.version() + 1) is not None:
+        _behind.pop(path, None)
+        try:
+            table = DeltaTable(path)
+        except TableNotFoundError:
+            return None
+        tag = _tag(path, table.version())
+        if tag is not None:
+            _behind[path] = table, tag
+    if version is None or version == table.version():
+        return table
+    return _opened(path, version, (path, hash(tag), table.version())) if tag else DeltaTable(path, version=version)
+
+
+def _tag(path: str, version: int) -> str | None:
+    return tag_of(path, f"{LOG}/{version:020}.json")
 
 
 @lru_cache(maxsize=128)
@@ -45,8 +74,14 @@ def _newest_commit(path: str) -> tuple[str, int, int] | None:
 
 
 def commit_file(path: str, version: int) -> tuple[str, int, int] | None:
-    """Name, inode and time (ns) of a commit's file; None where that is unknown, or its log was cut."""
-    return _file(path, f"{version:020}.json")
+    """Name, inode and time (ns) of a commit's file; None where that is unknown, or its log was cut.
+
+    Behind a URL: what distinguishes it from another commit of that version.
+    """
+    if is_local(path):
+        return _file(path, f"{version:020}.json")
+    tag = _tag(path, version)
+    return None if tag is None else (path, hash(tag), version)
 
 
 def _file(path: str, name: str) -> tuple[str, int, int] | None:
@@ -93,28 +128,36 @@ def lines_of(table: DeltaTable, path: str, schema: pa.Schema, files: Callable[[p
         table has statistics of them.
     """
     wanted = files(pa.table(table.get_add_actions(flatten=True)))
-    return dataset(wanted["path"].to_pylist(), schema, "parquet", _folder(path))
-
-
-def _folder(path: str) -> FileSystem:
-    # Arrow's threads read ahead. Behind delta-rs' handler they call Python, and a process that ends meanwhile aborts
-    # (tests/assets/cli/test_idle.py).
-    return PyFileSystem(DeltaStorageHandler(path)) if "://" in path else SubTreeFileSystem(path, LocalFileSystem())
+    return dataset(wanted["path"].to_pylist(), schema, "parquet", files_below(path))
 
 
 def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: str, app_id: str, version: int) -> None:
     """Append lines, unless a write of ``app_id`` with this ``version`` or a higher one is there already.
 
-    A table that an older version of the code wrote gets the columns that it lacks.
+    A table that an older version of the code wrote gets the columns that it lacks. Of two machines that write the same
+    at once one does: the commit is made on top of what was looked at, and Delta lets no commit pass another one of the
+    same ``app_id``.
     """
-    table = opened(path)
-    done = table.transaction_version(app_id) if table is not None else None
-    if done is not None and done >= version:
-        return
-    write_deltalake(
-        path,
-        pa.Table.from_pylist(list(lines), schema),
-        mode="append",
-        schema_mode="merge",
-        commit_properties=CommitProperties(app_transactions=[Transaction(app_id, version)]),
-    )
+    for rival in range(_RIVALS):
+        if (table := opened(path)) is not None:
+            # It is written with, and `opened` gives what others read too.
+            table = DeltaTable(path)
+            done = table.transaction_version(app_id)
+            if done is not None and done >= version:
+                return
+        try:
+            write_deltalake(
+                path if table is None else table,
+                pa.Table.from_pylist(list(lines), schema),
+                mode="error" if table is None else "append",
+                schema_mode=None if table is None else "merge",
+                commit_properties=CommitProperties(
+                    # A table that is made is tried once: the second try of a loser would append, and look at nothing.
+                    max_commit_retries=0 if table is None else None,
+                    app_transactions=[Transaction(app_id, version)],
+                ),
+            )
+            return
+        except DeltaError:
+            if is_local(path) or rival == _RIVALS - 1:
+                raise

@@ -30,7 +30,7 @@ _views: WeakKeyDictionary[SparkSession, OrderedDict[str, DataFrame]] = WeakKeyDi
 def pinned(spark: SparkSession, path: str, version: int, opened: Callable[[], DataFrame]) -> DataFrame:
     """The table at ``path`` as of ``version``; ``opened`` opens it if the session has not, or its log is another one.
 
-    A table that is not of this machine, or whose log was cut, is opened each time.
+    A table whose log was cut is opened each time.
     """
     commit = commit_file(path, version)
     if commit is None:

@@ -8,8 +8,8 @@ job. Statistics come from the files' footers, so that readers prune. An attempt 
 names; VACUUM removes them. Each attempt has a folder of its own, as the engine may still be writing for a killed run.
 
 Not staged, but appended by Spark: the rows of a rebuild, rows that a table has to grow for, tables with features that a
-list of files does not express (column mapping, wider types), and tables that are on no local disk or in a folder whose
-name Spark would take for a pattern.
+list of files does not express (column mapping, wider types), and tables in a folder whose name Spark would take for a
+pattern.
 
 Held by ``tests/infra/delta/test_staged.py`` and ``tests/infra/epochs/test_kill.py``.
 """
@@ -20,20 +20,21 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
 from deltalake.transaction import AddAction, create_table_with_add_actions
+from pyarrow.fs import FileInfo, FileSelector
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from infra.delta.evolution import fitted
+from infra.delta.fence import refuse_fenced
 from infra.delta.io import APPEND_ONLY, needs_mapping, once
 from infra.delta.lines import opened
+from infra.delta.location import files_below, is_local, local
 from infra.delta.plain_files import PATTERN
 from infra.epochs.plan import CommitNote
 
@@ -65,9 +66,14 @@ class Staged:
     schema: StructType
 
     @property
-    def files(self) -> list[Path]:
-        """Its files, in the order of their names."""
-        return sorted((local(self.table) / self.folder).glob("*.parquet"))
+    def files(self) -> list[FileInfo]:
+        """Its files, in the order of their names; each path is one below the table."""
+        found = files_below(self.table).get_file_info(FileSelector(self.folder, allow_not_found=True))
+        return sorted((file for file in found if file.extension == "parquet"), key=lambda file: file.path)
+
+    def opened(self, file: FileInfo) -> pq.ParquetFile:
+        """One of its files, to be read and closed."""
+        return pq.ParquetFile(file.path, filesystem=files_below(self.table))
 
 
 def stage(rows: DataFrame, path: str, name: str, schema: StructType | None = None) -> Staged | None:
@@ -80,7 +86,7 @@ def stage(rows: DataFrame, path: str, name: str, schema: StructType | None = Non
     schema
         Of the rows, where it is known: to ask for it, the engine analyses all that they are made of.
     """
-    if not is_local(path) or PATTERN.search(path):
+    if PATTERN.search(path):
         return None
     table = opened(path)
     if table is None:
@@ -104,7 +110,7 @@ def stage(rows: DataFrame, path: str, name: str, schema: StructType | None = Non
 def staged_rows(staged: Staged, like: DataFrame) -> DataFrame:
     """The rows, read from their files in the session of ``like``."""
     reader = like.sparkSession.read.schema(staged.schema)
-    return reader.parquet(*(f"{staged.table.rstrip('/')}/{staged.folder}/{file.name}" for file in staged.files))
+    return reader.parquet(*(f"{staged.table.rstrip('/')}/{file.path}" for file in staged.files))
 
 
 def commit_staged(
@@ -116,6 +122,7 @@ def commit_staged(
     *,
     mode: Literal["append", "overwrite"] = "append",
     properties: Mapping[str, str] = APPEND_ONLY,
+    token: int | None = None,
 ) -> None:
     """Name the files in one commit, once; with ``rows=False`` the commit has the note and no rows.
 
@@ -127,10 +134,20 @@ def commit_staged(
         Whether the rows come to those of the table, or take their place.
     properties
         Of a table that is not there yet.
+    token
+        Of the lease under which the rows were made, where there is one.
+
+    Raises
+    ------
+    LeaseLostError
+        If the table has the fence of a later holder; nothing is committed.
     """
-    table = opened(staged.table)
-    if table is not None and (table.transaction_version(app_id) or 0) >= epoch:
-        return
+    if (table := opened(staged.table)) is not None:
+        # What is looked at is what the commit is made on top of: a rival may have come in since.
+        table = DeltaTable(staged.table)
+        if (table.transaction_version(app_id) or 0) >= epoch:
+            return
+        refuse_fenced(table, token)
     added = [action for file in staged.files if (action := _added(staged, file)) is not None] if rows else []
     commit = CommitProperties(
         custom_metadata={"userMetadata": note.model_dump_json()},
@@ -143,7 +160,7 @@ def commit_staged(
     with once(staged.table, app_id, epoch):
         if table is None:
             create_table_with_add_actions(
-                str(local(staged.table)),
+                str(local(staged.table)) if is_local(staged.table) else staged.table,
                 schema,
                 added,
                 mode="error",
@@ -152,19 +169,9 @@ def commit_staged(
                 post_commithook_properties=hooks,
             )
         else:
-            DeltaTable(staged.table).create_write_transaction(
+            table.create_write_transaction(
                 [*added], mode, schema, commit_properties=commit, post_commithook_properties=hooks
             )
-
-
-def is_local(path: str) -> bool:
-    """Whether a location is on a disk of this machine."""
-    return "://" not in path or urlsplit(path).scheme == "file"
-
-
-def local(path: str) -> Path:
-    """A location on a disk of this machine as a path."""
-    return Path(unquote(urlsplit(path).path)) if "://" in path else Path(path)
 
 
 def _is_plain(table: DeltaTable) -> bool:
@@ -173,16 +180,17 @@ def _is_plain(table: DeltaTable) -> bool:
     return protocol.min_reader_version == 1 and protocol.min_writer_version <= 2
 
 
-def _added(staged: Staged, file: Path) -> AddAction | None:
+def _added(staged: Staged, file: FileInfo) -> AddAction | None:
     """The log's line about a file; None where it has no rows."""
-    metadata, status = pq.read_metadata(file), file.stat()
+    with staged.opened(file) as read:
+        metadata = read.metadata
     if metadata.num_rows == 0:
         return None
     return AddAction(
-        path=f"{staged.folder}/{file.name}",
-        size=status.st_size,
+        path=file.path,
+        size=file.size,
         partition_values={},
-        modification_time=int(status.st_mtime * 1000),
+        modification_time=file.mtime_ns // 1_000_000,
         data_change=True,
         stats=json.dumps(_statistics(metadata)),
     )

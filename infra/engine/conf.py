@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from infra.engine.log_store import LOG_STORE
 from infra.settings import Settings
 
 # Set on every session, also on a cluster that was configured by someone else.
@@ -50,11 +51,31 @@ def classic(settings: Settings, master: str, jars: list[Path]) -> dict[str, str]
 
     What they leave open on a cluster is its own to say, in ``spark-defaults.conf``.
     """
-    common = SESSION | DRIVER | _here(settings, jars)
+    common = SESSION | DRIVER | _here(settings, jars) | (s3(settings) if settings.on_s3 else {})
     if not master.startswith("local"):
         return common
     # A cluster's executors must reach the driver; nothing else may reach a local one.
     return common | _LOOPBACK | _few_cores(os.cpu_count() or 1) | _NOT_ADAPTIVE
+
+
+def s3(settings: Settings) -> dict[str, str]:
+    """Return what an engine needs for tables and files on S3; credentials it takes from its environment."""
+    wanted = {
+        # One name for a table, whoever opens it: delta-rs and AWS say s3, Hadoop s3a.
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.delta.logStore.s3.impl": LOG_STORE,
+        "spark.delta.logStore.s3a.impl": LOG_STORE,
+        # A put of a commit's few lines is made in memory.
+        "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
+    }
+    if settings.s3_region:
+        wanted["spark.hadoop.fs.s3a.endpoint.region"] = settings.s3_region
+    if settings.s3_endpoint:
+        wanted["spark.hadoop.fs.s3a.endpoint"] = settings.s3_endpoint
+        # Other stores than AWS have no host of its own for each bucket.
+        wanted["spark.hadoop.fs.s3a.path.style.access"] = "true"
+        wanted["spark.hadoop.fs.s3a.connection.ssl.enabled"] = str(settings.s3_endpoint.startswith("https:")).lower()
+    return wanted
 
 
 def cluster(secret: str, cores: int, memory: str) -> dict[str, str]:

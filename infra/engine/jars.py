@@ -1,4 +1,4 @@
-"""Jars of Delta and of Spark's Kafka source: from a folder that the user names, or fetched once into the project."""
+"""Jars of Delta, of S3 and of Spark's Kafka source: from a folder that the user names, or fetched once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from infra.engine.java import JavaError, find_java
+from infra.engine.log_store import NAME, log_store_jar
 from infra.settings import PROJECT, Settings, SettingsError
 
 PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
@@ -24,6 +25,12 @@ NEEDED = (
 )
 KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 KAFKA_NEEDED = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13", "kafka-clients", "commons-pool2")
+_SDK = "2.35.4"
+# The SDK's bundle, which hadoop-aws asks for, is 686 MB; these three and what they need are 13 MB.
+S3_PACKAGES = (
+    "org.apache.hadoop:hadoop-aws:3.5.0",
+    *(f"software.amazon.awssdk:{n}:{_SDK}" for n in ("s3", "s3-transfer-manager", "sts")),
+)
 CACHE = PROJECT / ".jars"
 
 # Spark brings its own, newer copies of all these; shipping Delta's beside them invites clashes.
@@ -46,6 +53,14 @@ _SPARK_HAS = (
     "org.slf4j:*",
     "org.xerial.snappy:*",
 )
+_S3_WITHOUT = (
+    *(name for name in _SPARK_HAS if not name.startswith("org.apache.hadoop:")),
+    "commons-codec:*",
+    "io.netty:*",
+    "org.apache.httpcomponents:*",
+    "org.wildfly.openssl:*",
+    "software.amazon.awssdk:bundle",
+)
 _KAFKA_WITHOUT = ("at.yawk.lz4:*", "org.scala-lang.modules:*")
 
 
@@ -54,7 +69,7 @@ class JarsError(RuntimeError):
 
 
 def jars(settings: Settings, cache: Path = CACHE) -> list[Path]:
-    """Return Delta's jars, fetching them the first time.
+    """Return Delta's jars, and those of S3 where tables or data are there, fetching them the first time.
 
     Parameters
     ----------
@@ -73,9 +88,17 @@ def jars(settings: Settings, cache: Path = CACHE) -> list[Path]:
         If `settings.jars` lacks a jar.
     JarsError
         If the download fails.
+    JavaError
+        If the class that writes Delta's log on S3 cannot be built.
     """
     if settings.jars is not None:
-        return _given(settings.jars)
+        given = _given(settings.jars)
+        return [*given, *_beside(given, settings.jars, cache)] if settings.on_s3 else given
+    found = _delta_jars(cache)
+    return [*found, *_s3_jars(cache / "s3"), log_store_jar(cache / "s3", found)] if settings.on_s3 else found
+
+
+def _delta_jars(cache: Path) -> list[Path]:
     found, missing = _look(cache / "jars")
     if missing:
         cache.mkdir(parents=True, exist_ok=True)
@@ -89,6 +112,22 @@ def jars(settings: Settings, cache: Path = CACHE) -> list[Path]:
         if missing:
             raise JarsError(f"fetched {PACKAGE} into {cache}, but {missing[0]}.jar is not there")
     return found
+
+
+def _s3_jars(folder: Path) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "fetch.lock"):
+        if not (folder / "fetched").exists():
+            fetch(",".join(S3_PACKAGES), folder, without=_S3_WITHOUT)
+            (folder / "fetched").touch()
+    return sorted((folder / "jars").glob("*.jar"))
+
+
+def _beside(given: list[Path], folder: Path, cache: Path) -> list[Path]:
+    """What a folder of jars lacks for S3 and is built here; its own class for Delta's log wins."""
+    if not any("hadoop-aws" in jar.stem for jar in given):
+        raise SettingsError(f"RIVERMEET_JARS={folder} lacks hadoop-aws and its SDK, for tables on S3; copy them there")
+    return [] if any(jar.stem.startswith(NAME) for jar in given) else [log_store_jar(cache / "s3", given)]
 
 
 def kafka_source_jars(settings: Settings, cache: Path = CACHE) -> list[Path]:

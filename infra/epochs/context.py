@@ -9,8 +9,12 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
+from infra.delta.fence import raise_fence
+from infra.delta.io import set_properties
 from infra.delta.layout import NodeTables
+from infra.delta.location import is_local
 from infra.engine.shared_frames import FEW
+from infra.epochs.lease import Lease, identity
 from infra.epochs.log import EpochLog
 from infra.epochs.node_lock import NodeLock, lock_folder
 from pipelines import Node
@@ -42,7 +46,7 @@ class EpochContext:
     log
         The pipeline's epoch log.
     locks
-        Folder of locks for tables that are on no local disk.
+        Folder of the home's locks for tables that are on no local disk.
     session
         Gives the session when it is first needed; a run that finds nothing new needs none.
     fold_session
@@ -53,6 +57,8 @@ class EpochContext:
         Folder of the warm engine that the sessions are on, if it is one.
     quality
         Where verdicts are kept; None where epochs are not judged (`rivermeet replay`).
+    lease_seconds
+        Term of the leases of tables behind a URL.
     """
 
     tables: str
@@ -63,6 +69,7 @@ class EpochContext:
     folds: Folds = "due"
     engine: Path | None = None
     quality: Quality | None = None
+    lease_seconds: float = 60.0
     _large: Lock = field(default_factory=Lock, repr=False)
 
     @contextmanager
@@ -80,7 +87,17 @@ class EpochContext:
 
     def lock(self, node: Node) -> NodeLock:
         """The lock that a run of the node takes: a second run waits for the first."""
-        return NodeLock(lock_folder(self.tables, node.pipeline.name, node.name, self.locks))
+        folder = lock_folder(self.tables, node.pipeline.name, node.name, self.locks)
+        if is_local(self.tables):
+            return NodeLock(folder)
+        url = f"{self.tables.rstrip('/')}/{node.pipeline.name}/{node.name}"
+        paths = self.paths(node)
+
+        def taken_over(token: int) -> None:
+            for path in (paths.changelog, paths.table):
+                raise_fence(path, token, lambda path, given: set_properties(self.session(), path, given))
+
+        return NodeLock(folder, lambda: Lease(url, self.lease_seconds, identity(self.locks)), taken_over)
 
     def use_sessions(self, node: Node) -> SparkSession:
         """The session for the node's frames, written beside its lock for whoever finds the lock after a kill."""

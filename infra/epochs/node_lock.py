@@ -1,7 +1,7 @@
 """One run of a node at a time, on all engines and homes of a machine, and the end of what a killed run left going.
 
 Delta's log store for local files keeps two writers apart within one JVM only, so that the lock lies beside the tables:
-homes that share tables share it. Tables behind a URL are locked per home; there the store's own commit must decide.
+homes that share tables share it. Tables behind a URL are locked per home, and between homes by a lease (``lease.py``).
 
 An engine goes on with what a killed client asked of it. Who takes a lock that was not given back closes the sessions of
 the one who died, so that its last write cannot come up behind the new one's back
@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock
+
+from infra.epochs.lease import Lease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +36,10 @@ def lock_folder(tables: str, pipeline: str, node: str, otherwise: Path) -> Path:
     return otherwise / f"{pipeline}.{node}"
 
 
+_LEASES: dict[Path, Lease] = {}
+"""Leases that this process holds, by the folder of the lock."""
+
+
 class NodeLock:
     """A lock that knows who held it last.
 
@@ -41,10 +47,21 @@ class NodeLock:
     ----------
     folder
         From `lock_folder`.
+    lease
+        Makes the lease that is held with it, where the tables are behind a URL.
+    taken_over
+        Called with the lease's token where the holder before has not given it back.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        lease: Callable[[], Lease] | None = None,
+        taken_over: Callable[[int], None] = lambda token: None,
+    ) -> None:
         self._lock = FileLock(folder / ".lock", is_singleton=True)
+        self._lease = lease
+        self._taken_over = taken_over
         self._holder = folder / ".holder"
         self._folder = folder
 
@@ -58,12 +75,40 @@ class NodeLock:
         with self._lock:
             self._end_the_dead()
             try:
-                yield
+                with self._leased():
+                    yield
             except Exception:
                 self._holder.unlink(missing_ok=True)
                 raise
             # Left there by Ctrl-C, as by a kill: what it was about may still be going on.
             self._holder.unlink(missing_ok=True)
+
+    def check(self) -> int | None:
+        """The token of the lease, which a commit is to ask for; None where there is no lease.
+
+        Raises
+        ------
+        LeaseLostError
+            Where another run has taken the lease.
+        """
+        held = _LEASES.get(self._folder)
+        return None if held is None else held.check()
+
+    @contextmanager
+    def _leased(self) -> Iterator[None]:
+        if self._lease is None:
+            yield
+            return
+        lease = self._lease()
+        lease.take(self._taken_over)
+        lease.keep()
+        _LEASES[self._folder] = lease
+        try:
+            yield
+        finally:
+            del _LEASES[self._folder]
+            with contextlib.suppress(Exception):  # then it runs out
+                lease.give_back()
 
     def uses(self, engine: Path | None, sessions: Sequence[SparkSession]) -> None:
         """Note which sessions of a warm engine the holder asks, for the one who finds the lock after its death."""

@@ -8,7 +8,6 @@ from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
@@ -120,8 +119,8 @@ class Count:
 
 def _counted(staged: Staged, paired: bool) -> Iterator[Count]:
     """Counts of staged rows by file and partition, read a batch at a time."""
-    for path in staged.files:
-        with pq.ParquetFile(path) as file:
+    for one in staged.files:
+        with staged.opened(one) as file:
             leaves = [file.schema.column(at).path for at in range(file.metadata.num_columns)]
             # Any one part of the value shows where the whole is NULL.
             value = next(leaf for leaf in leaves if leaf.startswith("value."))

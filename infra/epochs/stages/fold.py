@@ -97,7 +97,8 @@ class Fold:
             fit_compilation(spark, sum(end + 1 for end in upto.ends.values()))
             return spark
 
-        return fold(session, context.paths(self.node), list(self.node.key), upto)
+        token = context.lock(self.node).check()
+        return fold(session, context.paths(self.node), list(self.node.key), upto, token)
 
 
 def is_read(node: Node) -> bool:

@@ -79,7 +79,9 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
     def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
         return wrong(epoch_rows.with_offsets(wrong(rows, plan.node, "rows"), plan), plan.node, "offsets")
 
-    def commit_staged(found: Staged, app_id: str, epoch: int, note: CommitNote, rows: bool = True) -> None:
+    def commit_staged(
+        found: Staged, app_id: str, epoch: int, note: CommitNote, rows: bool = True, token: int | None = None
+    ) -> None:
         """Name other files than were judged."""
         _, node, *_ = app_id.split("/")
         if any((bug.node, bug.place) == (node, "commit") for bug in bugs):
@@ -87,16 +89,22 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
             other = staged.stage(wrong(judged, node, "commit"), found.table, "other")
             assert other is not None
             found = other
-        staged.commit_staged(found, app_id, epoch, note, rows)
+        staged.commit_staged(found, app_id, epoch, note, rows, token=token)
 
-    def folded(session: Callable[[], SparkSession], paths: NodeTables, key: list[str], upto: CommitNote) -> bool:
+    def folded(
+        session: Callable[[], SparkSession],
+        paths: NodeTables,
+        key: list[str],
+        upto: CommitNote,
+        token: int | None = None,
+    ) -> bool:
         with pytest.MonkeyPatch.context() as within:
             if any((bug.node, bug.place) == (paths.node, "merge") for bug in bugs):
                 # No table has few rows.
                 within.setattr(fold, "FEW", -1)
             within.setattr(fold, "flatten", lambda rows: wrong(flatten(rows), paths.node, "fold"))
             within.setattr(fold, "table_rows", lambda rows: wrong(table_rows(rows), paths.node, "merge"))
-            return fold.fold(session, paths, key, upto)
+            return fold.fold(session, paths, key, upto, token)
 
     patched.setattr("infra.epochs.stages.write.with_offsets", with_offsets)
     patched.setattr("infra.epochs.stages.commit.commit_staged", commit_staged)

@@ -82,3 +82,31 @@ def test_a_wrong_value_is_named_in_one_line(variable: str, value: str, says: str
     assert value in message
     assert says in message
     assert "\n" not in message
+
+
+def test_tables_on_s3_are_reached_as_aws_says() -> None:
+    env = {"RIVERMEET_TABLES": "s3://lake/river", "AWS_ENDPOINT_URL": "https://store:9000", "AWS_REGION": "eu-west-1"}
+    settings = Settings.from_env(env)
+    assert settings.on_s3 and (settings.s3_endpoint, settings.s3_region) == ("https://store:9000", "eu-west-1")
+    assert Settings.from_env(settings.environ()) == settings
+    assert Settings.from_env({"RIVERMEET_DATA": "s3a://lake/in"}).on_s3
+    assert not Settings.from_env({"AWS_ENDPOINT_URL": "http://store"}).on_s3
+
+
+def test_credentials_are_no_setting() -> None:
+    env = {"RIVERMEET_TABLES": "s3://lake/river", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
+    settings = Settings.from_env(env)
+    assert not {"id", "secret"} & {*settings.environ().values(), repr(settings)}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("AWS_ENDPOINT_URL", "http://store:9000", "is not encrypted; use https, or set AWS_ALLOW_HTTP=true"),
+        ("AWS_ENDPOINT_URL", "store:9000", "is no URL"),
+        ("RIVERMEET_LEASE_SECONDS", "0.1", "is not a number of seconds from 1"),
+    ],
+)
+def test_what_s3_could_not_be_reached_by_is_refused(variable: str, value: str, says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        Settings.from_env({"RIVERMEET_TABLES": "s3://lake/river", variable: value})
