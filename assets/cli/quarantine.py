@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipelines import Node
 
 SHOWN = 5
-WIDTH = 200
+WIDTH = 500
 """Characters of a row; the SQL gives all of it."""
 
 

@@ -28,10 +28,11 @@ Key = tuple[str | None, ...]
 
 
 class Emptied(NamedTuple):
-    """A truncate: its place between the rows, and the time of its commit (ms)."""
+    """A truncate: its place between the rows, and the time (ms) and position of its commit."""
 
     file_rank: int
     timestamp: int
+    lsn: int
 
 
 class Lineage(NamedTuple):
@@ -81,7 +82,7 @@ class Changes:
                 self._places = [places.get(column) for column in self.columns]
                 self._identity = [self.columns.index(column) for column in self.key]
             elif isinstance(message, Truncate) and self.planned.relation in message.oids and self._within(begin):
-                self.emptied.append(Emptied(2 * len(self.emptied) + 1, begin.time_us // 1000))
+                self.emptied.append(Emptied(2 * len(self.emptied) + 1, begin.time_us // 1000, begin.lsn))
             elif isinstance(message, Change):
                 done = [self._landed(begin, block, at, *parts) for at, parts in enumerate(self._done(message), row)]
                 row += len(done)

@@ -18,16 +18,18 @@ from pyspark.sql import functions as F
 from infra.sources.postgres.changes import Emptied
 
 
-def with_emptied(records: DataFrame, own: DataFrame | None, emptied: Sequence[Emptied]) -> DataFrame:
+def with_emptied(records: DataFrame, own: DataFrame | None, emptied: Sequence[Emptied], table: str) -> DataFrame:
     """An epoch's records with the tombstones of its truncates.
 
     Parameters
     ----------
     records
-        Columns ``key value timestamp partition sequence``; ``sequence.file_rank`` is twice the number of truncates
-        before.
+        Columns ``key value timestamp partition origin sequence``; ``sequence.file_rank`` is twice the number of
+        truncates before.
     own
         Rows of our own table before the epoch.
+    table
+        Its name in the database, which the tombstones have come from.
     """
     if not emptied:
         return records
@@ -42,6 +44,8 @@ def with_emptied(records: DataFrame, own: DataFrame | None, emptied: Sequence[Em
     last = F.max_by(F.struct("live", "partition"), F.col("sequence")).alias("last")
     ended = lives.where(F.col("rank") < 2 * len(emptied)).groupBy("key", "rank").agg(last).where("last.live")
     times = F.create_map(*[F.lit(part) for one in emptied for part in (one.file_rank, one.timestamp)])
+    commits = F.create_map(*[F.lit(part) for one in emptied for part in (one.file_rank, one.lsn)])
+    origin = F.struct(F.lit(table).alias("file"), commits[F.col("rank") + 1].cast("bigint").alias("line"))
     number = F.row_number().over(Window.partitionBy("rank").orderBy("key")).cast("bigint")
     place = F.struct(
         (F.col("rank") + 1).cast("int").alias("file_rank"), F.lit(0).cast("bigint").alias("block"), number.alias("row")
@@ -52,6 +56,7 @@ def with_emptied(records: DataFrame, own: DataFrame | None, emptied: Sequence[Em
         F.lit(None).cast(kind).alias("value"),
         times[F.col("rank") + 1].cast("bigint").alias("timestamp"),
         F.col("last.partition").alias("partition"),
+        origin.alias("origin"),
         place.alias("sequence"),
     )
     return records.unionByName(tombstones)

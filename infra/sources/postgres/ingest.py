@@ -168,7 +168,8 @@ class PostgresStep(SourceStep):
             self._refuse_too_many(plan, frames.dead, rows, sides["dead_letter"])
 
         without = frozenset({"dead_letter"} if not dead else ())
-        rows = with_emptied(frames.records, own, changes.emptied if changes is not None else ())
+        emptied = changes.emptied if changes is not None else ()
+        rows = with_emptied(frames.records, own, emptied, self.reads.table)
         return StepFrames(rows, {"dead_letter": frames.dead}, accept=accept, without_rows=without)
 
     def _land_snapshot(self, landing: Landing, planned: WalRange) -> WalRange:

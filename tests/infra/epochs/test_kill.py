@@ -32,11 +32,13 @@ TRIED: Mapping[str, tuple[str, ...]] = {
     "decided": ("release", "drop"),
     "rebuilt": ("rebuild",),
     "maintained": ("maintenance",),
+    **dict.fromkeys(("slot-named", "slot-made", "snapshot-noted", "advanced"), ("database",)),
     **dict.fromkeys(("sending", "marked", "delivered"), ("sink",)),
 }
 """Crash point to what is killed there.
 
-Of topics in ``tests/infra/sources/kafka/test_faults.py`` and ``tests/infra/sinks/test_delivery.py``, of held epochs in
+Of databases in ``tests/infra/sources/postgres/test_kill.py``, of topics in
+``tests/infra/sources/kafka/test_faults.py`` and ``tests/infra/sinks/test_delivery.py``, of held epochs in
 ``tests/assets/quality/test_quarantine.py``.
 """
 Delivery = tuple[list[Record], list[Record], list[dict[str, Any] | str]]

@@ -126,4 +126,4 @@ def test_a_truncate_lies_between_rows() -> None:
         *(begin(2), truncate(OURS)),
     ]
     assert [(r.file_rank, r.texts[1]) for r in decodes.rows(messages)] == [(0, "a"), (2, "b")]
-    assert decodes.emptied == [Emptied(1, 1), Emptied(3, 2)]
+    assert decodes.emptied == [Emptied(1, 1, 1), Emptied(3, 2, 2)]
