@@ -7,6 +7,8 @@
 |---|---|---|
 | files | path, and ``!member`` of an archive | the line, from 1 with the header; of Parquet the row |
 | topic | TOPIC/PARTITION | the offset |
+| table of PostgreSQL | DATABASE.SCHEMA.TABLE | the position of the commit, as a number |
+| Delta table | its path | the version |
 
 Another kind of source adds its own function to `KINDS`. Held by ``tests/assets/why/test_origins.py``.
 """
@@ -20,7 +22,8 @@ from pathlib import Path
 from assets.why.changelogs import Changelog, Row
 from assets.why.lines import lines_like
 from infra.epochs.plan import EpochPlan
-from pipelines import Files, Kafka
+from infra.postgres.lsn import lsn_text
+from pipelines import DeltaTable, Files, Kafka, Postgres
 
 SHOWN = 5
 """Lines that are named where several give the record."""
@@ -94,6 +97,24 @@ def _of_topic(changelog: Changelog, row: Row, kept: Row, plan: EpochPlan | None)
     return Origin(plan.topic.topic, None, f"topic '{plan.topic.topic}', among the offsets of {ranges}")
 
 
+def _of_database(changelog: Changelog, row: Row, kept: Row, plan: EpochPlan | None) -> Origin:
+    del changelog
+    if kept.get("file"):
+        return Origin(kept["file"], kept["line"], f"table '{kept['file']}', commit {lsn_text(kept['line'])}")
+    if plan is None or plan.wal is None or plan.wal.end is None:
+        return Origin(None, None, f"epoch {row['epoch']}")
+    return Origin(plan.wal.table, None, f"table '{plan.wal.table}', a commit before {lsn_text(plan.wal.end)}")
+
+
+def _of_delta(changelog: Changelog, row: Row, kept: Row, plan: EpochPlan | None) -> Origin:
+    del changelog
+    if kept.get("file"):
+        return Origin(kept["file"], kept["line"], f"Delta table '{kept['file']}', version {kept['line']}")
+    if plan is None or plan.delta is None:
+        return Origin(None, None, f"epoch {row['epoch']}")
+    return Origin(plan.delta.path, None, f"one of {plan.delta.shown}")
+
+
 def _unknown(changelog: Changelog, row: Row, kept: Row, plan: EpochPlan | None) -> Origin:
     del changelog, plan
     if kept.get("file"):
@@ -102,5 +123,10 @@ def _unknown(changelog: Changelog, row: Row, kept: Row, plan: EpochPlan | None) 
     return Origin(None, None, f"epoch {row['epoch']}")
 
 
-KINDS: Mapping[type, Callable[[Changelog, Row, Row, EpochPlan | None], Origin]] = {Files: _of_files, Kafka: _of_topic}
+KINDS: Mapping[type, Callable[[Changelog, Row, Row, EpochPlan | None], Origin]] = {
+    Files: _of_files,
+    Kafka: _of_topic,
+    Postgres: _of_database,
+    DeltaTable: _of_delta,
+}
 """Kind of source to what finds the place of a record: changelog, row, its ``origin``, and the plan of its epoch."""

@@ -12,8 +12,8 @@ import pytest
 from assets.why.changelogs import Changelog
 from assets.why.lines import lines_like
 from assets.why.origins import origin_of
-from infra.epochs.plan import EpochPlan, TopicSlice
-from pipelines import JSON, Files, Kafka, Pipeline, Source, Text, expr
+from infra.epochs.plan import EpochPlan, TopicSlice, VersionRange, WalRange
+from pipelines import JSON, DeltaTable, Files, Kafka, Pipeline, Postgres, Source, Text, expr
 from tests.assets.why.small import Small, small
 
 LINES = 'id,n,note\n1,5,"two\nlines"\n2,,NA\n1,7,x\n'
@@ -115,3 +115,21 @@ def test_a_record_of_a_topic(home: Small) -> None:
     kept = origin_of(changelog, {**row, "origin": {"file": "orders/3", "line": 7}})
     assert (kept.file, kept.line, kept.says) == ("orders/3", 7, "topic 'orders', partition 3, offset 7")
     assert origin_of(changelog, row).says == "topic 'orders', among the offsets of partition 0 from 5 to 8"
+
+
+def test_rows_of_a_database_and_of_a_delta_table(home: Small) -> None:
+    """As their origin has it, or as the plan of their epoch says it."""
+    made = Pipeline("till")
+    people = made.table("people", Postgres("shop.public.people", {"id": "STRING", "n": "INT"}, key="id"))
+    stock = made.table("stock", DeltaTable("lake/stock", schema={"id": "STRING", "n": "INT"}), key=["id"])
+    row: dict[str, Any] = {"key": {"id": "a"}, "value": {"n": 1}, "epoch": 1}
+    plan = EpochPlan(pipeline="till", node="any", incarnation=1, epoch=1)
+    of_people, of_stock = Changelog(home.platform, people), Changelog(home.platform, stock)
+    of_people.plans = [plan.model_copy(update={"wal": WalRange(table="shop.public.people", start=1, end=22186192)})]  # type: ignore[misc]
+    of_stock.plans = [plan.model_copy(update={"delta": VersionRange(path="lake/stock", id="x", start=3, end=5)})]  # type: ignore[misc]
+    kept = origin_of(of_people, {**row, "origin": {"file": "shop.public.people", "line": 22186192}})
+    assert (kept.line, kept.says) == (22186192, "table 'shop.public.people', commit 0/15288D0")
+    assert origin_of(of_people, row).says == "table 'shop.public.people', a commit before 0/15288D0"
+    kept = origin_of(of_stock, {**row, "origin": {"file": "lake/stock", "line": 4}})
+    assert (kept.line, kept.says) == (4, "Delta table 'lake/stock', version 4")
+    assert origin_of(of_stock, row).says == "one of versions 3 to 5 of Delta table 'lake/stock'"
