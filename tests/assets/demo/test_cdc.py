@@ -13,6 +13,7 @@ from infra.settings import Settings
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.prove
 @pytest.mark.usefixtures("postgres")
 def test_the_join_is_the_databases_own(settings: Settings) -> None:
     said: list[str] = []

@@ -69,6 +69,7 @@ def machines(s3: str, tmp_path: Path) -> Iterator[Machines]:
         engine.stop(shop.settings)
 
 
+@pytest.mark.prove
 def test_rows_are_those_of_a_local_run(machines: Machines, tmp_path: Path) -> None:
     one, other = machines.shops
     machines.deliver()
