@@ -13,7 +13,7 @@ import pytest
 from infra.settings import PROJECT
 from tests.reliability import survived
 
-COMMITS = 30
+COMMITS = 60
 
 
 @pytest.mark.prove
