@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
 from infra.delta.io import last_note
 from infra.epochs.log import EpochLog
 from infra.epochs.plan import CommitNote, EpochPlan, PlannedFile
+from infra.epochs.refusal import EpochRefusedError
 from infra.sources.dead_letters import OpenLetters, open_letters
 from infra.sources.discovery import FileState, changed, refuse_changed, unconsumed
 from pipelines import Node, Source
+
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,33 @@ class SourceStep:
         """The plan that goes on from a commit; ``reads`` are its fields that say what it reads."""
         of = {"pipeline": self.node.pipeline.name, "node": self.node.name, "epoch": epoch}
         return EpochPlan.after(previous, version, **of, **reads)
+
+    def last_read(
+        self, note: CommitNote | None, what: str, of: Callable[[EpochPlan], _Read | None], lost: type[EpochRefusedError]
+    ) -> _Read | None:
+        """What the last committed epoch has read; None before the first, or where none has read any such thing.
+
+        Parameters
+        ----------
+        what, of
+            What is read, in a word, and what a plan says of it.
+        lost
+            Raised where the epoch log does not have the plan.
+        """
+        if note is None:
+            return None
+        body = self.log.lines(self.node.name, "plan", note.epoch - 1).get(note.epoch)
+        if body is None:
+            raise lost(
+                f"source '{self.name}': the epoch log has no plan of epoch {note.epoch}, so that nobody knows up to "
+                f"where its {what} was read: put the log back ({self.log.path}), or run "
+                f"`rivermeet rebuild {self.node.pipeline.name} --select {self.node.name}`"
+            )
+        last = of(EpochPlan.model_validate_json(body))
+        if last is not None:
+            return last
+        # The source has read something else since, or did so before.
+        return next((read for plan in reversed(self.so_far(note).plans) if (read := of(plan)) is not None), None)
 
     def note(self) -> CommitNote | None:
         """The note of the node's newest commit."""

@@ -36,7 +36,7 @@ from infra.sources.delta.ranges import next_range
 from infra.sources.delta.refusals import TablePositionLostError
 from infra.sources.delta.rows import added, changes, no_rows, whole_version
 from infra.sources.delta.table import TableState, table_state
-from infra.sources.delta.unreadable import another, rebuilding, unreadable
+from infra.sources.delta.unreadable import another, unreadable
 from infra.sources.history import SourceStep
 from infra.sources.reading import SourceFrames, partition_of
 from infra.sources.rejected_rows import Read, refuse_too_many
@@ -90,19 +90,7 @@ class DeltaStep(SourceStep):
         TablePositionLostError
             Where the epoch log does not have the plan of the last committed epoch.
         """
-        if note is None:
-            return None
-        body = self.log.lines(self.node.name, "plan", note.epoch - 1).get(note.epoch)
-        if body is None:
-            raise TablePositionLostError(
-                f"source '{self.name}': the epoch log has no plan of epoch {note.epoch}, so that nobody knows up to "
-                f"where its table was read: put the log back ({self.log.path}), or run `{rebuilding(self.name)}`"
-            )
-        last = EpochPlan.model_validate_json(body).delta
-        if last is not None:
-            return last
-        # The source has read files or a topic since, or did so before it read a table.
-        return next((plan.delta for plan in reversed(self.so_far(note).plans) if plan.delta is not None), None)
+        return self.last_read(note, "table", lambda plan: plan.delta, TablePositionLostError)
 
     def state(self) -> TableState:
         """The table as it stands."""

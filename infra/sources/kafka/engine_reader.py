@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from struct import calcsize
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -20,13 +21,14 @@ from pyspark.sql import functions as F
 from infra.engine.jars import kafka_source_jars
 from infra.epochs.plan import TopicSlice
 from infra.settings import Settings, SettingsError
+from infra.sources.kafka.formats.decoding import JAVA
 from infra.sources.kafka.formats.framing import HEADER
 from infra.sources.kafka.landing import DDL
 from pipelines import JSON, Avro, Debezium, Kafka, Number, Protobuf
 from pipelines.reads.kafka import Format
 
 SETTING = "RIVERMEET_TOPIC_READER"
-_BYTES = {"SMALLINT": 2, "INT": 4, "BIGINT": 8}
+_BYTES = {kind: calcsize(JAVA[kind]) for kind in ("SMALLINT", "INT", "BIGINT")}
 """Whole numbers that Spark SQL reads from their bytes."""
 _JAVA = frozenset({"bootstrap.servers", "security.protocol", "client.id", "client.dns.lookup", "request.timeout.ms"})
 """Properties that librdkafka and Java's client call alike."""

@@ -87,20 +87,7 @@ class TopicStep(SourceStep):
         PositionLostError
             Where the epoch log does not have the plan of the last committed epoch.
         """
-        if note is None:
-            return None
-        body = self.log.lines(self.node.name, "plan", note.epoch - 1).get(note.epoch)
-        if body is None:
-            raise PositionLostError(
-                f"source '{self.name}': the epoch log has no plan of epoch {note.epoch}, so that nobody knows up to "
-                f"where its topic was read: put the log back ({self.log.path}), or run "
-                f"`rivermeet rebuild {self.node.pipeline.name} --select {self.node.name}`"
-            )
-        last = EpochPlan.model_validate_json(body).topic
-        if last is not None:
-            return last
-        # The source has read files since, or did so before it read a topic.
-        return next((plan.topic for plan in reversed(self.so_far(note).plans) if plan.topic is not None), None)
+        return self.last_read(note, "topic", lambda plan: plan.topic, PositionLostError)
 
     def state(self) -> TopicState:
         """The topic as it stands."""

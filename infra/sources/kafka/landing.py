@@ -11,18 +11,17 @@ what it computes from, to its end. Held by ``tests/infra/sources/kafka/test_read
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from infra.sources.discovery import spark_path
+from infra.sources.landing.chunks import in_chunks, new_folder
 
 ROWS, BYTES = 20_000, 32 << 20
 """Records, and bytes of keys and values, of a chunk."""
@@ -85,15 +84,12 @@ class Landing:
     @classmethod
     def anew(cls, node_folder: Path, epoch: int) -> Landing:
         """A new one; those of attempts before are removed with their files."""
-        shutil.rmtree(node_folder, ignore_errors=True)
-        folder = node_folder / f"epoch-{epoch}-{uuid4().hex}"
-        folder.mkdir(parents=True)
-        return cls(folder)
+        return cls(new_folder(node_folder, epoch))
 
     def write(self, records: Iterable[Landed]) -> int:
         """Write records in chunks; how many there were."""
         count = 0
-        for chunk in _chunks(records):
+        for chunk in in_chunks(records, ROWS, BYTES, lambda record: record.size):
             columns = [
                 pa.array(column, field.type) for column, field in zip(zip(*chunk, strict=True), SCHEMA, strict=True)
             ]
@@ -112,16 +108,3 @@ class Landing:
         if not files:
             return spark.createDataFrame([], DDL)
         return spark.read.schema(DDL).parquet(*[spark_path(file) for file in files])
-
-
-def _chunks(records: Iterable[Landed]) -> Iterator[list[Landed]]:
-    chunk: list[Landed] = []
-    size = 0
-    for record in records:
-        chunk.append(record)
-        size += record.size
-        if len(chunk) >= ROWS or size >= BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk

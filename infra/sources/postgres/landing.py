@@ -2,24 +2,23 @@
 
     home/landing/shop/orders/epoch-7-5f0c…/00000.parquet    50,000 rows, or 32 MiB of them
 
-The folder is made, and removed, as that of a topic's records (``infra/sources/kafka/landing.py``). Held by
+The folder and the chunks are as those of a topic (``infra/sources/landing/chunks.py``). Held by
 ``tests/infra/sources/postgres/test_reading.py``.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from infra.sources.discovery import spark_path
+from infra.sources.landing.chunks import in_chunks, new_folder
 
 ROWS, BYTES = 50_000, 32 << 20
 """Rows, and bytes of their values, of a chunk."""
@@ -67,10 +66,7 @@ class Landing:
     @classmethod
     def anew(cls, node_folder: Path, epoch: int, width: int) -> Landing:
         """A new one; those of attempts before are removed with their files."""
-        shutil.rmtree(node_folder, ignore_errors=True)
-        folder = node_folder / f"epoch-{epoch}-{uuid4().hex}"
-        folder.mkdir(parents=True)
-        return cls(folder, width)
+        return cls(new_folder(node_folder, epoch), width)
 
     def write(self, rows: Iterable[Landed]) -> int:
         """Write rows in chunks; how many there were."""
@@ -78,7 +74,7 @@ class Landing:
             [*((name, kind) for name, kind, _ in _PLACE), *((f"c{at}", pa.string()) for at in range(self.width))]
         )
         count = 0
-        for number, chunk in enumerate(_chunks(rows)):
+        for number, chunk in enumerate(in_chunks(rows, ROWS, BYTES, _size)):
             place = list(zip(*chunk, strict=True))
             texts = list(zip(*place.pop(), strict=True))
             columns = [pa.array(column, field.type) for column, field in zip([*place, *texts], schema, strict=True)]
@@ -96,14 +92,5 @@ class Landing:
         return spark.read.schema(ddl).parquet(*[spark_path(file) for file in files])
 
 
-def _chunks(rows: Iterable[Landed]) -> Iterator[list[Landed]]:
-    chunk: list[Landed] = []
-    size = 0
-    for row in rows:
-        chunk.append(row)
-        size += sum(len(text) for text in row.texts if text)
-        if len(chunk) >= ROWS or size >= BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
+def _size(row: Landed) -> int:
+    return sum(len(text) for text in row.texts if text)

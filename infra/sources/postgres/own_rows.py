@@ -12,9 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from infra.delta.changelog_files import records
-from infra.delta.io import notes, read
+from infra.delta.io import read
 from infra.delta.layout import NodeTables
-from infra.epochs.plan import EpochPlan, within
+from infra.delta.plain_files import schema_at
+from infra.epochs.inputs import pinned_table
+from infra.epochs.plan import EpochPlan
 from records.changelog import RECORD, as_of, unflatten
 
 
@@ -22,10 +24,10 @@ def own_rows(spark: SparkSession, paths: NodeTables, plan: EpochPlan) -> DataFra
     """Live rows before a planned epoch, columns `RECORD`; None before the first of an incarnation."""
     if not plan.ends:
         return None
-    tail = records(spark, paths.changelog, {}, plan.ends).select(*RECORD)
-    for version, note in notes(paths.table):
-        if note.incarnation == plan.incarnation and within(note.ends, plan.ends):
-            key, value = (cast(StructType, tail.schema[column].dataType) for column in ("key", "value"))
-            folded = unflatten(read(spark, paths.table, version), key, value)
-            return as_of(folded, records(spark, paths.changelog, note.ends, plan.ends).select(*RECORD))
-    return as_of(None, tail)
+    version, ends = pinned_table(paths.table, plan.ends, plan.incarnation)
+    tail, folded = records(spark, paths.changelog, ends, plan.ends).select(*RECORD), None
+    if version is not None:
+        shape = schema_at(paths.changelog)
+        key, value = (cast(StructType, shape[column].dataType) for column in ("key", "value"))
+        folded = unflatten(read(spark, paths.table, version), key, value, schema_at(paths.table, version))
+    return as_of(folded, tail)

@@ -1,0 +1,1 @@
+"""What lands in files of an epoch before Spark reads it, whatever it was read from."""
