@@ -49,7 +49,7 @@ from infra.sources.postgres.landing import Landing
 from infra.sources.postgres.own_rows import own_rows
 from infra.sources.postgres.peek import peeked
 from infra.sources.postgres.position import note_snapshot, position
-from infra.sources.postgres.problems import found_problems, problems_of_slot
+from infra.sources.postgres.problems import found_problems
 from infra.sources.postgres.rows import landed_rows
 from infra.sources.postgres.slot import PipelineSlot, SlotLine
 from infra.sources.postgres.snapshot import release
@@ -182,11 +182,10 @@ class PostgresStep(SourceStep):
             for problem in publication_problems(self.reads, self.slot.publication, published, None):
                 raise cured(problem, self.name, False)
             server = server_state(connection)
-            lost = any(True for _ in problems_of_slot(connection, self.slot, server))
             with ExitStack() as stack:
                 # Once it is seen, it lasts, whoever ends the connection that it came from.
                 with self.slot.held():
-                    line, snapshot = self.slot.snapshot(connection, lost)
+                    line, snapshot = self.slot.snapshot(connection)
                     seen = stack.enter_context(snapshot.seen())
                     if not self._awaited() - {self.node.name}:
                         release(line.slot)

@@ -16,13 +16,10 @@ from typing import TYPE_CHECKING, Any
 from infra.epochs.plan import WalRange
 from infra.postgres.refusals import SlotLostError, TableRefusedError
 from infra.postgres.state import (
-    ServerState,
     publication_problems,
     publication_state,
     server_problems,
     server_state,
-    slot_problems,
-    slot_state,
     table_problems,
     table_state,
 )
@@ -44,20 +41,10 @@ def found_problems(
         if line is None or line.state != "standing" or before.slot != line.slot:
             yield SlotLostError(f"slot {before.slot} was given up, and with it the changes since")
         else:
-            yield from problems_of_slot(connection, slot, server)
+            yield from slot.problems(connection, server)
             if before.position < line.kept:
                 yield SlotLostError("other sources went on while it was not declared: the changes since are gone")
     yield from table_problems(reads, table, before)
     if before is not None and table is not None:
         published = publication_state(connection, before.publication, reads, table.oid)
         yield from publication_problems(reads, before.publication, published, before)
-
-
-def problems_of_slot(
-    connection: psycopg.Connection[Any], slot: PipelineSlot, server: ServerState
-) -> Iterator[TableRefusedError]:
-    """What is wrong with the pipeline's slot, if it has one."""
-    line = slot.line()
-    if line is not None and line.state == "standing":
-        found = slot_state(connection, line.slot)
-        yield from slot_problems(line.slot, found, line.advanced, server, (line.system, line.timeline))

@@ -18,7 +18,7 @@ A cut that nobody has planned for a minute is fixed anew. Held by ``tests/infra/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
@@ -30,8 +30,8 @@ from infra import crash
 from infra.epochs.log import EpochLog
 from infra.postgres.connection import Database
 from infra.postgres.lsn import lsn_text
-from infra.postgres.refusals import SlotLostError
-from infra.postgres.state import ServerState, server_state
+from infra.postgres.refusals import SlotLostError, TableRefusedError
+from infra.postgres.state import ServerState, server_state, slot_problems, slot_state
 from infra.sources.postgres.snapshot import Snapshot, exported
 
 if TYPE_CHECKING:
@@ -110,26 +110,28 @@ class PipelineSlot:
             raise SlotLostError(f"pipeline '{self.pipeline}' has no slot in database '{self.database.name}'")
         return found
 
-    def snapshot(self, connection: psycopg.Connection[Any], anew: bool) -> tuple[SlotLine, Snapshot]:
-        """A snapshot that the changes of the slot go on from; the slot is made if it is not there.
+    def problems(self, connection: psycopg.Connection[Any], server: ServerState) -> Iterator[TableRefusedError]:
+        """What is wrong with the slot, if there is one."""
+        line = self.line()
+        if line is not None and line.state == "standing":
+            found = slot_state(connection, line.slot)
+            yield from slot_problems(line.slot, found, line.advanced, server, (line.system, line.timeline))
 
-        Parameters
-        ----------
-        connection
-            Asks about the server.
-        anew
-            Whether the slot that there was is given up.
-        """
+    def snapshot(self, connection: psycopg.Connection[Any]) -> tuple[SlotLine, Snapshot]:
+        """A snapshot that the changes of the slot go on from; the slot is made if there is none that can be used."""
+        # Under the lock: of two sources that are read anew, the second one uses the slot that the first one made
+        # (test_two_that_find_it_lost_share_the_next).
         with self.held():
-            found = self.line()
-            if found is None or found.state != "standing" or anew:
-                return self._made(connection, found)
+            found, server = self.line(), server_state(connection)
+            if found is None or found.state != "standing" or any(True for _ in self.problems(connection, server)):
+                return self._made(connection, found, server)
             return found, exported(self.database, found.slot, at_least=found.cut)
 
-    def _made(self, connection: psycopg.Connection[Any], before: SlotLine | None) -> tuple[SlotLine, Snapshot]:
+    def _made(
+        self, connection: psycopg.Connection[Any], before: SlotLine | None, server: ServerState
+    ) -> tuple[SlotLine, Snapshot]:
         if before is not None:
             drop(connection, before.slot)
-        server = server_state(connection)
         # No other home, and no later one of this, has a slot of the name.
         name = f"rivermeet_{self.pipeline.lower()}"[:50] + f"_{uuid4().hex[:12]}"
         line = SlotLine(

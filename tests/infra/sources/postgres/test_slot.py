@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any, cast
 from uuid import uuid4
 
@@ -44,7 +46,7 @@ class One:
         return None if found is None else found.cut
 
     def start(self) -> int:
-        line, snapshot = self.slot.snapshot(self.client, anew=False)
+        line, snapshot = self.slot.snapshot(self.client)
         assert line.cut == line.advanced == snapshot.lsn
         return snapshot.lsn
 
@@ -98,14 +100,14 @@ def test_a_cut_that_nobody_planned_is_fixed_anew(one: One) -> None:
 
 
 def test_one_snapshot_for_all_that_begin_together(one: One) -> None:
-    line, first = one.slot.snapshot(one.client, anew=False)
-    again, second = one.slot.snapshot(one.client, anew=False)
+    line, first = one.slot.snapshot(one.client)
+    again, second = one.slot.snapshot(one.client)
     assert (again, second) == (line, first)
     one.write()
     with first.seen() as client:
         assert client.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
     cut = one.cut("a", a=first.lsn)
-    _, later = one.slot.snapshot(one.client, anew=False)
+    _, later = one.slot.snapshot(one.client)
     assert cut is not None and later.lsn >= cut, "an older one would put a table behind the others"
     with later.seen() as client:
         assert client.execute("SELECT count(*) FROM t").fetchall() == [(1,)]
@@ -121,10 +123,25 @@ def test_a_slot_that_was_being_made_is_dropped(one: One) -> None:
     one.client.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [name])
     with pytest.raises(SlotLostError, match="pipeline 'shop' has no slot in database"):
         one.slot.standing()
-    made, _ = one.slot.snapshot(one.client, anew=False)
+    made, _ = one.slot.snapshot(one.client)
     assert made.slot != name and slot_state(one.client, name) is None
-    anew, _ = one.slot.snapshot(one.client, anew=True)
-    assert slot_state(one.client, made.slot) is None and slot_state(one.client, anew.slot) is not None
+
+
+def test_two_that_find_it_lost_share_the_next(one: One) -> None:
+    one.start()
+    lost = one.slot.standing().slot
+    one.client.execute("SELECT pg_drop_replication_slot(%s)", [lost])
+    both_found_it_lost = Barrier(2)
+
+    def begin() -> SlotLine:
+        with one.database.connect() as client:
+            assert any(True for _ in one.slot.problems(client, server_state(client)))
+            both_found_it_lost.wait(30)
+            return one.slot.snapshot(client)[0]
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = (task.result() for task in [pool.submit(begin), pool.submit(begin)])
+    assert first == second == one.slot.standing() and first.slot != lost
 
 
 def test_a_transaction_that_begins_before_the_cut_and_ends_after_it(one: One) -> None:
