@@ -109,4 +109,4 @@ def _records(connection: Connection, behind: TopicSlice) -> int:
     """How many records lie in a slice: where the last offset is the end of a transaction, there may be none."""
     if behind.records > _COUNTED:
         return behind.records
-    return sum(1 for _ in consumed(connection, behind, behind.topic))
+    return sum(map(len, consumed(connection, behind, behind.topic)))

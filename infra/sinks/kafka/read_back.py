@@ -10,6 +10,7 @@ Others may write to the topic meanwhile: only records with the node's header cou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from infra.epochs.plan import TopicSlice
@@ -30,6 +31,6 @@ def read_back(connection: Connection, sink: TopicSink, written: Sequence[Positio
     for part in written:
         ranges = {p: (first, last + 1) for p, (first, last) in part.written.items()}
         planned = TopicSlice(topic=sink.topic, id=id, ranges=ranges, high={}, added=(), lost={})
-        for message in consumed(connection, planned, name):
+        for message in chain.from_iterable(consumed(connection, planned, name)):
             found += (NODE, sink.node.name.encode()) in (message.headers() or ())
     return found

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from infra.epochs.plan import TopicSlice
 from infra.sources.kafka.connection import Connection, unavailable
@@ -29,8 +29,10 @@ _MOST, _BYTES = 10_000, 16 << 20
 """Records, and bytes, that are taken at once."""
 
 
-def consumed(connection: Connection, planned: TopicSlice, name: str, patience: float = PATIENCE) -> Iterator[Message]:
-    """The records of a slice.
+def consumed(
+    connection: Connection, planned: TopicSlice, name: str, patience: float = PATIENCE
+) -> Iterator[list[Message]]:
+    """The records of a slice, as many at a time as lie ready.
 
     Parameters
     ----------
@@ -62,22 +64,19 @@ def consumed(connection: Connection, planned: TopicSlice, name: str, patience: f
 
 def _until(
     consumer: Consumer, planned: TopicSlice, ends: dict[int, int], name: str, connection: Connection, patience: float
-) -> Iterator[Message]:
+) -> Iterator[list[Message]]:
     from confluent_kafka import TopicPartition
 
     most, deadline, places = 100, time.monotonic() + patience, dict[int, int]()
     while ends:
-        size = 0
-        messages = consumer.consume(most, 0.5)
-        for message in messages:
-            error, partition = message.error(), message.partition()
-            if error is not None:
-                _refuse(error, planned, name, connection)
-            elif partition in ends and (message.offset() or 0) < ends[partition]:
-                size += len(message.value() or b"") + len(message.key() or b"")
-                yield message
+        given = consumer.consume(most, 0.5)
+        for error in filter(None, [message.error() for message in given]):
+            _refuse(error, planned, name, connection)
+        messages = [message for message in given if message.error() is None and _is_within(message, ends)]
+        if messages:
+            yield messages
         # By the size of those before: ten thousand of 10 MB each would not fit.
-        most = max(1, min(_MOST, _BYTES * len(messages) // max(size, 1))) if messages else most
+        most = max(1, min(_MOST, _BYTES * len(given) // max(sum(map(len, messages)), 1))) if given else most
         for place in consumer.position([TopicPartition(planned.topic, p) for p in ends]):
             if place.offset >= ends[place.partition]:
                 del ends[place.partition]
@@ -93,6 +92,10 @@ def _until(
                 f"source '{name}': the broker gave no record of topic '{planned.topic}' for {patience:.0f} s; what was "
                 "planned stands: run again"
             )
+
+
+def _is_within(message: Message, ends: dict[int, int]) -> bool:
+    return cast(int, message.offset()) < ends.get(cast(int, message.partition()), 0)
 
 
 def _refuse(error: KafkaError, planned: TopicSlice, name: str, connection: Connection) -> None:

@@ -69,7 +69,7 @@ def slice_rows(
 
 
 def as_landed(read: DataFrame, topic: Kafka, partitions: int) -> DataFrame:
-    """Spark's rows of a topic in the shape and order of `Landed`; ``partitions`` of the whole slice."""
+    """Spark's rows of a topic in the shape and order of ``landing.SCHEMA``; ``partitions`` of the whole slice."""
     at = F.expr("unix_millis(timestamp)")
     so_far = Window.partitionBy("partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, 0)
     made: Mapping[str, Column] = {

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -33,7 +34,7 @@ from infra.sources.kafka.consume import PATIENCE, consumed
 from infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values
 from infra.sources.kafka.debezium.repeats import Repeats
 from infra.sources.kafka.formats.registry import Registry
-from infra.sources.kafka.landing import Landed, Landing
+from infra.sources.kafka.landing import Landing
 from infra.sources.kafka.letters import letters_again
 from infra.sources.kafka.records import landing_of, taken
 from infra.sources.kafka.refusals import PositionLostError
@@ -178,7 +179,7 @@ class TopicStep(SourceStep):
             return None
         return earlier_epochs(spark, self.changelog, plan.epoch)
 
-    def _landed(self, plan: EpochPlan, planned: TopicSlice, seen: Repeats | None) -> Iterator[Landed]:
+    def _landed(self, plan: EpochPlan, planned: TopicSlice, seen: Repeats | None) -> Iterator[pa.Table]:
         landed = landing_of(self.topic, self.registry, seen)
         if plan.retries:
             yield from letters_again(self.dead_letters, plan.retries, landing_of(self.topic, self.registry))

@@ -1,6 +1,6 @@
 """Records as they were consumed, in Parquet files of the epoch, which Spark reads: a chunk in memory, the rest on disk.
 
-    home/landing/shop/orders/epoch-7-5f0c…/00000.parquet    20,000 records, or 32 MiB of them
+    home/landing/shop/orders/epoch-7-5f0c…/00000.parquet    20,000 records or more, or 32 MiB of them
     home/landing/shop/orders/epoch-7-5f0c…/00001.parquet    what came after them
     home/landing/shop/orders/epoch-6-a41e…/                 of an epoch that is done, or of an attempt that died:
                                                             removed when the node's next one lands
@@ -11,7 +11,7 @@ what it computes from, to its end. Held by ``tests/infra/sources/kafka/test_read
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from infra.sources.discovery import spark_path
-from infra.sources.landing.chunks import in_chunks, new_folder
+from infra.sources.landing.chunks import new_folder
 
 ROWS, BYTES = 20_000, 32 << 20
-"""Records, and bytes of keys and values, of a chunk."""
+"""Records, or bytes, that a file is written of."""
 SCHEMA = pa.schema(
     [
         ("file_rank", pa.int32()),
@@ -51,28 +51,19 @@ DDL = (
 """The same, as Spark writes it."""
 
 
-class Landed(NamedTuple):
-    """A record with its place in the order of the epoch, its texts if it has any, and why it cannot be decoded."""
+class Payloads(NamedTuple):
+    """Records as they were consumed, by column: timestamps in ms, headers as ``key`` and ``value``."""
 
-    file_rank: int
-    block: int
-    row: int
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    key_text: str | None
-    value_text: str | None
-    key_schema: int | None
-    value_schema: int | None
-    headers: list[dict[str, Any]] | None
-    problem: str | None
+    partition: Sequence[int]
+    offset: Sequence[int]
+    timestamp: Sequence[int]
+    key: Sequence[bytes | None]
+    value: Sequence[bytes | None]
+    headers: Sequence[list[dict[str, Any]] | None]
 
-    @property
-    def size(self) -> int:
-        """Bytes that it takes, about."""
-        return len(self.key or b"") + len(self.value or b"") + len(self.key_text or "") + len(self.value_text or "")
+
+Lands = Callable[[int, Sequence[int], Sequence[int], Payloads], pa.Table]
+"""Makes rows of ``SCHEMA`` of a ``file_rank``, the ``block`` and ``row`` of each record, and the records."""
 
 
 @dataclass(frozen=True)
@@ -86,17 +77,22 @@ class Landing:
         """A new one; those of attempts before are removed with their files."""
         return cls(new_folder(node_folder, epoch))
 
-    def write(self, records: Iterable[Landed]) -> int:
-        """Write records in chunks; how many there were."""
-        count = 0
-        for chunk in in_chunks(records, ROWS, BYTES, lambda record: record.size):
-            columns = [
-                pa.array(column, field.type) for column, field in zip(zip(*chunk, strict=True), SCHEMA, strict=True)
-            ]
-            number = len(list(self.folder.iterdir()))
-            pq.write_table(pa.table(columns, SCHEMA), self.folder / f"{number:05d}.parquet", compression="zstd")
-            count += len(chunk)
+    def write(self, tables: Iterable[pa.Table]) -> int:
+        """Write records, of the columns of ``SCHEMA``; how many there were."""
+        count, files = 0, 0
+        held: list[pa.Table] = []
+        for table in tables:
+            held.append(table)
+            if sum(t.num_rows for t in held) >= ROWS or sum(t.nbytes for t in held) >= BYTES:
+                files, held = self._written(held, files), []
+            count += table.num_rows
+        self._written(held, files)
         return count
+
+    def _written(self, tables: Sequence[pa.Table], files: int) -> int:
+        if any(table.num_rows for table in tables):
+            pq.write_table(pa.concat_tables(tables), self.folder / f"{files:05d}.parquet", compression="zstd")
+        return files + 1
 
     def write_frame(self, records: DataFrame) -> None:
         """Let the engine write records, once: what reads them does not ask the broker again."""

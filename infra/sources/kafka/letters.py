@@ -11,28 +11,21 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from infra.delta.lines import opened
-from infra.sources.kafka.landing import Landed
+from infra.sources.kafka.landing import Lands, Payloads
 
-Payloads = tuple[int, int, int, bytes | None, bytes | None, list[dict[str, Any]] | None]
-"""Partition, offset, timestamp, key, value and headers of a record."""
 AGAIN = -1
 """``file_rank`` of letters: before all records that are new."""
 
 
-def letters_again(path: str, epochs: Sequence[int], landed: Callable[..., Landed | None]) -> Iterator[Landed]:
-    """The letters of these epochs as records to be landed; ``path`` is the table.
-
-    Parameters
-    ----------
-    landed
-        Gives a record, of its place (``file_rank``, ``block``, ``row``) and its payloads.
-    """
+def letters_again(path: str, epochs: Sequence[int], landed: Lands) -> Iterator[pa.Table]:
+    """The letters of these epochs as records to be landed; ``path`` is the table."""
     table = opened(path)
     if table is None:
         return
@@ -40,14 +33,17 @@ def letters_again(path: str, epochs: Sequence[int], landed: Callable[..., Landed
     columns = ["epoch", "file", "position", "text", "header"]
     letters = table.to_pyarrow_dataset().to_table(columns, filter=wanted)
     in_order = letters.sort_by([(name, "ascending") for name in ("epoch", "file", "position")])
-    for row, letter in enumerate(line for batch in in_order.to_batches(1000) for line in batch.to_pylist()):
-        payloads = _payloads(letter["text"], letter["header"])
+    before = 0
+    for batch in in_order.to_batches(1000):
         # A letter of files that the source read before stays one: it has no bytes of a record.
-        if payloads is not None and (record := landed((AGAIN, 0, row), payloads)) is not None:
-            yield record
+        found = [kept for letter in batch.to_pylist() if (kept := _payloads(letter["text"], letter["header"]))]
+        if found:
+            rows = range(before, before + len(found))
+            yield landed(AGAIN, [0] * len(found), rows, Payloads(*zip(*found, strict=True)))
+            before += len(found)
 
 
-def _payloads(text: str | None, header: str | None) -> Payloads | None:
+def _payloads(text: str | None, header: str | None) -> tuple[Any, ...] | None:
     try:
         kept, origin = json.loads(text or ""), json.loads(header or "")
         headers = [{"key": h["key"], "value": _bytes(h.get("value"))} for h in kept.get("headers") or ()] or None

@@ -148,9 +148,3 @@ class Changes:
             lineage.branch if lineage is not None else 0,
             texts,
         )
-
-
-def snapshot_rows(rows: Iterable[Sequence[str | None]], lsn: int, timestamp: int) -> Iterator[Landed]:
-    """Rows of a table as it stood at a position."""
-    for number, texts in enumerate(rows):
-        yield Landed(0, 0, number, "r", lsn, timestamp, 0, None, None, 0, texts)

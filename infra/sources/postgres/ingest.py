@@ -43,7 +43,8 @@ from infra.postgres.state import (
     table_state,
 )
 from infra.sources.history import SourceStep
-from infra.sources.postgres.changes import Changes, snapshot_rows
+from infra.sources.postgres.changes import Changes
+from infra.sources.postgres.copied import Line
 from infra.sources.postgres.emptied import with_emptied
 from infra.sources.postgres.landing import Landing
 from infra.sources.postgres.own_rows import own_rows
@@ -189,7 +190,7 @@ class PostgresStep(SourceStep):
                     seen = stack.enter_context(snapshot.seen())
                     if not self._awaited() - {self.node.name}:
                         release(line.slot)
-                landing.write(snapshot_rows(self._copied(seen, table), snapshot.lsn, server.now_ms))
+                landing.write_snapshot(self._copied(seen, table), snapshot.lsn, server.now_ms)
         return planned.model_copy(
             update={
                 **identities(server),
@@ -203,18 +204,18 @@ class PostgresStep(SourceStep):
             }
         )
 
-    def _copied(self, seen: psycopg.Connection[Any], table: TableState) -> Iterator[tuple[str | None, ...]]:
+    def _copied(self, seen: psycopg.Connection[Any], table: TableState) -> Iterator[Line]:
         from psycopg import sql
 
         columns = sql.SQL(", ").join([sql.Identifier(name) for name in self.reads.columns])
         # Tables that inherit from it have a log of their own; those of its partitions come as its own.
         only = sql.SQL("" if table.kind == "p" else "ONLY ")
         # As the log writes values: a cast to text would cut the blanks of a CHAR.
-        command = sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT").format(
+        command = sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT (FORMAT csv)").format(
             columns, only, sql.Identifier(*self.reads.place)
         )
         with seen.cursor() as cursor, cursor.copy(command) as copied:
-            yield from copied.rows()
+            yield from copied
 
     def _land_changes(self, landing: Landing, planned: WalRange, plan: EpochPlan) -> Changes:
         changes = Changes(planned, list(self.reads.columns), self.reads.key)

@@ -8,7 +8,7 @@ The folder and the chunks are as those of a topic (``infra/sources/landing/chunk
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from infra.sources.discovery import spark_path
 from infra.sources.landing.chunks import in_chunks, new_folder
+from infra.sources.postgres.copied import Line, copied_texts
 
 ROWS, BYTES = 50_000, 32 << 20
 """Rows, and bytes of their values, of a chunk."""
@@ -70,16 +71,41 @@ class Landing:
 
     def write(self, rows: Iterable[Landed]) -> int:
         """Write rows in chunks; how many there were."""
-        schema = pa.schema(
-            [*((name, kind) for name, kind, _ in _PLACE), *((f"c{at}", pa.string()) for at in range(self.width))]
-        )
-        count = 0
-        for number, chunk in enumerate(in_chunks(rows, ROWS, BYTES, _size)):
+        return self._write(self._chunks(rows))
+
+    @property
+    def _schema(self) -> pa.Schema:
+        texts = [(f"c{at}", pa.string()) for at in range(self.width)]
+        return pa.schema([*((name, kind) for name, kind, _ in _PLACE), *texts])
+
+    def _chunks(self, rows: Iterable[Landed]) -> Iterator[pa.Table]:
+        schema = self._schema
+        for chunk in in_chunks(rows, ROWS, BYTES, _size):
             place = list(zip(*chunk, strict=True))
             texts = list(zip(*place.pop(), strict=True))
-            columns = [pa.array(column, field.type) for column, field in zip([*place, *texts], schema, strict=True)]
-            pq.write_table(pa.table(columns, schema), self.folder / f"{number:05d}.parquet", compression="zstd")
-            count += len(chunk)
+            yield pa.table([pa.array(c, field.type) for c, field in zip([*place, *texts], schema, strict=True)], schema)
+
+    def write_snapshot(self, lines: Iterable[Line], lsn: int, timestamp: int) -> int:
+        """Write a table as it stood at a position, given as CSV; how many rows there were."""
+        return self._write(self._snapshot(lines, Landed(0, 0, 0, "r", lsn, timestamp, 0, None, None, 0, ())))
+
+    def _snapshot(self, lines: Iterable[Line], each: Landed) -> Iterator[pa.Table]:
+        before = 0
+        for texts in copied_texts(lines, self.width, ROWS, BYTES):
+            rows = texts.num_rows
+            place = {
+                name: pa.repeat(pa.scalar(value, kind), rows)
+                for (name, kind, _), value in zip(_PLACE, each[:-1], strict=True)
+            }
+            place["row"] = pa.array(range(before, before + rows), pa.int64())
+            yield pa.table([*place.values(), *texts.columns], self._schema)
+            before += rows
+
+    def _write(self, tables: Iterable[pa.Table]) -> int:
+        count = 0
+        for number, table in enumerate(tables):
+            pq.write_table(table, self.folder / f"{number:05d}.parquet", compression="zstd")
+            count += table.num_rows
         return count
 
     def read(self, spark: SparkSession) -> DataFrame:

@@ -32,20 +32,18 @@ JAVA = {"SMALLINT": ">h", "INT": ">i", "BIGINT": ">q", "FLOAT": ">f", "DOUBLE": 
 
 
 class Decoded(NamedTuple):
-    """The text of a payload, or why there is none; both are None where Spark reads the payload itself."""
+    """The text of a payload, or why there is none; both are None of a null."""
 
     text: str | None = None
     problem: str | None = None
     envelope: Envelope | None = None
 
 
-def decoder(format: Format | None, place: str, registry: Registry) -> Callable[[bytes | None], Decoded]:
-    """What makes text of the payloads of a key or a value; the reasons name that ``place``."""
-    if format is None:
-        return lambda payload: Decoded()
-    decode = _decode(format, place, registry)
+def decoder(format: Format | None, place: str, registry: Registry) -> Callable[[bytes | None], Decoded] | None:
+    """What makes text of the payloads of a key or a value; the reasons name that ``place``. None: Spark reads them."""
+    decode = None if format is None else _decode(format, place, registry)
     if decode is None:
-        return lambda payload: Decoded()
+        return None
 
     def decoded(payload: bytes | None) -> Decoded:
         if payload is None:

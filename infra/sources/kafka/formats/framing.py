@@ -28,7 +28,7 @@ Decode = Callable[[bytes], str]
 
 def schema_id(payload: bytes | None) -> int | None:
     """The id of the schema that a payload names; None where it begins otherwise."""
-    if payload is None or len(payload) < HEADER or not payload.startswith(MAGIC):
+    if payload is None or payload[:1] != MAGIC or len(payload) < HEADER:
         return None
     return int.from_bytes(payload[1:HEADER], "big")
 

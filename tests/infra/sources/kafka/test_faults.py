@@ -254,7 +254,7 @@ def test_compaction_between_plan_and_read(town: Town) -> None:
 def count(town: Town, topic: str) -> int:
     """How many of the first ten offsets have a record."""
     slice = TopicSlice(topic=topic, id=topic_id(town.connection, topic)[0], ranges={0: (0, 10)})
-    return sum(1 for _ in consume.consumed(town.connection, slice, "shop.lines"))
+    return sum(map(len, consume.consumed(town.connection, slice, "shop.lines")))
 
 
 def test_skewed_clocks(town: Town) -> None:
@@ -290,11 +290,11 @@ def test_a_broker_that_restarts_while_it_is_read(town: Town, monkeypatch: pytest
         taken = consume.consumed
 
         def interrupted(*given: Any) -> Iterator[Any]:
-            for n, message in enumerate(taken(*given)):
-                if n == 50:
+            for n, messages in enumerate(taken(*given)):
+                if n == 1:
                     own.kill()
                     own.start()
-                yield message
+                yield messages
 
         monkeypatch.setattr(ingest, "consumed", interrupted)
         there.run(node)

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.sources.kafka.landing import Landing
-from infra.sources.kafka.letters import Payloads
+from infra.sources.kafka.landing import Landing, Payloads
 from infra.sources.kafka.records import landing_of
 from infra.sources.kafka.rows import landed_rows
 from pipelines import JSON, Avro, Kafka, Number, Protobuf, Raw, Text
@@ -88,10 +87,10 @@ def test_typed_or_dead(spark: SparkSession, tmp_path: Path, case: str) -> None:
     assert (row["file"], row["line"], row["modified_ms"]) == ("t/3", 5, 10)
 
 
-def landed(spark: SparkSession, folder: Path, topic: Kafka, payloads: Payloads) -> Mapping[str, Any]:
+def landed(spark: SparkSession, folder: Path, topic: Kafka, payloads: tuple[Any, ...]) -> Mapping[str, Any]:
     """The one row that a record becomes."""
     landing = Landing.anew(folder / "landing", 1)
-    record = landing_of(topic, REGISTRY)((0, 0, 0), payloads)
-    assert record is not None and landing.write([record]) == 1
+    given = Payloads(*[[cell] for cell in payloads])
+    assert landing.write([landing_of(topic, REGISTRY)(0, [0], [0], given)]) == 1
     (row,) = landed_rows(landing.read(spark), topic).collect()
     return row.asDict(recursive=True)

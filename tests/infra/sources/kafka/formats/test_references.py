@@ -34,6 +34,7 @@ def test_a_record_of_a_record_of_another_subject(schema_registry: SchemaRegistry
     put(schema_registry, "refer-money", MONEY, shop_Cents="refer-cents")
     id = put(schema_registry, "refer-bill", BILL, shop_Money="refer-money")
     decode = decoder(Avro({"id": "STRING"}), "value", Registry(schema_registry.url, tmp_path))
+    assert decode is not None
     named = {"type": "record", "name": "Whole", "fields": [
         {"name": "id", "type": "string"}, {"name": "cents", "type": CENTS}]}  # fmt: skip
     found = decode(framed(id, avro(named, {"id": "a", "cents": b"\x07"})))
