@@ -9,8 +9,8 @@
 | Rivermeet, to a topic | asking for the position to the last committed transaction |
 | Kafka Streams | start of the program to the last record in the other topic, which it copies as bytes |
 
-A first run of 20,000 records warms the engine and is not printed. Rows that do not come to the records that were sent
-end it without a time. A line of JSON is added to ``bench/topics.jsonl`` in the home.
+A first run of 200,000 records, enough for compiled queries, warms the engine and is not printed. Rows that do not come
+to the records that were sent end it without a time. A line of JSON is added to ``bench/topics.jsonl`` in the home.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from infra.sources.kafka.connection import Connection
 from infra.sources.kafka.topic import topic_state
 from pipelines import JSON, Files, Kafka, Node, Pipeline, Text
 
-PARTITIONS, WARM_UP = 4, 20_000
+PARTITIONS, WARM_UP = 4, 200_000
 VALUE = {"amount": "DOUBLE", "note": "STRING", "at": "BIGINT"}
 
 
