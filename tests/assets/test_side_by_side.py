@@ -101,7 +101,7 @@ def deliver(data: Path, number: int) -> None:
         (folder / f"{number}.csv").write_text(f"id,ref,at\nk,{node.name}{number},{number}\n")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_run_of_dagster_goes_so_and_each_thread_has_its_session(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     real, sessions = side_by_side.materialise_epoch, {}
 

@@ -94,7 +94,7 @@ def nexmark(query: str, arrived: list[dict[str, Any]]) -> tuple[int, int]:
         *(("duckdb_recompute", workload) for workload in WORKLOADS),
         ("duckdb_incremental", "fk"),
         ("delta_rs", "fk"),
-        pytest.param("spark_recompute", "fk", marks=pytest.mark.slow),
+        pytest.param("spark_recompute", "fk", marks=pytest.mark.prove),
     ],
 )
 def test_a_peer_is_right(data: Path, tmp_path: Path, settings: Settings, module: str, workload: str) -> None:

@@ -214,7 +214,7 @@ def test_the_share_decides_and_is_shown(
     assert f"{MAX_LATE_SHARE:.0%}" in RULE.sentence
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_a_run_says_so_and_goes_on(
     settings: Settings, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

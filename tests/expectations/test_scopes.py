@@ -23,7 +23,7 @@ from infra.settings import Settings
 from pipelines import Files, Node, Pipeline
 from tests.infra.delta.odd_names import Shop
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.prove, pytest.mark.timeout(1800)]
 
 COLUMNS = ("id", "ref", "at")
 Results = Sequence[InvariantResult]

@@ -46,7 +46,7 @@ def test_steps_deliver_what_pandas_expects(data: Path) -> None:
         assert len(flights) == len(recompute.flights(step))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_second_call_writes_nothing(data: Path) -> None:
     feed("flights", data)
     before = {p: p.stat().st_mtime_ns for p in data.rglob("*") if p.is_file()}

@@ -17,7 +17,7 @@ from tests.joins.plans.epochs import NODES, TYPES, Planner
 from tests.joins.plans.skeleton import difference
 from tests.world import World
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.prove
 
 
 @pytest.fixture(scope="module")

@@ -110,6 +110,7 @@ def test_what_others_did_to_a_table_is_no_rest(home: Home) -> None:
     assert idle(home) is None
 
 
+@pytest.mark.prove
 def test_it_ends_well_each_time_and_loads_no_dagster(tmp_path: Path, settings: Settings) -> None:
     """Threads of Arrow that still called Python aborted a third of these processes on their way out."""
     # In the home of all tests, and so on its engine, with tables of its own.

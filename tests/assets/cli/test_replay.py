@@ -85,6 +85,7 @@ def test_such_a_file_is_named_in_one_line(tmp_path: Path, content: bytes, says: 
     assert f"Invalid value for CASES: {tmp_path}/cases {says}" in shown.output
 
 
+@pytest.mark.prove
 def test_bad_cases_leave_the_others_alone(spark: SparkSession) -> None:
     given = [case(), case(join="?"), case(name="empty", input=[]), case(name=7, type="outer"), "no case"]
     found = replay(spark, given, "3.1", at_once)

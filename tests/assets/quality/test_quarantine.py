@@ -159,7 +159,7 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert re.search("epoch 1 was dropped by .* at .*: its rows are not in the changelog", compared.output)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_run_again_it_is_refused_again_and_kept_once(shop: Till) -> None:
     # Version 0.3.0 made the quarantine of three columns, and wrote no line of the log.
     paths = shop.runner(TILL).paths(sales)
@@ -183,7 +183,7 @@ def test_run_again_it_is_refused_again_and_kept_once(shop: Till) -> None:
         decide(shop.runner(TILL), sales, 1, "drop", "ines")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_release_is_of_the_rows_and_the_invariants_that_were_seen(
     shop: Till, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def test_an_application_that_is_compared(town: Town, home: Home) -> None:
     assert (code, "2 distinct rows compared, 2 equal" in said) == (0, True), said
 
 
+@pytest.mark.prove
 def test_an_application_that_goes_on_during_the_run(town: Town, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     from assets.shadow import marks
 

@@ -63,7 +63,7 @@ class Folded:
 
 
 @pytest.mark.parametrize(
-    "few", [20_000, pytest.param(3, marks=pytest.mark.slow), pytest.param(0, marks=pytest.mark.slow)]
+    "few", [20_000, pytest.param(3, marks=pytest.mark.prove), pytest.param(0, marks=pytest.mark.slow)]
 )
 def test_each_epoch_or_all_at_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int

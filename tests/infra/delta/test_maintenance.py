@@ -108,7 +108,7 @@ def is_killed(target: World, settings: Settings) -> None:
     lags(target, settings)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("state", [pytest.param(lags, marks=pytest.mark.prove), is_killed])
 def test_what_a_join_needs_stays(
     tmp_path: Path, settings: Settings, run_often: World, state: Callable[[World, Settings], None]
@@ -241,7 +241,7 @@ def test_a_run_goes_first(tmp_path: Path, run_often: World) -> None:
     assert not waits.is_alive() and DeltaTable(path).version() > before
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_lines_stay_in_fewer_files(tmp_path: Path) -> None:
     log = EpochLog(str(tmp_path / "log"), str(tmp_path / "lock"))
     for epoch in range(1, 301):

@@ -133,7 +133,7 @@ def unreliable(s3: str, s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Iter
         yield endpoint
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_on_a_store_that_fails_at_random_nothing_is_lost_or_doubled(s3: str, unreliable: str) -> None:
     path, log = f"{s3}/p/n/changelog", f"{s3}/_epochs/p"
 

@@ -122,7 +122,7 @@ def test_no_run_writes_the_token_anywhere(
     survived("a search for the engine's token in all that a run wrote", "files that hold it", len(found))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.timeout(600)
 def test_the_page_is_for_this_machine_only(settings: Settings, tmp_path: Path) -> None:
     with socket.socket() as probe, socket.socket() as other:

@@ -121,6 +121,7 @@ def answer(state: EngineState, token: str | None) -> grpc.StatusCode:
     return grpc.StatusCode.OK
 
 
+@pytest.mark.prove
 def test_two_processes_that_start_at_once_get_one_engine(own: Settings) -> None:
     engine.stop(own)
     clients = [client(own), client(own)]

@@ -123,7 +123,7 @@ def test_tables_lag_and_joins_do_not(home: Home, spark: SparkSession, monkeypatc
     assert {v.details["checked"] for v in folded.verdicts} == {lag.records + _rows_of(outcomes["named"])}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_verdicts_of_a_table_that_lags_are_of_its_last_fold(home: Home) -> None:
     context = home.platform.runner(PIPELINE)
     for number in (1, 2):

@@ -41,6 +41,7 @@ def rows(target: World, node: Node) -> list[tuple[Any, ...]]:
     )
 
 
+@pytest.mark.prove
 def test_what_is_below_a_rebuild_follows(tmp_path: Path, settings: Settings) -> None:
     first, second = chained()
     target, whole = world(tmp_path / "rebuilt", settings), world(tmp_path / "whole", settings)

@@ -118,6 +118,7 @@ def test_page_views_by_day(world: Make, epochs: int) -> None:
     assert all(row["key"]["window_end"] - row["key"]["window_start"] == DAY * minute for row in rows)
 
 
+@pytest.mark.prove
 @pytest.mark.cell(join="windowed-aggregate")
 @pytest.mark.parametrize("epochs", [3])
 @pytest.mark.parametrize("windows", WINDOWS, ids=str)

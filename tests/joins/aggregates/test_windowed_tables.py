@@ -262,7 +262,7 @@ def check(made: Joins, name: str) -> None:
     assert by_partition[0] == by_partition[1], name
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.timeout(900)
 @pytest.mark.cell(join="windowed-tables", how=("inner", "left", "outer"))
 def test_joins_of_windowed_tables_say_what_their_references_say(world: Make) -> None:

@@ -75,7 +75,7 @@ def in_3_1(cases: Iterable[Given]) -> list[Given]:
 WAYS = pytest.mark.parametrize(
     "way",
     [
-        pytest.param(in_steps(in_pieces(EPOCHS)), marks=pytest.mark.slow, id="in steps"),
+        pytest.param(in_steps(in_pieces(EPOCHS)), marks=pytest.mark.prove, id="in steps"),
         pytest.param(in_epochs(EPOCHS), marks=pytest.mark.prove, id="in real epochs"),
     ],
 )

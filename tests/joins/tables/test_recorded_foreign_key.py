@@ -93,7 +93,7 @@ def test_kafka_streams_answered_the_same(spark: SparkSession, semantics: str, ki
     check(spark, mine, at_once, [case["output"] for case in mine])
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_profile_3_1_is_the_reference(spark: SparkSession, kind: str, how: str) -> None:

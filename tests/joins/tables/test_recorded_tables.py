@@ -78,7 +78,7 @@ def test_kafka_streams_answered_the_same(spark: SparkSession, join: str, how: st
 
 
 @pytest.mark.cell
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(("join", "how"), FAMILIES)
 def test_profile_3_1_is_the_reference(spark: SparkSession, join: str, how: str) -> None:
     mine = [asked(case) | {"semantics": "3.1"} for case in recorded() if kind(case) == (join, how, "kafka-4")]

@@ -58,6 +58,7 @@ def history(shed: Shed, step: int) -> None:
             shed.sql("INSERT INTO {t} VALUES ('b', 22)")
 
 
+@pytest.mark.prove
 def test_what_it_folds_to_is_the_table(shed: Shed) -> None:
     cut, whole = orders(), orders("whole")
     for step in range(8):
