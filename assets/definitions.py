@@ -14,6 +14,7 @@ from assets.defs.resource import PlatformResource
 from assets.defs.shadow_assets import shadow_asset
 from assets.defs.sink_assets import sink_asset
 from assets.defs.spark import WarmSparkResource
+from assets.defs.table_checks import reads_table, table_check
 from assets.defs.topic_checks import reads_topic, topic_check
 from assets.epoch.platform import current
 from assets.reports.quality_report import report_asset
@@ -64,7 +65,10 @@ def defs() -> dg.Definitions:
             *(maintenance_asset(pipeline) for pipeline in pipelines),
             report_asset(pipelines),
         ],
-        asset_checks=[topic_check(node) for pipeline in pipelines for node in pipeline.stored if reads_topic(node)],
+        asset_checks=[
+            *(topic_check(node) for pipeline in pipelines for node in pipeline.stored if reads_topic(node)),
+            *(table_check(node) for pipeline in pipelines for node in pipeline.stored if reads_table(node)),
+        ],
         jobs=[*jobs.values(), *care],
         schedules=[schedule_of(pipeline, jobs[pipeline.name]) for pipeline in pipelines]
         + [maintenance_schedule(job) for job in care],

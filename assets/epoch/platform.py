@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -12,7 +13,7 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from threading import RLock, Thread, local
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from infra.settings import Settings, SettingsError
 from pipelines import DeltaTable, Kafka, Node, Pipeline, Postgres
@@ -232,6 +233,34 @@ class Platform:
         read = step.position(step.note())
         return None if read is None else lag_of(step.database, step.slot, read)
 
+    def unread(self, node: Node) -> Unread | None:
+        """What a source has not read of its table; None where it has read nothing yet. Asks where the table is.
+
+        Raises
+        ------
+        EpochRefusedError
+            Where the next run would be refused.
+        """
+        from infra.sources.delta.ingest import DeltaStep
+        from infra.sources.postgres.ingest import PostgresStep
+
+        step = self.source_step(node)
+        if isinstance(step, DeltaStep):
+            if step.note() is None:
+                return None
+            changed = [one for one in step.unread() if one.fed]
+            return Unread(len(changed), "versions", changed[0].timestamp if changed else None)
+        assert isinstance(step, PostgresStep), f"{node.name} reads a table"
+        read = step.position(step.note())
+        with step.database.asked() as connection:
+            for problem in step.problems(connection, read):
+                raise problem
+        lag = self.table_lag(node)
+        if lag is None:
+            return None
+        since = None if lag.since_ms is None else round(time.time() * 1000) - lag.since_ms
+        return Unread(lag.behind, "bytes", since)
+
     @cached_property
     def connection(self) -> Connection:
         """The broker that topics are read from and written to."""
@@ -245,6 +274,17 @@ class Platform:
         from infra.sources.kafka.formats.registry import Registry
 
         return Registry(self.settings.schema_registry, self.settings.schemas)
+
+
+class Unread(NamedTuple):
+    """What was not read of a table: how much, of what, and when the first change of it was committed (epoch millis).
+
+    ``since`` is None where no change is in it.
+    """
+
+    amount: int
+    unit: str
+    since: int | None
 
 
 @dataclass

@@ -36,8 +36,11 @@ from pipelines import Postgres
 if TYPE_CHECKING:
     import psycopg
 
+# The control file has the timeline of the last checkpoint, which is the old one for a while after a promotion.
 _SERVER = """
-SELECT (SELECT system_identifier FROM pg_control_system())::text, (SELECT timeline_id FROM pg_control_checkpoint()),
+SELECT (SELECT system_identifier FROM pg_control_system())::text,
+       CASE WHEN pg_is_in_recovery() THEN (SELECT timeline_id FROM pg_control_checkpoint())
+            ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END,
        current_setting('wal_level'), pg_is_in_recovery(),
        (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user), current_user::text,
        CASE WHEN pg_is_in_recovery() THEN 0 ELSE (pg_current_wal_flush_lsn() - '0/0')::bigint END,

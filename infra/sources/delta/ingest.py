@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -31,6 +31,7 @@ from infra.epochs.plan import CommitNote, EpochPlan, VersionRange
 from infra.epochs.step import StepFrames
 from infra.redaction import redacted
 from infra.sources.delta.letters import letters_again
+from infra.sources.delta.log import Commit
 from infra.sources.delta.old_images import without_needless
 from infra.sources.delta.ranges import next_range
 from infra.sources.delta.refusals import TablePositionLostError
@@ -101,6 +102,12 @@ class DeltaStep(SourceStep):
         before, state = self.position(self.note()), self.state()
         known = before.end if before is not None and before.id == state.id else -1
         return max(state.latest - known, 0)
+
+    def unread(self) -> Sequence[Commit]:
+        """The commits that were not read yet; refused where the next run would be."""
+        before, state = self.position(self.note()), self.state()
+        next_range(before, state, self.table, self.name, self.accept_loss)
+        return state.commits(state.first if before is None else before.end + 1)
 
     def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
         """Plan all new versions."""

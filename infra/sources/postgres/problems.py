@@ -36,6 +36,9 @@ def found_problems(
     """What keeps a table from being read, which was read up to ``before``."""
     server, table = server_state(connection), table_state(connection, reads)
     yield from server_problems(server)
+    if server.is_standby:
+        # It can say nothing of a slot: that asks for the log's end, which a standby does not write.
+        return
     if before is not None:
         line = slot.line()
         if line is None or line.state != "standing" or before.slot != line.slot:

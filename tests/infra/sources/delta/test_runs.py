@@ -10,8 +10,10 @@ import pytest
 from assets.cli.accept_loss import accepted
 from assets.cli.show.status import status_table
 from assets.defs.keys import changelog_key
+from assets.defs.table_checks import judged
 from assets.epoch.explain import explain
 from assets.epoch.idle import idle_run
+from assets.epoch.platform import Unread
 from assets.epoch.rebuild import RebuildRefusedError, rebuild
 from assets.reports.quality_report import write_report
 from infra.settings import Settings
@@ -38,7 +40,9 @@ def test_a_pipeline_over_a_table(shed: Shed, settings: Settings) -> None:
         assert f"stock: source 'shop.stock': there is no Delta table at {path}" in status_table(
             home.platform, home.pipeline
         )
+        assert judged(home.platform, node).passed is False
         shed.put(("a", 1), ("b", 1000))
+        assert judged(home.platform, node).description == "Nothing was read of the table yet."
         shed.put(("c", 3))
         assert f"  write    versions 0 to 1 of Delta table '{path}'" in list(explain(home.platform, home.pipeline))
         assert home.run()
@@ -47,19 +51,26 @@ def test_a_pipeline_over_a_table(shed: Shed, settings: Settings) -> None:
         assert (found["version_in"], found["dead"], "files" in found) == (1, 1, False)
         assert found["input_positions"]["delta"]["end"] == 1
         assert idle_run(home.platform, home.pipeline) is True, "nothing new, and no engine was asked"
+        assert home.platform.unread(node) == Unread(0, "versions", None)
+        shed.table().optimize.compact()
         shed.put(("d", 4))
         shed.put(("e", 5))
+        since = next(line["timestamp"] for line in shed.table().history() if line["version"] == 3)
+        assert home.platform.unread(node) == Unread(2, "versions", since), "compaction has changed no row"
+        assert judged(home.platform, node).passed
         status = status_table(home.platform, home.pipeline)
-        assert f"stock: table {path}: read up to version 1, newest version 3" in status
-        assert status.splitlines()[3].split()[:6] == ["stock", "table", "1", "2", "2", "1"], "lag 2, one dead letter"
+        assert f"stock: table {path}: read up to version 1, newest version 4" in status
+        assert status.splitlines()[3].split()[:6] == ["stock", "table", "1", "2", "3", "1"], "lag 3, one dead letter"
         assert Path(write_report(home.platform, [home.pipeline])[0]).exists()
 
         shed.table().delete("id = 'a'")
         assert not home.run()
+        stale = judged(home.platform, node)
+        assert not stale.passed and "version 5 removed rows" in str(stale.description)
         said = "\n".join(home.said)
-        assert "version 4 removed rows" in said and "`rivermeet accept-loss shop stock`" in said
+        assert "version 5 removed rows" in said and "`rivermeet accept-loss shop stock`" in said
         assert accepted(home.platform, node) == (
-            f"stock: 2 records read of versions 2 to 4 of Delta table '{path}'; passed over: versions 4"
+            f"stock: 2 records read of versions 2 to 5 of Delta table '{path}'; passed over: versions 5"
         )
         assert accepted(home.platform, node) == "stock: nothing is lost, and nothing is new"
         assert rebuild(home.platform, home.pipeline, ["stock"]), "what the table has now can be read"

@@ -15,8 +15,10 @@ from assets.cli.check import check, checked, resnapshot
 from assets.cli.dead_letters import retried
 from assets.cli.show.status import status_table
 from assets.defs.keys import changelog_key
+from assets.defs.table_checks import judged
 from assets.epoch.explain import explain
 from assets.epoch.idle import idle_run
+from assets.epoch.platform import Unread
 from assets.reports.quality_report import write_report
 from infra.postgres.refusals import NotRepeatableError
 from infra.settings import Settings
@@ -68,6 +70,11 @@ def test_a_pipeline_over_a_database(
         base.transaction("UPDATE people SET name = 'Amy' WHERE id = 1", "UPDATE orders SET who = 1", "TRUNCATE people")
         base.do("INSERT INTO people VALUES (1, 'Zoe')")
         time.sleep(0.1)
+        people, now = home.pipeline.node("people"), time.time() * 1000
+        unread = home.platform.unread(people)
+        assert unread is not None and unread.unit == "bytes" and unread.amount > 0
+        assert unread.since is not None and now - 60_000 < unread.since < now
+        assert judged(home.platform, people).passed
         status = status_table(home.platform, home.pipeline)
         assert f"orders: table '{base.name}.public.orders', read up to 0/" in status and " s behind; slot " in status
         assert home.run()
@@ -82,7 +89,11 @@ def test_a_pipeline_over_a_database(
         assert f"<caption>Table {base.name}.public.orders, as its newest epoch has read it" in page
         assert retried(home.platform, home.pipeline.node("people")) == "people: no dead letters to retry"
 
+        assert home.platform.unread(people) == Unread(0, "bytes", None)
+
         base.drop_slots()
+        stale = judged(home.platform, people)
+        assert not stale.passed and "`rivermeet resnapshot shop people`" in str(stale.description)
         base.do("INSERT INTO people VALUES (2, 'Cy')", "UPDATE orders SET who = 2 WHERE id = 12")
         assert not home.run()
         assert "`rivermeet resnapshot shop orders`" in "\n".join(home.said)

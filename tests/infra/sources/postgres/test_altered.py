@@ -1,0 +1,118 @@
+"""A table that is altered after its epoch was planned, and before it is read: refused with what mends it, or read.
+
+| between plan and read | the epoch |
+|---|---|
+| a column is dropped, or renamed | is refused: the table has no such column |
+| the table is renamed | is refused: there is no such table |
+| it is dropped and made anew | is refused until it is read anew |
+| a column is added that nobody declares | is read |
+| a column gets another type | is read; a value that is none of the declared type is a dead letter |
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from infra.postgres.refusals import ColumnMissingError, TableMissingError, TableRefusedError
+from pipelines import Pipeline, Table
+from tests.crashes import crashing_at
+from tests.infra.sources.postgres.base import Base
+from tests.reliability import survived
+
+pytestmark = pytest.mark.slow
+SCHEMA = {"id": "INT", "n": "INT"}
+FAULT = "a table altered between plan and read: "
+
+
+def planned(base: Base, *altered: str) -> Table:
+    """A table of which an update and an insert are planned, and were not read when it was altered."""
+    base.do("CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1), (2, 2)")
+    node = Pipeline("shop").table("t", base.table("t", SCHEMA), max_bad_share=0.9)
+    base.run(node)
+    base.do("UPDATE t SET n = 5 WHERE id = 1", "INSERT INTO t VALUES (3, 3)")
+    with crashing_at("planned"):
+        base.run(node)
+    base.do(*altered)
+    return node
+
+
+def refused(base: Base, node: Table, kind: type[TableRefusedError], says: str) -> None:
+    """Whoever runs it is refused, again and again, and nothing is committed."""
+    for _ in range(2):
+        with pytest.raises(kind, match=says):
+            base.run(node)
+    assert base.folded(node) == [(1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("altered", "back", "kind", "says"),
+    [
+        pytest.param(
+            "ALTER TABLE t RENAME n TO m",
+            "ALTER TABLE t RENAME m TO n",
+            ColumnMissingError,
+            "has no column 'n', or computes it; it has id, m: take it out of the schema",
+            id="column renamed",
+        ),
+        pytest.param(
+            "ALTER TABLE t RENAME TO u",
+            "ALTER TABLE u RENAME TO t",
+            TableMissingError,
+            "there is no table '.*public.t'; mend the declaration, or make it",
+            id="table renamed",
+        ),
+    ],
+)
+def test_a_name_that_is_gone(base: Base, altered: str, back: str, kind: type[TableRefusedError], says: str) -> None:
+    """Once it has the name again, the plan is read as it stands."""
+    node = planned(base, altered)
+    refused(base, node, kind, says)
+    base.do(back)
+    base.run(node)
+    base.same(node, "SELECT id, n FROM t")
+    survived(f"{FAULT}renamed", "refused; with its name back, what was planned is read")
+
+
+def test_a_column_that_is_dropped(base: Base) -> None:
+    """A column of the name that comes in its place has nothing of what was planned: the table is read anew."""
+    node = planned(base, "ALTER TABLE t DROP n")
+    refused(base, node, ColumnMissingError, "has no column 'n'.*take it out of the schema")
+    base.do("ALTER TABLE t ADD n int", "UPDATE t SET n = 7 WHERE id = 2")
+    base.resnapshot(node)
+    base.same(node, "SELECT id, n FROM t")
+    assert base.folded(node) == [(1, None), (2, 7), (3, None)]
+    survived(f"{FAULT}column dropped", "refused; `resnapshot` reads the table anew as an incarnation")
+
+
+def test_a_table_that_is_made_anew(base: Base) -> None:
+    node = planned(
+        base, "DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 9), (4, 4)"
+    )
+    refused(base, node, TableMissingError, "was dropped and made anew: its rows are others.*resnapshot shop t")
+    base.resnapshot(node)
+    base.same(node, "SELECT id, n FROM t")
+    base.do("UPDATE t SET n = 8 WHERE id = 4", "DELETE FROM t WHERE id = 1")
+    base.run(node)
+    base.same(node, "SELECT id, n FROM t")
+    survived(f"{FAULT}dropped and made anew", "refused; `resnapshot` reads the table anew as an incarnation")
+
+
+def test_a_column_that_is_added_or_of_another_type(base: Base) -> None:
+    """The log has each change as the table was then; what is not INT is a dead letter, and other rows go on."""
+    node = planned(
+        base,
+        "ALTER TABLE t ADD more text DEFAULT 'x'",
+        "UPDATE t SET n = 6, more = 'y' WHERE id = 2",
+        "ALTER TABLE t ALTER n TYPE text",
+        "INSERT INTO t VALUES (4, '40'), (5, 'many')",
+        "UPDATE t SET n = '70' WHERE id = 3",
+    )
+    base.run(node)
+    base.run(node)
+    assert base.folded(node) == [(1, 5), (2, 6), (3, 70), (4, 40)]
+    (letter,) = base.letters(node)
+    assert "column 'n': 'many' is not INT" in letter["reason"]
+    base.do("UPDATE t SET n = '50' WHERE id = 5")
+    base.run(node)
+    assert base.folded(node) == [(1, 5), (2, 6), (3, 70), (4, 40), (5, 50)]
+    survived(f"{FAULT}column added, or of another type", "read; a value that is none of the declared type is a letter")
