@@ -1,6 +1,6 @@
 """A way to an S3 server on which requests are refused, held up, and answered by nothing, at random.
 
-    refused     503 SlowDown, and the server sees nothing
+    refused     503 SlowDown or 500 InternalError, and the server sees nothing
     unanswered  the server has done it, and the client hears nothing
     late        a fifth of a second
 
@@ -25,7 +25,8 @@ from urllib.request import urlopen
 
 SHARE = 0.06
 """Of requests, for each of the three."""
-_SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+_SLOW_DOWN = 503, b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+_BROKEN = 500, b"<Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>"
 _OF_THE_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive", "server", "date"}
 
 
@@ -68,7 +69,8 @@ class Way(BaseHTTPRequestHandler):
             kind = kinds[int(drawn / SHARE)] if drawn < 3 * SHARE else "passed"
             self.counts[f"{kind}"] += 1
         if kind == "refused":
-            self._answer(503, {"Content-Type": "application/xml"}, _SLOW_DOWN)
+            status, says = _SLOW_DOWN if drawn < SHARE / 2 else _BROKEN
+            self._answer(status, {"Content-Type": "application/xml"}, says)
             return
         if kind == "late":
             sleep(0.2)
