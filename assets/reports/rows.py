@@ -23,9 +23,10 @@ Lines = Sequence[Mapping[str, Any]]
 
 def histories(platform: Platform, pipelines: Sequence[Pipeline], shown: int = SHOWN_EPOCHS) -> list[PipelineHistory]:
     """What is recorded of the pipelines' nodes."""
+    from assets.reports.reasons import Reasons
     from expectations.report.page import PipelineHistory
 
-    judged = _judged_epochs(platform, pipelines)
+    judged, reasons = _judged_epochs(platform, pipelines), Reasons(platform)
     found: list[PipelineHistory] = []
     for pipeline in pipelines:
         log = platform.runner(pipeline).log
@@ -37,7 +38,9 @@ def histories(platform: Platform, pipelines: Sequence[Pipeline], shown: int = SH
         newest = {name: all_of_it[-shown:] for name, all_of_it in epochs.items()}
         rows = _judged(platform, pipeline, newest)
         nodes = [
-            _history(platform, node, newest[node.name], len(epochs[node.name]), rows.get(node.name, []), measured)
+            reasons.behind(
+                _history(platform, node, newest[node.name], len(epochs[node.name]), rows.get(node.name, []), measured)
+            )
             for node in pipeline.stored
         ]
         audits = [last_recorded(platform, shadow) for shadow in pipeline.shadows]

@@ -47,6 +47,13 @@ class LogLine(NamedTuple):
     at: int
 
 
+class Reason(NamedTuple):
+    """What is behind a key's rows: the command that explains them, and what it prints; empty where it was not asked."""
+
+    command: str
+    tree: str
+
+
 @dataclass(frozen=True)
 class NodeHistory:
     """What is recorded of one node.
@@ -69,6 +76,8 @@ class NodeHistory:
         Of a source that reads one, a line per partition as its newest plan has it: `TopicLine`.
     log
         Of a source that reads a table of PostgreSQL, what its newest plan has.
+    reasons
+        What is behind bad rows, by the text of their ``key``.
     """
 
     node: Node
@@ -81,6 +90,7 @@ class NodeHistory:
     inputs: Mapping[str, Sequence[Line]] = field(default_factory=dict)
     topic: Sequence[TopicLine] = ()
     log: LogLine | None = None
+    reasons: Mapping[str, Reason] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -198,6 +208,7 @@ SCOPES = {"epoch": ", as far as the epoch touches it", "whole": ", all of it"}
 def _detail(one: NodeHistory, row: CheckRow, cell: Cell) -> dict[str, Any]:
     """What the drawer shows of a cell."""
     found = cell.found
+    keys = dict.fromkeys(row.get("key", "") for row in cell.sample)
     return {
         "id": f"{one.id}.{row.invariant}.{cell.epoch}",
         "node": one.id,
@@ -217,4 +228,5 @@ def _detail(one: NodeHistory, row: CheckRow, cell: Cell) -> dict[str, Any]:
         "error": found["error"],
         "sql": found["sql"],
         "sample": cell.sample,
+        "why": [one.reasons[key]._asdict() for key in keys if key in one.reasons],
     }

@@ -25,6 +25,13 @@ function rowsAsTable(rows) {
   return table;
 }
 
+function reason(why) {
+  const made = document.createElement(why.tree ? "details" : "p");
+  element("code", why.command, why.tree ? element("summary", "", made) : made);
+  if (why.tree) element("pre", why.tree, made).tabIndex = 0;
+  return made;
+}
+
 function show(id) {
   const one = details.get(id);
   if (!one) return;
@@ -51,6 +58,8 @@ function show(id) {
   const all = rows.length === one.violations ? "" : ` of ${count(one.violations)}`;
   part("sample").querySelector("h3").textContent = `Bad rows: ${rows.length}${all}`;
   part("sample").querySelector(".scroll").replaceChildren(rowsAsTable(rows));
+  part("why").hidden = !one.why.length;
+  part("why").querySelector("div").replaceChildren(...one.why.map(reason));
   part("sql").hidden = !one.sql;
   part("sql").querySelector("pre").textContent = one.sql;
   part("sql").querySelector(".copy").textContent = "Copy";

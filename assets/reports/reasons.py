@@ -1,0 +1,93 @@
+"""Why the report's bad rows are there: for each key the command that tells, and of the newest what it prints.
+
+A row that breaks an invariant is as a rule the work of one record. `rivermeet why` walks back to it without the engine:
+
+    cell                    bad row                        behind it
+    newest epoch, violated  key {"id": "7"}, problem …     the command and its tree
+    older epoch, violated   key {"id": "3"}, problem …     the command alone
+    any                     key of an input, or no key     nothing: it is no key of the node
+
+Held by ``tests/assets/reports/test_reasons.py``.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from assets.why.answer import Answer
+from assets.why.changelogs import Changelogs
+from assets.why.expressions import Expressions
+from assets.why.keys import KeyTextError, typed_key
+from assets.why.tree import tree_of
+from assets.why.walk import Walk
+from expectations.report.page import NodeHistory, Reason
+
+if TYPE_CHECKING:
+    from assets.epoch.platform import Platform
+    from expectations.report.checks import Cell
+    from joins.why.evidence import Key
+
+MOST = 10
+"""Keys of a page that are walked back: each takes a moment, three seconds of ten million rows."""
+NEWEST_ROWS = 3
+"""Rows of a key that are explained, as by ``--limit``."""
+WIDTH = 100_000
+"""Columns of a line that nothing cuts: its box scrolls."""
+
+
+@dataclass
+class Reasons:
+    """Walks back the bad rows of one page."""
+
+    platform: Platform
+    left: int = MOST
+
+    @cached_property
+    def _changelogs(self) -> Changelogs:
+        return Changelogs(self.platform)
+
+    def behind(self, shown: NodeHistory) -> NodeHistory:
+        """The history with what is behind its bad rows, by the text of their keys."""
+        standing = _keys(shown.checks.standing)
+        keys = dict.fromkeys([*standing, *_keys(cell for row in shown.checks.rows for cell in row.cells)])
+        if not keys or shown.committed is None:
+            return shown
+        return replace(shown, reasons={text: why for text in keys if (why := self._why(shown, text, text in standing))})
+
+    def _why(self, shown: NodeHistory, text: str, stands: bool) -> Reason | None:
+        node = shown.node
+        try:
+            key = typed_key(text, self._changelogs.of(node).key_type, node.name)
+        except KeyTextError:
+            return None
+        command = shlex.join(["rivermeet", "why", node.pipeline.name, node.name, text])
+        if not stands or not self.left:
+            return Reason(command, "")
+        self.left -= 1
+        return Reason(command, self._tree(shown, key))
+
+    def _tree(self, shown: NodeHistory, key: Key) -> str:
+        # A home may have lost a file, or somebody changed a changelog: the page says so, and is written all the same.
+        try:
+            return _text(Walk(self._changelogs, Expressions(None)).why(shown.node, key, NEWEST_ROWS))
+        except Exception as error:
+            return f"not explained: {type(error).__name__}: {error}"
+
+
+def _keys(cells: Iterable[Cell]) -> Mapping[str, None]:
+    """The keys of some cells' bad rows, each once, in their order."""
+    violated = (cell for cell in cells if cell.state == "violated")
+    return dict.fromkeys(key for cell in violated for row in cell.sample if (key := row.get("key", "")).startswith("{"))
+
+
+def _text(answer: Answer) -> str:
+    from rich.console import Console
+
+    console = Console(width=WIDTH, highlight=False, color_system=None)
+    with console.capture() as printed:
+        console.print(tree_of(answer), no_wrap=True, crop=False)
+    return "\n".join(line.rstrip() for line in printed.get().splitlines())
