@@ -1,4 +1,4 @@
-"""Why the report's bad rows are there: for each key the command that tells, and of the newest what it prints.
+"""Why the bad rows of a report are there: for each key the command that shows it, and of the newest what it prints.
 
 A row that breaks an invariant is as a rule the work of one record. `rivermeet why` walks back to it without the engine:
 

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from infra.feeds.java_server import free_port
 
@@ -87,17 +86,19 @@ class PostgresServer:
         self._run("pg_ctl", "-w", "-m", mode, "stop")
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [str(binaries() / program), "-D", str(self.folder / "data"), *arguments]
+        command = [*_as_user(), str(binaries() / program), "-D", str(self.folder / "data"), *arguments]
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/", **_user()
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/"
         )
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             raise NoPostgresError(f"{program} failed: {said[-1] if said else 'it said nothing'}")
 
 
-def _user() -> dict[str, Any]:
-    return {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+def _as_user() -> list[str]:
+    # Not by subprocess's own user=: with it Python forks, and gRPC's handlers of a fork have ended the child where a
+    # client of the engine had threads at work.
+    return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
 
 
 @contextmanager
