@@ -31,12 +31,12 @@ def on_new_epoch(node: Node) -> dg.AutomationCondition[Any]:
     condition = dg.AutomationCondition
     if node.operation is None:
         return (condition.on_cron(EVERY_15_MINUTES) & ~condition.in_progress()).with_label("look_for_files")
-    sources = dg.AssetSelection.assets(*(key for one in node.pipeline.nodes if one.source for key in keys_of(one)))
     # A run that wrote the input and then this node has read it; one that overlaps with this node's may have not.
     together = condition.executed_with_root_target() | condition.executed_with_tags(tag_keys={WHOLE})
     news = condition.any_deps_match(condition.data_version_changed() & ~together)
-    # A source that is asked to look may find nothing, and its news comes as an epoch.
-    above = condition.any_deps_match(condition.will_be_requested()).ignore(sources)
+    # A source that is asked to look may find nothing, and its news comes as an epoch. Only inputs are named, not all
+    # sources of the pipeline: a thousand such conditions are tens of MB (tests/assets/defs/test_many_nodes.py).
+    above = condition.any_deps_match(condition.will_be_requested()).ignore(dg.AssetSelection.assets(*_sources(node)))
     broken = condition.any_deps_match(condition.any_checks_match(condition.check_failed(), blocking_only=True))
     return (
         (news.with_label("an_input_has_a_new_epoch") | above.with_label("an_input_is_asked_for")).since(
@@ -46,6 +46,14 @@ def on_new_epoch(node: Node) -> dg.AutomationCondition[Any]:
         & ~condition.in_progress()
         & ~broken.with_label("a_blocking_check_of_an_input_failed")
     ).with_label("on_new_epoch")
+
+
+def _sources(node: Node) -> list[dg.AssetKey]:
+    """Assets of the sources that the node reads."""
+    if node.source is not None:
+        return keys_of(node)
+    inputs = node.operation.inputs.values() if node.operation else ()
+    return [key for one in inputs if one.source or not one.is_stored for key in _sources(one)]
 
 
 def with_its_changelog() -> dg.AutomationCondition[Any]:

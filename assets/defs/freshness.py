@@ -13,6 +13,7 @@ Held by ``tests/assets/defs/test_freshness.py``.
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cache
 
 import dagster as dg
 
@@ -24,6 +25,7 @@ def freshness_policy(node: Node) -> dg.FreshnessPolicy:
     return dg.FreshnessPolicy.time_window(timedelta(milliseconds=node.pipeline.freshness + waiting_ms(node)))
 
 
+@cache
 def waiting_ms(node: Node) -> int:
     """The longest that a record may wait on its way from a source to the node."""
     made = node.operation
