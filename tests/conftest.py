@@ -172,6 +172,16 @@ def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
+def unreliable(s3: str, s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """All clients of the test take a way on which a sixth of requests comes to harm."""
+    from tests.faulty_s3 import between
+
+    with between(s3_server, seed=7) as endpoint:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        yield endpoint
+
+
+@pytest.fixture
 def town(broker: Broker, spark: SparkSession, tmp_path: Path) -> Town:
     """Topics and tables of one test."""
     return _town(broker, spark, tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from infra.delta.lines import append_lines, lines_of, opened
 from infra.delta.location import files_below
 from infra.delta.staged import Staged, commit_staged
 from infra.epochs.plan import CommitNote
-from tests.faulty_s3 import between, faults
+from tests.faulty_s3 import faults
 from tests.reliability import survived
 
 APP = "p/n/changelog/1"
@@ -123,14 +122,6 @@ def test_lines_are_maintained(s3: str) -> None:
     assert done.live == 1 and "optimized" in done.did and "log cut" in done.did
     append_lines([{"n": 12}], LINES, path, "a", 13)
     assert sorted(DeltaTable(path).to_pyarrow_table()["n"].to_pylist()) == list(range(13))
-
-
-@pytest.fixture
-def unreliable(s3: str, s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """All clients of the test take a way on which a sixth of requests comes to harm."""
-    with between(s3_server, seed=7) as endpoint:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        yield endpoint
 
 
 @pytest.mark.prove

@@ -23,6 +23,7 @@ from infra.delta.layout import NodeTables
 from infra.delta.lines import opened
 from infra.engine import warm as engine
 from infra.settings import Settings
+from tests.faulty_s3 import faults
 from tests.infra.epochs.test_two_at_once import BIN, NODES, Shop, ended, made
 from tests.object_store import SECRET
 from tests.reliability import survived
@@ -131,6 +132,29 @@ def test_killed_on_one_machine_a_run_goes_on_on_the_other(machines: Machines) ->
         survived(
             f"tables on S3, kill -9 on one machine, {point}", "another one with an empty home ends in the same rows"
         )
+
+
+@pytest.mark.prove
+def test_killed_over_a_store_that_fails_at_random(unreliable: str, machines: Machines) -> None:
+    """Refused, unanswered and late requests under whole runs, of the run's process and of its engine."""
+    one, other = machines.shops
+    machines.deliver()
+    ended(one.run())
+    points = ("planned", "computed", "sides-written", "committed")
+    for point in points:
+        machines.deliver()
+        killed = one.run({crash.SETTING: f"{point}:priced_purchases"})
+        _, err = killed.communicate(timeout=600)
+        assert killed.returncode == -signal.SIGKILL, err
+        ended(other.run())
+        other.check()
+    counts = faults(unreliable)
+    assert min(counts[kind] for kind in ("refused", "unanswered", "late")) > 100, counts
+    survived(
+        "tables on S3, requests that fail at random and kill -9 on one machine",
+        "another one with an empty home ends in the same rows",
+        len(points),
+    )
 
 
 @pytest.mark.prove

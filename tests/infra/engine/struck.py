@@ -1,0 +1,51 @@
+"""A run at whose POINT of NODE one process of a cluster is killed, and that then goes on as it can.
+
+    python -m tests.infra.engine.struck POINT:NODE PID-FILE COMMAND…
+
+``executor`` or ``worker``, the first word in PID-FILE, says which; the others are the numbers of the workers. COMMAND
+is what `rivermeet` is given. How many were killed is printed to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+
+from assets.cli.main import main
+from infra import crash
+
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+
+
+def executors(workers: list[int]) -> list[psutil.Process]:
+    """Those that the workers have started."""
+    below = (child for worker in workers for child in psutil.Process(worker).children(recursive=True))
+    return [child for child in below if EXECUTOR in child.cmdline()]
+
+
+def strike(what: str, workers: list[int]) -> None:
+    """Kill one: an executor alone, or a worker with its executor, as a machine that is lost."""
+    struck = executors(workers[:1] if what == "worker" else workers)
+    doomed = [*struck[:1], *([psutil.Process(workers[0])] if what == "worker" else [])]
+    for process in doomed:
+        process.send_signal(signal.SIGKILL)
+    print(f"struck: {len(doomed)}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    where, (what, *workers), sys.argv = sys.argv[1], Path(sys.argv[2]).read_text().split(), sys.argv[2:]
+    plain = crash.reached
+
+    def reached(point: str, node: str) -> None:
+        """As in the project, but for the one place."""
+        if f"{point}:{node}" == where:
+            strike(what, [int(worker) for worker in workers])
+        plain(point, node)
+
+    crash.reached = reached
+    os.environ.pop(crash.SETTING, None)
+    main()
