@@ -1,6 +1,6 @@
 """``make bench``: ten small nodes, one reading the other, a hundred new records in each source: what a run costs.
 
-    python -m benchmarks.chain [--runs N] [--records N]
+    python -m benchmarks.chain [--runs N] [--records N] [--wide]
 
 | run | is |
 |---|---|
@@ -10,7 +10,7 @@
 Each run is `rivermeet run` in a process of its own, with its imports, Dagster's history, judging and folds. Beside the
 seconds stand what it asked of the engine and what one empty action and one commit of no rows take in that engine: the
 floor that the figure stands on. The joined table is compared with one made of the same records in plain Python; where a
-row differs, no time is printed.
+row differs, no time is printed. ``--wide`` adds forty nodes: four chains of ten joins each below the joined table.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ import click
 
 from assets.cli.show.table import table
 from infra.settings import Settings
-from pipelines import Files, Pipeline, count, expr
+from pipelines import Files, Pipeline, Table, count, expr
 
-NODES = 10
+NODES, BRANCHES, DEEP = 10, 4, 10
+_KEPT = {"amount": "left.amount", "name": "left.name", "city": "left.city"}
 
 
 def chain() -> Pipeline:
@@ -76,6 +77,19 @@ def chain() -> Pipeline:
     return made
 
 
+def wide() -> Pipeline:
+    """Fifty nodes: the ten of `chain`, and four times ten joins, each of the one before with the notes."""
+    made = chain()
+    named, notes = made.node("named"), made.node("notes")
+    assert isinstance(named, Table) and isinstance(notes, Table)
+    for branch in range(BRANCHES):
+        last = named
+        for step in range(DEEP):
+            last = last.left_join(notes, f"deep_{branch}_{step}", select=_KEPT | {"text": "right.text"})
+    assert len(made.stored) == NODES + BRANCHES * DEEP, made.stored
+    return made
+
+
 def _files(name: str, columns: Mapping[str, str]) -> Files:
     return Files(f"{name}/*.jsonl", "json", {**columns, "at": "BIGINT"})
 
@@ -113,7 +127,7 @@ class Records:
         return {(id, amount, *person) for id, amount, person in found if person is not None}
 
 
-def run_once(settings: Settings) -> None:
+def run_once(settings: Settings, pipeline: Pipeline) -> None:
     """One run in this process, as `rivermeet run` does it; prints what it took as a line of JSON."""
     asked = _counted()
     began = time.monotonic()
@@ -123,7 +137,7 @@ def run_once(settings: Settings) -> None:
     engine = replace(settings, home=Path(os.environ["RIVERMEET_BENCH_ENGINE"]))
     platform = use(OnEngine(settings, engine=engine))
     platform.say = lambda line: print(line, file=sys.stderr)
-    green = run_pipeline(platform, chain())
+    green = run_pipeline(platform, pipeline)
     print(json.dumps({"seconds": time.monotonic() - began, "green": green, "asked": asked}))
 
 
@@ -143,13 +157,12 @@ def _counted() -> Counter[str]:
     return asked
 
 
-def run_in_a_process(settings: Settings, engine: Settings) -> dict[str, Any]:
+def run_in_a_process(settings: Settings, engine: Settings, *options: str) -> dict[str, Any]:
     """A run, with the seconds of the whole process as ``whole``."""
     env = os.environ | settings.environ() | {"RIVERMEET_BENCH_ENGINE": str(engine.home)}
     began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.chain", "--once"], env=env, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "benchmarks.chain", "--once", *options]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     whole = time.monotonic() - began
     if done.returncode:
         raise click.ClickException(f"a run failed: {done.stderr[-2000:]}")
@@ -178,7 +191,7 @@ def floor(settings: Settings, folder: str) -> Mapping[str, float]:
     return {"an empty action": seconds(nothing.collect), "a commit": seconds(lambda: append.save(f"{folder}/nothing"))}
 
 
-def measured(settings: Settings, runs: int, per_source: int) -> Iterator[dict[str, Any]]:
+def measured(settings: Settings, runs: int, per_source: int, *options: str) -> Iterator[dict[str, Any]]:
     """The runs, one line each; the joined table is compared after the last."""
     with TemporaryDirectory(prefix="rivermeet-chain-") as folder:
         home = Path(folder, "home")
@@ -186,40 +199,44 @@ def measured(settings: Settings, runs: int, per_source: int) -> Iterator[dict[st
         records = Records(per_source)
         for run in range(runs):
             records.deliver(home / "data", run)
-            yield run_in_a_process(own, settings)
-        _compare(settings, own, records)
+            yield run_in_a_process(own, settings, *options)
+        _compare(settings, own, records, wide() if options else chain())
         yield {"floor": floor(settings, folder)}
 
 
-def _compare(engine: Settings, own: Settings, records: Records) -> None:
+def _compare(engine: Settings, own: Settings, records: Records, pipeline: Pipeline) -> None:
     from assets.epoch.platform import OnEngine
 
-    platform, made = OnEngine(own, engine=engine), chain()
-    paths = platform.runner(made).paths(made.node("named"))
-    # The table itself may be behind: what other nodes read is folded when that is due.
-    rows = platform.session().read.format("delta").load(paths.changelog).orderBy("partition", "offset")
-    last = {row["id"]: row for row in rows.select("key.id", "value").collect()}
-    live = {(id, *row["value"]) for id, row in last.items() if row["value"] is not None}
-    if live != records.named():
-        raise click.ClickException("the joined table is not that of plain Python: no time is printed")
+    platform = OnEngine(own, engine=engine)
+    ends = [node.name for node in pipeline.stored if node.name == "named" or node.name.endswith(f"_{DEEP - 1}")]
+    for name in ends:
+        paths = platform.runner(pipeline).paths(pipeline.node(name))
+        # The table itself may be behind: what other nodes read is folded when that is due.
+        rows = platform.session().read.format("delta").load(paths.changelog).orderBy("partition", "offset")
+        last = {row["id"]: row for row in rows.select("key.id", "value").collect()}
+        live = {(id, *row["value"][: len(_KEPT)]) for id, row in last.items() if row["value"] is not None}
+        if live != records.named():
+            raise click.ClickException(f"the joined table {name} is not that of plain Python: no time is printed")
 
 
 @click.command()
 @click.option("--runs", type=click.IntRange(2), default=5, show_default=True)
 @click.option("--records", type=click.IntRange(1), default=100, show_default=True, help="New ones in each source.")
+@click.option("--wide", "is_wide", is_flag=True, help="Fifty nodes, of them ten joins one below the other.")
 @click.option("--once", is_flag=True, hidden=True)
-def main(runs: int, records: int, once: bool) -> None:
-    """Run ten small nodes, one reading the other, several times."""
+def main(runs: int, records: int, is_wide: bool, once: bool) -> None:
+    """Run small nodes, one reading the other, several times."""
     settings = Settings.from_env()
+    made = wide() if is_wide else chain()
     if once:
-        run_once(settings)
+        run_once(settings, made)
         return
-    *lines, last = measured(settings, runs, records)
+    *lines, last = measured(settings, runs, records, *(["--wide"] if is_wide else []))
     shown = [
         [n + 1, f"{line['whole']:.1f}", *(line["asked"].get(kind, 0) for kind in ("config", "analyze", "execute"))]
         for n, line in enumerate(lines)
     ]
-    click.echo(f"ten chained nodes, {records} new records in each of three sources, seconds of a run:")
+    click.echo(f"{len(made.stored)} chained nodes, {records} new records in each of three sources, seconds of a run:")
     click.echo(table(["run", "seconds", "config", "analyze", "execute"], shown))
     warm = median(line["whole"] for line in lines[1:])
     floors = ", ".join(f"{what} {seconds:.3f} s" for what, seconds in last["floor"].items())
@@ -227,7 +244,7 @@ def main(runs: int, records: int, once: bool) -> None:
     stored = settings.home / "bench" / "chain.jsonl"
     stored.parent.mkdir(parents=True, exist_ok=True)
     with stored.open("a") as file:
-        file.write(json.dumps({"records": records, "runs": lines, **last}) + "\n")
+        file.write(json.dumps({"nodes": len(made.stored), "records": records, "runs": lines, **last}) + "\n")
 
 
 if __name__ == "__main__":

@@ -213,6 +213,7 @@ def test_vendored_files_are_as_they_came_and_have_their_licences() -> None:
     assert {name for name in named if f"`{name.split('/', 1)[1]}`" not in readme} == set()
 
 
+@pytest.mark.prove
 def test_judging_and_building_ask_no_network(tmp_path: Path) -> None:
     """In a process of its own, in which every attempt to reach another machine is on record and fails."""
     done = subprocess.run(

@@ -212,7 +212,7 @@ def focused(shown: Page) -> str:
     return shown.run("return document.activeElement.id")
 
 
-@pytest.mark.parametrize("key", [Keys.ENTER, Keys.SPACE], ids=["enter", "space"])
+@pytest.mark.parametrize("key", [Keys.ENTER, pytest.param(Keys.SPACE, marks=pytest.mark.prove)], ids=["enter", "space"])
 def test_by_keyboard_a_cell_opens_with_its_rows_and_sql(shown: Page, key: str) -> None:
     rules = invariants_of(nodes.seen)
     for _ in range(100):
@@ -283,6 +283,7 @@ def test_text_from_data_stays_text(shown: Page) -> None:
     assert " ".join(NASTY.split()) in about and "49" not in about
 
 
+@pytest.mark.prove
 def test_a_script_that_came_in_would_not_run(shown: Page) -> None:
     """The policy is a second door behind the escaping."""
     shown.run("document.body.insertAdjacentHTML('beforeend', arguments[0])", "<img src=x onerror='document.title = 1'>")
@@ -302,7 +303,7 @@ def test_what_was_not_evaluated_is_hatched_and_not_green(shown: Page) -> None:
     assert shown.run(look, ".heat-map .not-judged") == ["none", "rgba(0, 0, 0, 0)"]
 
 
-@pytest.mark.parametrize("width", [400, 1600])
+@pytest.mark.parametrize("width", [400, pytest.param(1600, marks=pytest.mark.prove)])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_and_follows_the_readers_scheme(chromium: Page, file: Path, width: int, scheme: Any) -> None:
     chromium.open(file, width, scheme)

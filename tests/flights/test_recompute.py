@@ -54,7 +54,7 @@ def test_a_second_call_writes_nothing(data: Path) -> None:
     assert {p: p.stat().st_mtime_ns for p in data.rglob("*") if p.is_file()} == before
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_missing_file_comes_back_with_the_same_bytes(data: Path) -> None:
     feed("flights", data)
     for name in ("arrivals/2013-02.csv.gz", "planes/2013-01.csv.zip"):

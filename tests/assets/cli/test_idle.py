@@ -64,6 +64,7 @@ def idle(home: Home) -> bool | None:
         return idle_run(home.platform, SHOP)
 
 
+@pytest.mark.prove
 def test_a_home_is_idle_once_everything_was_run_and_judged(home: Home) -> None:
     deliver(home, 1)
     assert idle(home) is None, "nothing was run"

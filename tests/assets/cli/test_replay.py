@@ -105,7 +105,7 @@ def test_a_cases_own_semantics_win(spark: SparkSession) -> None:
     assert [len(result["output"]) for result in found] == [1, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_guide_shows_what_replay_prints(spark: SparkSession) -> None:
     text = PAGE.read_text("utf-8")
     (given,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)

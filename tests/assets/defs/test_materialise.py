@@ -210,6 +210,7 @@ def test_a_file_without_records_fails_by_name_until_it_is_taken_away(delivered: 
     assert delivered.epochs() == before
 
 
+@pytest.mark.prove
 def test_a_file_that_changed_fails_by_name_until_it_is_restored(delivered: Shop) -> None:
     path = delivered.data / "customers" / "2024-05-01.jsonl"
     content, times = path.read_bytes(), path.stat()
@@ -228,6 +229,7 @@ def test_a_file_that_changed_fails_by_name_until_it_is_restored(delivered: Shop)
     assert green, said
 
 
+@pytest.mark.prove
 def test_one_new_purchase_alone_is_billed(delivered: Shop) -> None:
     purchase = {"purchase_id": "P-1009", "account_id": "ines", "product_id": "bowl", "quantity": 4}
     line = json.dumps(purchase | {"at": "2024-05-05T09:00:00Z"})

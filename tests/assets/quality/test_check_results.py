@@ -191,6 +191,7 @@ def test_the_check_leads_to_the_page_with_all_of_it(planted: Home) -> None:
         assert "planted-orders" in chromium.text() and "planted-kept" in chromium.text()
 
 
+@pytest.mark.prove
 def test_checks_alone_say_the_same(planted: Home) -> None:
     before = {name: (check.passed, check.severity) for name, check in checks(planted).items()}
     done = planted.checks_alone(dg.AssetSelection.checks_for_assets(KEY))
@@ -214,6 +215,7 @@ def test_a_run_that_finds_nothing_new_says_it_again(planted: Home) -> None:
     assert any(line.startswith("  VIOLATED planted/orders_changelog") for line in planted.said), planted.said
 
 
+@pytest.mark.prove
 def test_an_epoch_that_is_confirmed_is_as_severe_as_before(planted: Home) -> None:
     before = {name: (check.passed, check.severity) for name, check in checks(planted).items()}
     deliver(planted, "one", ("x", 1, 1500), to="more")
@@ -226,6 +228,7 @@ def test_an_epoch_that_is_confirmed_is_as_severe_as_before(planted: Home) -> Non
     assert event is not None
 
 
+@pytest.mark.prove
 def test_a_refused_epoch_is_red_where_it_was_green(planted: Home) -> None:
     """As the last of this file: the node is held from here on."""
     deliver(planted, "two", ("d", -1, 4000), ("e", 5, 5000))

@@ -21,6 +21,7 @@ def shop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return Shop.below(tmp_path, settings)
 
 
+@pytest.mark.prove
 def test_an_external_append_far_below_is_refused_with_nothing_new(shop: Shop) -> None:
     pipeline = Pipeline("far")
     files = Files("orders/*.csv", "csv", {"number": "STRING", "price": "INT", "at": "BIGINT"})

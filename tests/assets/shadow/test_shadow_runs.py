@@ -55,6 +55,7 @@ def shadow(town: Town, *options: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.prove
 def test_an_application_that_is_compared(town: Town, home: Home) -> None:
     town.make("out")
     town.send("sales", (0, "a", {"n": 5}, 10), (0, "b", {"n": 1}, 11), (0, "d", {"n": 7}, 13))

@@ -43,6 +43,7 @@ def checks(home: Home) -> dict[str, bool]:
     return {one.check_name: one.passed for one in found if one.asset_key == key}
 
 
+@pytest.mark.prove
 def test_a_pipeline_that_writes_a_topic(
     town: Town, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

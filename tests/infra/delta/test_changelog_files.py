@@ -79,6 +79,7 @@ def test_only_files_that_may_have_them_are_read(spark: SparkSession, tmp_path: P
     assert rows_of(records(spark, path, {}, {0: 3}, version=1)) == rows_of(records(spark, path, {}, {0: 2}))
 
 
+@pytest.mark.prove
 def test_files_without_statistics_are_read(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     write(spark, path, **{"delta.dataSkippingNumIndexedCols": "0"})
@@ -95,6 +96,7 @@ def test_records_of_before_a_column_have_none(spark: SparkSession, tmp_path: Pat
     assert sorted(tuple(row) for row in found) == [(3, None), (4, "new")]
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("folder", ["a [b] *", "50%", "x'; DROP"])
 def test_folders_of_any_name(spark: SparkSession, tmp_path: Path, folder: str) -> None:
     path = str(tmp_path / folder / "t")

@@ -62,9 +62,7 @@ class Folded:
         return any(commit["operation"] == "MERGE" for commit in table.history())
 
 
-@pytest.mark.parametrize(
-    "few", [20_000, pytest.param(3, marks=pytest.mark.prove), pytest.param(0, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("few", [20_000, *(pytest.param(few, marks=pytest.mark.prove) for few in (3, 0))])
 def test_each_epoch_or_all_at_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:

@@ -57,6 +57,7 @@ def test_staged_rows_are_there_once_they_are_named(s3: str) -> None:
     assert (first["num_records"], first["min.offset"], first["max.offset"]) == (3, 4, 6)
 
 
+@pytest.mark.prove
 def test_of_rivals_at_the_first_epoch_and_later_ones_one_commits(s3: str) -> None:
     path = f"{s3}/p/n/changelog"
     for epoch in range(1, 9):

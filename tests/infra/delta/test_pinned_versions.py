@@ -36,6 +36,7 @@ def held(spark: SparkSession) -> list[str]:
     return [table.name for table in spark.catalog.listTables() if table.name.startswith("pinned_")]
 
 
+@pytest.mark.prove
 def test_each_version_keeps_its_rows(spark: SparkSession, tmp_path: Path) -> None:
     write(spark, str(tmp_path), 0, 1)
     newest = read(spark, str(tmp_path), 1)

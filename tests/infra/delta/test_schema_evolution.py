@@ -314,6 +314,7 @@ def test_other_families_over_inputs_that_have_grown(make: Callable[[], World]) -
     survived(GROWN, "flows through, no rebuild", len(after))
 
 
+@pytest.mark.prove
 def test_a_pinned_table_of_the_old_shape(make: Callable[[], World], spark: SparkSession) -> None:
     """A plan that pinned it before its changelog has grown finds the rows in the shape of now."""
     world = make()
@@ -368,7 +369,7 @@ class FromFiles:
         return {row["id"]: row for row in self.world.rows(node, "table")}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_files_with_more_than_before(make: Callable[[], World]) -> None:
     shop_files = FromFiles(make())
     old, new = OLD.joins["foreign-key"], NEW.joins["foreign-key"]

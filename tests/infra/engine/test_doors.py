@@ -100,7 +100,7 @@ def texts(folder: Path, but: Path) -> Iterator[tuple[Path, bytes]]:
                 continue  # The engine works on.
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_no_run_writes_the_token_anywhere(
     warm: list[psutil.Process], settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -135,6 +135,7 @@ def test_two_processes_that_start_at_once_get_one_engine(own: Settings) -> None:
     assert len(of_this_home) == 1
 
 
+@pytest.mark.prove
 def test_only_its_user_can_read_the_token(own: Settings, warm: EngineState) -> None:
     files = EngineFiles(own.engine_home)
     assert stat.S_IMODE(files.folder.stat().st_mode) == 0o700
@@ -165,6 +166,7 @@ def test_it_does_not_belong_to_the_terminal(warm: EngineState) -> None:
     assert {os.getsid(process.pid) for process in warm.processes()} == {warm.pid}
 
 
+@pytest.mark.prove
 def test_it_counts_its_jobs(own: Settings, warm: EngineState) -> None:
     before = engine.status(own).jobs
     assert said(client(own)) == ["3"]

@@ -72,7 +72,7 @@ def racer(s3: str, tmp_path: Path) -> Iterator[Racer]:
         yield started
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_of_two_that_make_a_version_one_does(s3: str, racer: Racer) -> None:
     store, theirs = from_url(s3), dict[int, str]()
 
@@ -106,7 +106,7 @@ def test_a_put_that_finds_itself_is_done(s3: str, racer: Racer) -> None:
     assert racer.write(path, "other", overwrite=True) == "won"
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_what_is_said_is_so_where_answers_are_lost(s3: str, s3_server: str, tmp_path: Path) -> None:
     """S3A sends a put again whose answer was lost, and hears that the file is there: it is its own."""
     with between(s3_server, seed=3) as endpoint:

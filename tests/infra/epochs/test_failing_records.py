@@ -64,6 +64,7 @@ def test_a_fact_that_no_row_can_be_made_of(world: World) -> None:
     survived("a record that an expression fails on", "dead letter with reason, all other rows there")
 
 
+@pytest.mark.prove
 def test_in_a_table_it_ends_the_row_that_it_replaces(world: World) -> None:
     facts, table = inputs("table", "table")
     node = facts.join(table, "out", select=RATE)
@@ -93,6 +94,7 @@ def test_a_stream_joined_with_itself(world: World) -> None:
     assert sorted(rate for _, rate in rates(world, node) if rate is not None) == [0, 1, 1, 2]
 
 
+@pytest.mark.prove
 def test_killed_before_the_commit_it_is_skipped_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     facts, table = inputs("stream", "table")
     node = facts.left_join(table, "out", select=RATE)

@@ -92,7 +92,7 @@ def test_a_fold_is_declared_as_run_or_due() -> None:
         PIPELINE.stream("wrong", files, key=["k"], value=["at"], timestamp="at", fold="run")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_tables_lag_and_joins_do_not(home: Home, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     context = home.platform.runner(PIPELINE)
     for number in (1, 2):

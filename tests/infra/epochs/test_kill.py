@@ -177,7 +177,7 @@ def test_killed_in_maintenance(tmp_path: Path, settings: Settings, by: How) -> N
     survived("kill -9 of maintenance, between OPTIMIZE and VACUUM", "rows and the standing plan as without it")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @EITHER
 def test_killed_again_and_again_before_the_commit(tmp_path: Path, settings: Settings, by: How) -> None:
     """The plan that was logged first is the one that runs, also when more has arrived since."""

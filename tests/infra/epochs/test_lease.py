@@ -283,6 +283,7 @@ def test_of_plans_that_machines_log_at_once_one_stands(s3: str, tmp_path: Path) 
     assert [epoch for epoch, _ in lines] == [1, 2, 3]
 
 
+@pytest.mark.prove
 def test_lines_of_many_machines_are_all_there(s3: str) -> None:
     schema = pa.schema([("n", pa.int64())])
 

@@ -118,6 +118,7 @@ def test_it_catches_up_epoch_by_epoch(town: Town) -> None:
     assert read_back(town.connection, shop.sink, found.written) == 4
 
 
+@pytest.mark.prove
 def test_a_large_epoch_is_several_transactions(town: Town) -> None:
     shop = Shop(town)
     shop.commit(*ONE)
@@ -208,6 +209,7 @@ def test_a_topic_that_is_not_there(town: Town) -> None:
     assert len(topic_state(town.connection, shop.sink.topic).stable) == 3
 
 
+@pytest.mark.prove
 def test_a_rebuilt_node_is_not_mixed_with_what_was_delivered(town: Town) -> None:
     shop = Shop(town)
     shop.commit(*ONE)

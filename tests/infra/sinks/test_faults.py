@@ -162,6 +162,7 @@ def test_skewed_clocks(town: Town) -> None:
     survived("a row's time far ahead of the broker's clock", "refused with the topic's setting to raise, or delivered")
 
 
+@pytest.mark.prove
 def test_a_topic_that_was_made_anew(town: Town) -> None:
     """Its rows so far are gone, and to go on behind them would hide it."""
     shop = Shop(town)
@@ -180,6 +181,7 @@ def test_a_topic_that_was_made_anew(town: Town) -> None:
     survived("a topic that is written was deleted, or made anew", "refused, until its positions are deleted, too")
 
 
+@pytest.mark.prove
 def test_positions_that_are_lost(town: Town) -> None:
     """Without them a run would deliver all rows a second time."""
     shop = Shop(town)

@@ -111,6 +111,7 @@ def test_a_parquet_row_comes_again_with_its_types(spark: SparkSession, tmp_path:
     assert repr(source.records()) == repr(direct.records()).replace("'epoch': 1", "'epoch': 2")
 
 
+@pytest.mark.prove
 def test_files_are_read_again_where_they_lie(spark: SparkSession, tmp_path: Path) -> None:
     source = fed(spark, tmp_path, max_bad_share=1)
     renamed = "id,amount,at\nr,1,10\ns,x,20\n"

@@ -166,6 +166,7 @@ def test_a_copy_that_is_older(shed: Shed, tmp_path: Path) -> None:
     survived("an older copy in the place of a Delta table", "refused; `accept-loss` goes on from where it ends")
 
 
+@pytest.mark.prove
 def test_a_feed_that_was_off_meanwhile(shed: Shed) -> None:
     node = orders()
     shed.put(("a", 1), ("b", 2), fed=True)
@@ -181,6 +182,7 @@ def test_a_feed_that_was_off_meanwhile(shed: Shed) -> None:
     assert shed.folded(node) == [("b", 2)]
 
 
+@pytest.mark.prove
 def test_a_log_that_was_cleaned_up(shed: Shed) -> None:
     node = orders("append")
     shed.put(("a", 1))
@@ -212,7 +214,7 @@ def test_an_epoch_log_that_is_lost(shed: Shed) -> None:
 POINTS = ["planned", "committed", *(pytest.param(p, marks=pytest.mark.prove) for p in ("computed", "recorded"))]
 
 
-@BOTH
+@pytest.mark.parametrize("kind", [pytest.param("append", marks=pytest.mark.prove), "feed"])
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_at_every_point(shed: Shed, kind: TableChanges, point: str) -> None:
     """Versions that came meanwhile belong to the next epoch; nothing is lost or doubled."""

@@ -135,6 +135,7 @@ def test_an_update(shed: Shed, change: str, expected: list[Row]) -> None:
     assert shed.said(node)[2:] == expected
 
 
+@pytest.mark.prove
 def test_a_snapshot_of_deletion_vectors(shed: Shed) -> None:
     """Rows that a deletion vector masks are in their file still."""
     properties = "delta.enableDeletionVectors = true, delta.enableChangeDataFeed = true"

@@ -63,6 +63,7 @@ def test_the_same_lands(town: Town, tmp_path: Path) -> None:
     assert [row["value_schema"] for row in engine if row["value_schema"] is not None] == [7]
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(("format", "layout", "values"), NUMBERS, ids=["SMALLINT", "INT", "BIGINT"])
 def test_numbers(town: Town, tmp_path: Path, format: Format, layout: str, values: list[int]) -> None:
     town.make("lines")
@@ -94,6 +95,7 @@ def test_epochs_and_what_is_gone(town: Town) -> None:
         town.run(node, by_engine=too_late)
 
 
+@pytest.mark.prove
 def test_it_is_chosen_by_a_setting(town: Town, settings: Settings, tmp_path: Path) -> None:
     from assets.epoch.platform import Platform
 

@@ -62,6 +62,7 @@ def test_transactions(town: Town) -> None:
         committed.commit_transaction(20)
     with town.transaction("orders", (0, "x", {"n": 9}, 3)) as aborted:
         aborted.abort_transaction(20)
+    town.until("orders", {0: 5})
     with town.transaction("orders", (0, "b", {"n": 2}, 4)) as still_open:
         town.send("orders", (0, "c", {"n": 3}, 5))
         first = town.run(node)
@@ -74,12 +75,14 @@ def test_transactions(town: Town) -> None:
             "the end of a transaction has a time, too: the broker's"
         )
         still_open.abort_transaction(20)
+    town.until("orders", {0: 8})
     second = town.run(node)
     assert second is not None and second.plan.topic is not None
     assert second.plan.topic.ranges == {0: (5, 8)}, topic
     assert town.rows(node)[2:] == [(0, 2, ("c",), (3,), 5)]
     with town.transaction("orders", (0, "x", {"n": 9}, 6)) as aborted:
         aborted.abort_transaction(20)
+    town.until("orders", {0: 10})
     third = town.run(node)
     assert third is not None and third.plan.topic is not None
     assert (third.rows, third.plan.topic.ranges) == (0, {0: (8, 10)}), "offsets, and no record"

@@ -80,6 +80,14 @@ class Town:
             time.sleep(0.05)
         raise TimeoutError(topic)
 
+    def until(self, topic: str, stable: Mapping[int, int]) -> None:
+        """Wait for these stable ends: the broker answers that a transaction has ended before readers see it."""
+        for _ in range(200):
+            if topic_state(self.connection, self.named(topic)).stable == stable:
+                return
+            time.sleep(0.05)
+        raise TimeoutError(topic)
+
     def delete(self, topic: str) -> None:
         name = self.named(topic)
         self.admin.delete_topics([name])[name].result()

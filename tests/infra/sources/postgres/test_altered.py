@@ -84,6 +84,7 @@ def test_a_column_that_is_dropped(base: Base) -> None:
     survived(f"{FAULT}column dropped", "refused; `resnapshot` reads the table anew as an incarnation")
 
 
+@pytest.mark.prove
 def test_a_table_that_is_made_anew(base: Base) -> None:
     node = planned(
         base, "DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 9), (4, 4)"

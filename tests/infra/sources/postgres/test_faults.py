@@ -67,6 +67,7 @@ def test_a_slot_that_was_dropped(base: Base) -> None:
     survived("a replication slot dropped", "refused; `resnapshot` reads the table anew as an incarnation")
 
 
+@pytest.mark.prove
 def test_a_slot_that_somebody_else_moved_on(base: Base) -> None:
     """Two homes on one slot: the second finds that it lacks what the first has taken."""
     node = made(base)
@@ -79,6 +80,7 @@ def test_a_slot_that_somebody_else_moved_on(base: Base) -> None:
     survived("a slot moved on by somebody else", "refused; `resnapshot` reads the table anew as an incarnation")
 
 
+@pytest.mark.prove
 def test_each_home_has_a_slot_of_its_own(base: Base) -> None:
     node = made(base)
     base.run(node)
@@ -109,6 +111,7 @@ def test_a_table_that_is_missing_or_another(base: Base) -> None:
     base.same(node, "SELECT id, n FROM t")
 
 
+@pytest.mark.prove
 def test_a_column_that_is_missing(base: Base) -> None:
     """One that comes is read once it is declared; what was before has NULL there until the table is read anew."""
     node = made(base)
@@ -149,6 +152,7 @@ def test_an_index_as_identity(base: Base) -> None:
     base.same(node, "SELECT code, id, n FROM t")
 
 
+@pytest.mark.prove
 def test_a_table_that_is_not_published(base: Base) -> None:
     node = made(base)
     base.run(node)
@@ -200,6 +204,7 @@ def test_a_transaction_that_stays_open(base: Base, monkeypatch: pytest.MonkeyPat
     assert base.slots() == 1
 
 
+@pytest.mark.prove
 def test_dead_letters_are_not_retried(base: Base) -> None:
     base.do("CREATE TABLE t (id int PRIMARY KEY, n text)", "INSERT INTO t VALUES (1, 'x'), (2, '2')")
     node = Pipeline("shop").table("t", base.table("t", SCHEMA), max_bad_share=1)
@@ -297,6 +302,7 @@ def test_a_server_that_ends_in_between(base: Base) -> None:
     survived("a database killed and started again", "what was planned is read by the next run")
 
 
+@pytest.mark.prove
 def test_the_limit_of_the_log_is_reached(base: Base) -> None:
     with running(max_slot_wal_keep_size="16MB", max_wal_size="32MB", min_wal_size="32MB") as server:
         own = Base(base.world, server)
@@ -322,6 +328,7 @@ def test_a_publication_that_leaves_out_rows(base: Base) -> None:
     base.same(node, "SELECT id, n FROM t")
 
 
+@pytest.mark.prove
 def test_a_source_that_was_not_declared_for_a_while(base: Base) -> None:
     """The others went on without it, and took the log with them."""
     base.do("CREATE TABLE u (id int PRIMARY KEY, n int)")

@@ -39,6 +39,7 @@ def standby(of: PostgresServer) -> Iterator[PostgresServer]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.prove
 def test_a_standby_and_its_promotion(base: Base) -> None:
     """It has the rows, and decodes no changes; promoted, it is a server whose log nobody has read."""
     with running() as primary:

@@ -65,6 +65,7 @@ def test_with_the_whole_old_row_nothing_has_to_be_fetched(base: Base) -> None:
     assert base.folded(node) == [(2, 5000, 1)]
 
 
+@pytest.mark.prove
 def test_an_expression_alone_does_not_keep_a_value(base: Base) -> None:
     """What no record has is not guessed."""
     node = notes(base, value={"size": expr("length(body)", "INT"), "n": "n"}, max_bad_share=1)
@@ -79,6 +80,7 @@ def test_an_expression_alone_does_not_keep_a_value(base: Base) -> None:
     assert base.folded(node) == [(1, 5000, 1)]
 
 
+@pytest.mark.prove
 def test_a_column_that_is_declared_since_is_not_known(base: Base) -> None:
     """Also not where all rows end in the same epoch."""
     node = notes(base, max_bad_share=1)

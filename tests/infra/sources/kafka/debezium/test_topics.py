@@ -42,7 +42,7 @@ def folded(town: Town, node: Table) -> list[tuple[Any, ...]]:
     return sorted(tuple(cell for name, cell in row.items() if not name.startswith("_")) for row in rows)
 
 
-@pytest.mark.parametrize("epochs", [1, 4])
+@pytest.mark.parametrize("epochs", [pytest.param(1, marks=pytest.mark.prove), 4])
 def test_recorded_envelopes(town: Town, epochs: int) -> None:
     """The statements of README.md: all but the row whose key was changed, and what a TRUNCATE leaves."""
     town.make("orders")
@@ -105,6 +105,7 @@ def test_expressions_over_a_value_that_is_not_there(town: Town) -> None:
     assert "and where asks for it" in letter["reason"]
 
 
+@pytest.mark.prove
 def test_a_connector_that_was_restarted(town: Town) -> None:
     """Repeats across epochs are passed over, and counted."""
     town.make("orders")
@@ -123,7 +124,7 @@ def test_a_connector_that_was_restarted(town: Town) -> None:
     survived("changes that Debezium repeats after a restart", "passed over by their place in the log, and counted")
 
 
-@pytest.mark.parametrize("point", ["landed", "committed"])
+@pytest.mark.parametrize("point", ["landed", pytest.param("committed", marks=pytest.mark.prove)])
 def test_killed_at_every_point(town: Town, point: str) -> None:
     """The positions of an attempt that died count once, as those of the epoch."""
     town.make("orders")
