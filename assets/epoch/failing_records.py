@@ -89,15 +89,19 @@ def letters(pinned: PinnedInputs) -> DataFrame | None:
     """The epoch's skipped records as dead letters; None where there are none."""
     from functools import reduce
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql import functions as F
 
+    from infra.small_frames import frame_of
+
+    schema = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("reason", pa.string())])
     found: list[DataFrame] = []
     for side in dict.fromkeys(record.side for record in pinned.plan.skipped):
         records = pinned.skipped(side)
         assert records is not None
         reasons = [(r.partition, r.offset, r.reason) for r in pinned.plan.skipped if r.side == side]
-        known = pinned.spark.createDataFrame(reasons, "partition INT, offset BIGINT, reason STRING")
+        known = frame_of(pinned.spark, reasons, schema)
         texts = (F.to_json(column, {"ignoreNullFields": "false"}).alias(column) for column in ("key", "value"))
         columns = (F.lit(side).alias("side"), "partition", "offset", *texts, "timestamp", "reason")
         found.append(records.join(known, ["partition", "offset"]).select(*columns))

@@ -98,15 +98,19 @@ def _by_epoch(
     spark: SparkSession, plans: Sequence[EpochPlan], table_first: bool
 ) -> Callable[[DataFrame, int], DataFrame]:
     """Gives records the ``order`` and ``commit`` that they had over all epochs."""
+    import pyarrow as pa
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
+    from infra.small_frames import frame_of
     from joins.order import LEFT, in_processing_order
+
+    schema = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("mark", pa.int64())])
 
     def ordered(records: DataFrame, side: int) -> DataFrame:
         name = "left" if side == LEFT else "right"
         ends = [(p, end, plan.epoch) for plan in plans for p, end in _slice(plan, name).upto.items()]
-        marks = spark.createDataFrame(ends, "partition INT, offset BIGINT, mark BIGINT")
+        marks = frame_of(spark, ends, schema)
         both = records.withColumn("mark", F.lit(None).cast("bigint")).unionByName(marks, allowMissingColumns=True)
         # An epoch that took nothing of a partition ends where the one before did: the first of them took the record.
         behind = Window.partitionBy("partition").orderBy(F.col("offset").desc(), F.col("mark").desc_nulls_last())

@@ -6,9 +6,11 @@ import csv
 from collections import defaultdict
 from collections.abc import Iterable
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from infra.small_frames import frame_of
 from infra.sources.declared_types import as_declared
 from infra.sources.line_formats import (
     LINE_COLUMNS,
@@ -24,6 +26,7 @@ from infra.sources.line_formats import (
 from infra.sources.sequential_lines import sequential_lines
 from pipelines import Files
 
+_WANTED = pa.schema([("wanted_file", pa.string()), ("wanted_member", pa.string())])
 _MAX_COLUMNS = 20_480
 """Fields of a line that are parsed, where the header does not have more: Spark's default."""
 
@@ -85,7 +88,7 @@ def _sequential_groups(spark: SparkSession, files: Files, ranks: Ranks) -> tuple
         if not found:
             continue
         part = {path: ranks[path] for path, _ in found}
-        wanted = F.broadcast(spark.createDataFrame(found, "wanted_file STRING, wanted_member STRING"))
+        wanted = F.broadcast(frame_of(spark, found, _WANTED))
         lines = sequential_lines(spark, part, files.delimiter).join(
             wanted,
             (F.col("file") == F.col("wanted_file")) & F.col("member").eqNullSafe(F.col("wanted_member")),

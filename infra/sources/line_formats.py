@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from infra.small_frames import frame_of
 from infra.sources.discovery import spark_path
 
 LINE_COLUMNS = ("file_rank", "file", "modified_ms", "member", "block", "row", "line", "text", "header")
@@ -23,6 +25,9 @@ LINE_COLUMNS = ("file_rank", "file", "modified_ms", "member", "block", "row", "l
 """
 
 _LOCAL = re.compile("^file:/+")
+_NAMES = pa.schema(
+    [("uri", pa.string()), ("file", pa.string()), ("file_rank", pa.int32()), ("modified_ms", pa.int64())]
+)
 NOT_UTF8 = "the file is not UTF-8 text; save it as UTF-8"
 _NEVER = "\u0001\u0002\u0003"
 _SHOWN = 200
@@ -106,7 +111,7 @@ def ranked(scan: DataFrame, uris: Sequence[str], ranks: Ranks) -> DataFrame:
     ``file:/`` here and ``file:///`` there.
     """
     rows = [(_LOCAL.sub("/", uri), path_of(uri), *ranks[path_of(uri)]) for uri in uris]
-    names = scan.sparkSession.createDataFrame(rows, "uri STRING, file STRING, file_rank INT, modified_ms BIGINT")
+    names = frame_of(scan.sparkSession, rows, _NAMES)
     bare = F.regexp_replace("uri", _LOCAL.pattern, "/")
     found = scan.withColumn("uri", bare).join(F.broadcast(names), "uri")
     return found.withColumn("header", F.lit(None).cast("string"))

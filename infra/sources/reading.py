@@ -18,10 +18,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from infra.small_frames import frame_of
 from infra.sources.csv import csv_rows
 from infra.sources.discovery import FileState, unopenable
 from infra.sources.json import json_rows
@@ -31,6 +33,9 @@ from infra.sources.row_to_record import to_records
 from pipelines import Files, Source
 
 _CAUSE = re.compile(r"Caused by: (?:[\w$]+\.)*([^\n]*)")
+_UNREAD = pa.schema(
+    [("file_rank", pa.int32()), ("file", pa.string()), ("modified_ms", pa.int64()), ("malformed", pa.string())]
+)
 _READERS = {"csv": csv_rows, "json": json_rows, "parquet": parquet_rows}
 
 
@@ -168,10 +173,16 @@ def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collectio
 def _of_files(spark: SparkSession, files: Files, ranks: Ranks, problems: Problems) -> DataFrame:
     """A dead row for each file that cannot be read, as `as_declared` gives rows."""
     typed = ", ".join(f"t{i}: {kind}" for i, kind in enumerate(files.schema.values()))
-    place = "file_rank INT, file STRING, modified_ms BIGINT, member STRING, block BIGINT, row BIGINT, line BIGINT"
-    rows = [
-        (ranks[path].rank, path, ranks[path].modified_ms, None, 0, 0, None, None, None, None, reason)
-        for path, reason in problems.items()
-    ]
-    schema = f"{place}, text STRING, header STRING, typed STRUCT<{typed}>, malformed STRING"
-    return spark.createDataFrame(rows, schema)
+    rows = [(ranks[path].rank, path, ranks[path].modified_ms, reason) for path, reason in problems.items()]
+
+    def nothing(kind: str, *names: str) -> list[Column]:
+        return [F.lit(None).cast(kind).alias(name) for name in names]
+
+    return frame_of(spark, rows, _UNREAD).select(
+        *("file_rank", "file", "modified_ms", *nothing("STRING", "member")),
+        *(F.lit(0).cast("BIGINT").alias(name) for name in ("block", "row")),
+        *nothing("BIGINT", "line"),
+        *nothing("STRING", "text", "header"),
+        *nothing(f"STRUCT<{typed}>", "typed"),
+        "malformed",
+    )

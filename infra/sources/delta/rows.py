@@ -21,6 +21,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -28,6 +29,7 @@ from pyspark.sql import types as T
 from infra.delta.io import quoted
 from infra.delta.lines import opened
 from infra.epochs.plan import VersionRange
+from infra.small_frames import frame_of
 from infra.sources.declared_types import as_declared
 from infra.sources.delta.log import commits, located
 from infra.sources.delta.table import is_list_of_files, snapshot_files
@@ -43,6 +45,8 @@ AGAIN, WHOLE, CHANGES = -1, 0, 1
 """``file_rank`` of letters, of a version that is read whole, and of changes."""
 _KIND = {"delete": DELETE, "update_preimage": OLD, "insert": NEW, "update_postimage": NEW}
 _LOCAL = re.compile("^file:/+")
+_TIMES = pa.schema([("version", pa.int64()), ("time", pa.int64())])
+_FILES = pa.schema([("uri", pa.string()), ("at", pa.int32()), *_TIMES, ("parts", pa.list_(pa.string()))])
 
 
 def whole_version(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> DataFrame:
@@ -84,9 +88,7 @@ def changes(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> Da
         return None
     reader = spark.read.format("delta").option("readChangeFeed", True).option("ignoreMissingFiles", False)
     scan = reader.option("startingVersion", planned.start).option("endingVersion", planned.end).load(planned.path)
-    times = spark.createDataFrame(
-        sorted(_times(planned.path, planned.start, planned.end).items()), "version BIGINT, time BIGINT"
-    )
+    times = frame_of(spark, sorted(_times(planned.path, planned.start, planned.end).items()), _TIMES)
     own = [name for name in scan.columns if name not in ("_change_type", "_commit_version", "_commit_timestamp")]
     named = scan.select(
         F.struct(*[F.col(quoted(name)) for name in own]).alias("data"),
@@ -128,9 +130,7 @@ def _by_file(
         (_LOCAL.sub("/", uri), *files[path_of(uri)][:3], [files[path_of(uri)][3].get(name) for name in of_partition])
         for uri in scan.inputFiles()
     ]
-    known = scan.sparkSession.createDataFrame(
-        rows, "uri STRING, at INT, version BIGINT, time BIGINT, parts ARRAY<STRING>"
-    )
+    known = frame_of(scan.sparkSession, rows, _FILES)
     data = [
         *(F.col("row").getField(name).alias(name) for name in scan.columns),
         *(F.col("parts")[i].try_cast(kind).alias(name) for i, (name, kind) in enumerate(of_partition.items())),
