@@ -17,6 +17,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 from infra.settings import SettingsError
@@ -49,13 +50,18 @@ class Connection:
     properties: Mapping[str, str] = field(repr=False)
     _refused: set[str] = field(default_factory=set, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        if find_spec("confluent_kafka") is None:
+            raise SettingsError(
+                "topics are read and written with confluent-kafka, which is not installed: "
+                ".venv/bin/pip install -c constraints.txt -e '.[kafka]'"
+            )
+
     @cached_property
     def admin(self) -> AdminClient:
         """Answers questions about topics."""
-        try:
-            from confluent_kafka.admin import AdminClient
-        except ImportError:
-            raise SettingsError("topics are read with confluent-kafka: pip install -e '.[kafka]'") from None
+        from confluent_kafka.admin import AdminClient
+
         return self._made(AdminClient, {})
 
     def consumer(self) -> Consumer:

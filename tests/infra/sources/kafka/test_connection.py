@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import logging.config
+import sys
 
 import pytest
 
@@ -24,6 +25,12 @@ def test_properties_come_from_variables() -> None:
     assert "secret" not in repr(settings) and "example" not in repr(settings)
     assert Settings.from_env(settings.environ()).kafka == settings.kafka, "handed to other processes"
     assert Settings.from_env({}).kafka == {}
+
+
+def test_without_its_client_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(SettingsError, match=r"confluent-kafka, which is not installed: .*\[kafka\]"):
+        Connection({"bootstrap.servers": "kafka.example:9093"})
 
 
 @pytest.mark.parametrize("name", ["ISOLATION_LEVEL", "GROUP_ID", "AUTO_OFFSET_RESET", "BOOTSTRAP_SERVERS"])
