@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
+from infra.engine.shared_frames import SharedFrames
 from infra.epochs.plan import EpochPlan
 from infra.epochs.rows import with_offsets
 from joins.operator import EpochInputs, compute
@@ -67,7 +69,7 @@ def answers(
 
 def kept(rows: DataFrame) -> DataFrame:
     """As an audit keeps them: the plans of what is made of them would grow beyond all measure."""
-    return rows.localCheckpoint(eager=False)
+    return SharedFrames(f"given_{uuid4().hex}", records=0).keep(rows)
 
 
 def differences(node: Node, given: Answers) -> Found:
