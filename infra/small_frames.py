@@ -2,8 +2,9 @@
 
     frame_of(spark, [("/in/a.csv", 0)], pa.schema([("file", pa.string()), ("rank", pa.int32())]))
 
-They are made of Arrow's columns. From rows of Python a driver in this process would have its executors make them, by
-a Python of their own (``tests/infra/engine/test_cluster_struck.py``); a Connect server would be asked for a schema.
+They are made of Arrow's columns, or of expressions alone. From rows of Python, and be there none, a driver in this
+process would have its executors make them by a Python of their own (``tests/infra/engine/test_cluster_struck.py``); a
+Connect server would be asked for a schema.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 if TYPE_CHECKING:
@@ -28,7 +31,18 @@ def frame_of(spark: SparkSession, rows: Iterable[tuple[Any, ...]], schema: pa.Sc
     """
     given = list(rows)
     if not given:
-        # Of an empty table of Arrow's PySpark infers a schema, and fails.
-        return spark.createDataFrame([], from_arrow_schema(schema))
+        return no_rows(spark, from_arrow_schema(schema))
     columns = [pa.array([row[n] for row in given], field.type) for n, field in enumerate(schema)]
     return spark.createDataFrame(pa.Table.from_arrays(columns, schema=schema))
+
+
+def no_rows(spark: SparkSession, schema: T.StructType | str) -> DataFrame:
+    """A frame without rows.
+
+    Parameters
+    ----------
+    schema
+        Its columns; as text: ``"key STRING, offset BIGINT"``.
+    """
+    kind = f"STRUCT<{schema}>" if isinstance(schema, str) else schema
+    return spark.range(0).select(F.lit(None).cast(kind).alias("row")).select("row.*")

@@ -26,10 +26,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from infra import small_frames
 from infra.delta.io import quoted
 from infra.delta.lines import opened
 from infra.epochs.plan import VersionRange
-from infra.small_frames import frame_of
 from infra.sources.declared_types import as_declared
 from infra.sources.delta.log import commits, located
 from infra.sources.delta.table import is_list_of_files, snapshot_files
@@ -88,7 +88,7 @@ def changes(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> Da
         return None
     reader = spark.read.format("delta").option("readChangeFeed", True).option("ignoreMissingFiles", False)
     scan = reader.option("startingVersion", planned.start).option("endingVersion", planned.end).load(planned.path)
-    times = frame_of(spark, sorted(_times(planned.path, planned.start, planned.end).items()), _TIMES)
+    times = small_frames.frame_of(spark, sorted(_times(planned.path, planned.start, planned.end).items()), _TIMES)
     own = [name for name in scan.columns if name not in ("_change_type", "_commit_version", "_commit_timestamp")]
     named = scan.select(
         F.struct(*[F.col(quoted(name)) for name in own]).alias("data"),
@@ -107,7 +107,7 @@ def no_rows(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> Da
     data = T.StructField("data", _schema(planned.path, planned.end))
     known = [("at", T.IntegerType()), ("version", T.LongType()), ("time", T.LongType()), ("index", T.LongType())]
     kind = T.StructType([data, *(T.StructField(name, of) for name, of in known)])
-    return _declared(spark.createDataFrame([], kind), table, planned, F.lit(WHOLE), F.lit(0), F.lit("insert"))
+    return _declared(small_frames.no_rows(spark, kind), table, planned, F.lit(WHOLE), F.lit(0), F.lit("insert"))
 
 
 def _scanned(spark: SparkSession, schema: T.StructType, files: Iterable[str]) -> DataFrame:
@@ -130,7 +130,7 @@ def _by_file(
         (_LOCAL.sub("/", uri), *files[path_of(uri)][:3], [files[path_of(uri)][3].get(name) for name in of_partition])
         for uri in scan.inputFiles()
     ]
-    known = frame_of(scan.sparkSession, rows, _FILES)
+    known = small_frames.frame_of(scan.sparkSession, rows, _FILES)
     data = [
         *(F.col("row").getField(name).alias(name) for name in scan.columns),
         *(F.col("parts")[i].try_cast(kind).alias(name) for i, (name, kind) in enumerate(of_partition.items())),

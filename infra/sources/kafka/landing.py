@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from infra.small_frames import no_rows
 from infra.sources.discovery import spark_path
 from infra.sources.landing.chunks import new_folder
 
@@ -102,5 +103,5 @@ class Landing:
         """All that was written."""
         files = sorted(str(file) for file in self.folder.glob("*.parquet"))
         if not files:
-            return spark.createDataFrame([], DDL)
+            return no_rows(spark, DDL)
         return spark.read.schema(DDL).parquet(*[spark_path(file) for file in files])

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from infra.small_frames import no_rows
 from infra.sources.discovery import spark_path
 from infra.sources.landing.chunks import in_chunks, new_folder
 from infra.sources.postgres.copied import Line, copied_texts
@@ -114,7 +115,7 @@ class Landing:
         ddl = ", ".join(names)
         files = sorted(str(file) for file in self.folder.iterdir())
         if not files:
-            return spark.createDataFrame([], ddl)
+            return no_rows(spark, ddl)
         return spark.read.schema(ddl).parquet(*[spark_path(file) for file in files])
 
 

@@ -1,0 +1,31 @@
+"""Rows of the driver as frames, and none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from infra.small_frames import frame_of, no_rows
+
+FILES = pa.schema([("file", pa.string()), ("rank", pa.int32()), ("parts", pa.list_(pa.string()))])
+DDL = "file STRING, rank INT, parts ARRAY<STRING>"
+
+
+@pytest.mark.parametrize("rows", [[], [("/in/a.csv", 0, ["x", None]), (None, None, None)]])
+def test_they_are_what_was_given(spark: SparkSession, rows: list[tuple[Any, ...]]) -> None:
+    frame = frame_of(spark, rows, FILES)
+    assert [(f.name, f.dataType.simpleString()) for f in frame.schema] == [
+        ("file", "string"),
+        ("rank", "int"),
+        ("parts", "array<string>"),
+    ]
+    assert [tuple(row) for row in frame.collect()] == rows
+
+
+def test_none_have_their_columns(spark: SparkSession) -> None:
+    frame = no_rows(spark, f"{DDL}, key STRUCT<k: STRING>")
+    assert (frame.columns, frame.collect()) == (["file", "rank", "parts", "key"], [])
+    assert frame.schema["key"].dataType.simpleString() == "struct<k:string>"
