@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -24,7 +25,13 @@ EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 def executors(workers: list[int]) -> list[psutil.Process]:
     """Those that the workers have started."""
     below = (child for worker in workers for child in psutil.Process(worker).children(recursive=True))
-    return [child for child in below if EXECUTOR in child.cmdline()]
+    return [child for child in below if _executes(child)]
+
+
+def _executes(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):  # One of the run before may be ending.
+        return EXECUTOR in process.cmdline()
+    return False
 
 
 def strike(what: str, workers: list[int]) -> None:

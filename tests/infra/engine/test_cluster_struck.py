@@ -1,4 +1,4 @@
-"""Executors, workers and drivers that are killed in the middle of an epoch: the rows of ever, once each.
+"""Executors, workers and drivers that are killed in the middle of an epoch: the same rows, once each.
 
 Those who compute share nothing with the run but the store: tables and files lie on S3, and where the tests are root's,
 master, workers and executors are another user's, who may not read what root's processes write on the disk.
@@ -102,9 +102,9 @@ def struck(shop: Shop, cluster: Cluster, what: str, point: str) -> tuple[int, st
     file.write_text(" ".join([what, *(str(worker.pid) for worker in cluster.recorded()[1:])]))
     module = ("-m", "tests.infra.engine.struck", f"{point}:{JOIN}", str(file))
     run = shop.start(sys.executable, *module, "run", "invoice", *SELECT)
-    _, err = run.communicate(timeout=900)
+    out, err = run.communicate(timeout=900)
     expected = {"executor": 1, "worker": 2}[what]
-    assert f"struck: {expected}" in err, err
+    assert f"struck: {expected}" in err, out + err
     return run.returncode, err
 
 
@@ -117,7 +117,7 @@ def test_an_executor_is_lost(shop: Apart, cluster: Cluster) -> None:
             assert "Traceback" not in err, err
             ended(shop.run())
         shop.check()
-        survived(f"a cluster's executor killed, {point}", "the rows of ever, by this run or the next one")
+        survived(f"a cluster's executor killed, {point}", "the rows of an undisturbed run, by this one or the next")
 
 
 def test_a_worker_is_lost(shop: Apart, cluster: Cluster) -> None:
@@ -130,7 +130,7 @@ def test_a_worker_is_lost(shop: Apart, cluster: Cluster) -> None:
             ended(shop.run())
         shop.check()
         assert not cluster.runs and cluster.start()
-        survived(f"a cluster's worker killed, {point}", "the rows of ever, by this run or the next one")
+        survived(f"a cluster's worker killed, {point}", "the rows of an undisturbed run, by this one or the next")
 
 
 def test_the_driver_is_lost(shop: Apart) -> None:
@@ -142,4 +142,4 @@ def test_the_driver_is_lost(shop: Apart) -> None:
         assert killed.returncode == -signal.SIGKILL, err
         ended(shop.run())
         shop.check()
-        survived(f"a cluster's driver killed, {point}", "the next run makes the rows of ever")
+        survived(f"a cluster's driver killed, {point}", "the next run makes the rows of an undisturbed one")
