@@ -1,7 +1,7 @@
 """``make bench``: the workloads as pipelines, phase by phase, beside what users would pick instead.
 
-    python -m benchmarks [fk|ss|st|q3|q8|q20 …] [--left N] [--right N] [--epochs N] [--hot SHARE] [--cut N]
-                         [--cache] [--no-peers]
+    python -m benchmarks [fk|ss|st|q3|q8|q20 …] [--left N] [--right N] [--epochs N] [--changes N] [--pieces N]
+                         [--hot SHARE] [--cut N] [--cache] [--no-peers]
 
 q3, q8 and q20 are NEXMark's queries (``benchmarks/nexmark``). A first small run warms the engine and is not printed.
 No time is printed for an answer that is not the seeded one's known checksum or, of other sizes, DuckDB's. Lines of
@@ -31,7 +31,7 @@ from benchmarks.nexmark.queries import QUERIES
 from benchmarks.page import write_page
 from benchmarks.peers import duckdb_recompute
 from benchmarks.side_by_side import peers, shown
-from benchmarks.stored import ALL_PHASES, alike, middle, store, stored
+from benchmarks.stored import ALL_PHASES, alike, backlog_and_changes, middle, store, stored
 from infra.settings import Settings
 
 WARM_UP = Size(left=20_000, right=2_000, epochs=3, changes=2_000)
@@ -56,7 +56,7 @@ def phases(line: dict[str, Any], before: Mapping[str, Any] | None) -> str:
     rows = [[name, f"{first.get(name, 0.0):.2f}", f"{now[name]:.2f}", *_since(now, then, name)] for name in ALL_PHASES]
     checks = sum(now[name] for name in CHECKED)
     rest = sum(now[name] for name in PHASES) - now["audit"]
-    jobs = median(epoch.get("jobs", 0) for epoch in line["epochs"][1:] or line["epochs"])
+    jobs = median(epoch.get("jobs", 0) for epoch in backlog_and_changes(line)[1])
     floors = "".join(f"; one {what} takes {seconds:.2f} s" for what, seconds in line["floor"].items())
     return (
         f"{line['workload']}: {line['rows_in']:,} records, {line['final_rows']:,} rows, checksum {line['checksum']}\n"
@@ -76,6 +76,8 @@ def _since(now: Mapping[str, float], then: Mapping[str, float], name: str) -> tu
 @click.option("--left", default=Size().left, show_default=True, help="Orders, records a side, or NEXMark's events.")
 @click.option("--right", default=Size().right, show_default=True, help="Customers, or keys.")
 @click.option("--epochs", default=Size().epochs, show_default=True)
+@click.option("--changes", default=Size().changes, show_default=True, help="Of fk and NEXMark, in each epoch.")
+@click.option("--pieces", default=1, show_default=True, help="Epochs in which the orders of fk arrive at first.")
 @click.option("--hot", type=click.FloatRange(0, 1), help="Share of ss with one key; 0 for the same without.")
 @click.option("--cut", type=click.IntRange(1), help="Run all records in so many epochs.")
 @click.option("--cache", is_flag=True, help="Net changes only, where the join is one of tables.")
@@ -85,13 +87,16 @@ def main(
     left: int,
     right: int,
     epochs: int,
+    changes: int,
+    pieces: int,
     hot: float | None,
     cut: int | None,
     cache: bool,
     beside: bool,
 ) -> None:
     """Warm up, measure, check the answers, print."""
-    settings, size = Settings.from_env(), Size(left=left, right=right, epochs=epochs, hot=hot)
+    settings = Settings.from_env()
+    size = Size(left=left, right=right, epochs=epochs, changes=changes, hot=hot, pieces=pieces)
     results = settings.home / "bench" / "results.jsonl"
     for workload in workloads or NAMES:
         with tempfile.TemporaryDirectory() as folder:

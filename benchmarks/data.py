@@ -2,9 +2,9 @@
 
     python -m benchmarks.data fk FOLDER --left 1000000 --right 100000 --epochs 5
 
-- fk: epoch 0 has all customers, then all orders; each later epoch has changes. 80 % are orders (a quarter of them new;
-  of the others a third gets another customer), 15 % customers, 5 % deletes. 2 % of the customers that are named do not
-  exist, and 5 % of the times lie up to a minute back.
+- fk: epoch 0 has all customers, then all orders; with ``pieces``, the orders come in so many epochs. Each later epoch
+  has changes. 80 % are orders (a quarter of them new; of the others a third gets another customer), 15 % customers, 5 %
+  deletes. 2 % of the customers that are named do not exist, and 5 % of the times lie up to a minute back.
 - ss: impressions and clicks, in as many epochs as asked. Half of the clicks follow an impression by up to 12 s; 10 % of
   all come up to 5 s late, 1 % come 40 to 60 s late. With ``hot``, that share of the impressions and of the clicks that
   follow none has one key, time passes ten thousand times slower, so that the pairs stay few, and none is too late.
@@ -53,6 +53,8 @@ class Size:
         Epochs after the first, where that is a backlog, and changes in each.
     hot
         Share of ``ss`` that has one key, 0 for none; None for the workload as it is known.
+    pieces
+        Epochs in which the orders of ``fk`` arrive at first.
     """
 
     left: int = 1_000_000
@@ -61,6 +63,7 @@ class Size:
     changes: int = 10_000
     seed: int = 42
     hot: float | None = None
+    pieces: int = 1
 
 
 def fk(size: Size) -> Iterator[Columns]:
@@ -68,20 +71,25 @@ def fk(size: Size) -> Iterator[Columns]:
     rng = np.random.default_rng(size.seed)
     orders, customers, changes = size.left, size.right, size.changes
     ids = int(customers * 1.02) + 1
-    owner = rng.integers(0, ids, orders)
-    both = orders + customers
-    yield {
-        "seq": np.arange(both),
-        "ts": START + np.arange(both) // 100,
-        "side": np.r_[np.ones(customers, np.int8), np.zeros(orders, np.int8)],
-        "key": np.r_[np.arange(customers), np.arange(orders)],
-        "fk": np.r_[np.full(customers, -1), owner],
-        "num": np.r_[rng.integers(0, 10, customers), rng.integers(1, 10_000, orders)],
-        "text": np.r_[_texts(rng, customers), _texts(rng, orders)],
-        "del": np.zeros(both, np.int8),
-    }
+    both, owners = orders + customers, list[Any]()
+    bounds = [0, *(customers + orders * piece // size.pieces for piece in range(1, size.pieces + 1))]
+    for start, end in pairwise(bounds):
+        named = customers if start == 0 else 0
+        ordered = end - start - named
+        owners.append(rng.integers(0, ids, ordered))
+        first = max(start - customers, 0)
+        yield {
+            "seq": np.arange(start, end),
+            "ts": START + np.arange(start, end) // 100,
+            "side": np.r_[np.ones(named, np.int8), np.zeros(ordered, np.int8)],
+            "key": np.r_[np.arange(named), np.arange(first, first + ordered)],
+            "fk": np.r_[np.full(named, -1), owners[-1]],
+            "num": np.r_[rng.integers(0, 10, named), rng.integers(1, 10_000, ordered)],
+            "text": np.r_[_texts(rng, named), _texts(rng, ordered)],
+            "del": np.zeros(end - start, np.int8),
+        }
     arrived, clock, unused = both, START + both // 100, orders
-    known = np.r_[owner, np.full(changes * size.epochs, -1)]
+    known = np.concatenate([*owners, np.full(changes * size.epochs, -1)])
     for _ in range(size.epochs):
         kind = rng.random(changes)
         of_customer = (kind >= 0.80) & (kind < 0.95) | (kind >= 0.995)
@@ -227,7 +235,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("folder", type=Path)
-    for name in ("left", "right", "epochs", "changes", "seed"):
+    for name in ("left", "right", "epochs", "changes", "seed", "pieces"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Size, name))
     parser.add_argument("--hot", type=float)
     given = vars(parser.parse_args())

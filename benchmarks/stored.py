@@ -38,6 +38,12 @@ def alike(lines: Iterable[Line], line: Line) -> Sequence[Line]:
 
 
 def middle(line: Line) -> Mapping[str, float]:
-    """Seconds by phase of the middle epoch of those after the first; of the first where it is alone."""
-    epochs = line["epochs"][1:] or line["epochs"]
+    """Seconds by phase of the middle epoch of changes; of the first ones where there are no others."""
+    _, epochs = backlog_and_changes(line)
     return {phase: median(epoch.get(phase, 0.0) for epoch in epochs) for phase in ALL_PHASES}
+
+
+def backlog_and_changes(line: Line) -> tuple[Sequence[Line], Sequence[Line]]:
+    """The first epochs of a line, and those after them; twice the first where there are no others."""
+    epochs, pieces = line["epochs"], line.get("size", {}).get("pieces", 1)
+    return epochs[:pieces], epochs[pieces:] or epochs

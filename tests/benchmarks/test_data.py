@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,3 +41,11 @@ def test_another_cut_has_the_same_records_in_the_same_order(tmp_path: Path, epoc
     pieces = [pq.read_table(file) for file in sorted(tmp_path.glob("*"))]
     assert [piece.num_rows for piece in pieces] == [count // epochs] * epochs
     assert np.concatenate([piece["seq"].to_numpy() for piece in pieces]).tolist() == list(range(count))
+
+
+def test_orders_that_arrive_in_pieces_are_as_many() -> None:
+    whole, pieces = (list(WORKLOADS["fk"](replace(SMALL, pieces=count))) for count in (1, 3))
+    assert [len(epoch["seq"]) for epoch in pieces] == [866, 667, 667, 100, 100]
+    for name in ("seq", "ts", "side", "key"):
+        first, parts = whole[0][name], np.concatenate([epoch[name] for epoch in pieces[:3]])
+        assert (first == parts).all(), name
