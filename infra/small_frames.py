@@ -45,4 +45,6 @@ def no_rows(spark: SparkSession, schema: T.StructType | str) -> DataFrame:
         Its columns; as text: ``"key STRING, offset BIGINT"``.
     """
     kind = f"STRUCT<{schema}>" if isinstance(schema, str) else schema
-    return spark.range(0).select(F.lit(None).cast(kind).alias("row")).select("row.*")
+    # Without the condition an empty range would stay in every plan that the frame is a part of.
+    none = spark.range(0).where("false")
+    return none.select(F.lit(None).cast(kind).alias("row")).select("row.*")

@@ -29,3 +29,11 @@ def test_none_have_their_columns(spark: SparkSession) -> None:
     frame = no_rows(spark, f"{DDL}, key STRUCT<k: STRING>")
     assert (frame.columns, frame.collect()) == (["file", "rank", "parts", "key"], [])
     assert frame.schema["key"].dataType.simpleString() == "struct<k:string>"
+
+
+def test_none_leave_no_trace_in_a_plan(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    some = frame_of(spark, [("/in/a.csv", 0, ["x"])], FILES)
+    some.unionByName(no_rows(spark, DDL)).groupBy("file").count().explain()
+    plan = capsys.readouterr().out
+    assert "HashAggregate" in plan
+    assert "Union" not in plan and "Range" not in plan, plan
