@@ -24,7 +24,7 @@ import click
 import numpy as np
 
 from assets.cli.show.table import table
-from benchmarks.stored import Line, backlog_and_changes, stored
+from benchmarks.stored import Line, backlog_and_changes, size_of, stored
 from infra.settings import Settings
 
 
@@ -67,10 +67,11 @@ def runs(lines: Iterable[Line]) -> Sequence[Run]:
     """The newest run of each size."""
     found: dict[Any, Line] = {}
     for line in lines:
-        size = line.get("size", {})
-        full = line["peer"] == "Rivermeet" and line["workload"] == "fk" and not line.get("cache")
-        if full and size and len(line["epochs"]) == size.get("pieces", 1) + size["epochs"] and size["epochs"]:
-            found[size["left"], size["right"], size["changes"], size.get("pieces", 1)] = line
+        if line["peer"] != "Rivermeet" or line["workload"] != "fk" or line.get("cache"):
+            continue
+        size = size_of(line)
+        if size["epochs"] and len(line["epochs"]) == size["pieces"] + size["epochs"]:
+            found[size["left"], size["right"], size["changes"], size["pieces"]] = line
     return [Run.of(found[size]) for size in sorted(found)]
 
 

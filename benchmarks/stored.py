@@ -26,9 +26,14 @@ def stored(path: Path) -> Sequence[Line]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+def size_of(line: Line) -> Mapping[str, Any]:
+    """A line's size; lines of before ``pieces`` loaded all at once."""
+    return {"pieces": 1, **line.get("size", {})}
+
+
 def subject(line: Line) -> Hashable:
     """What a line has measured: of whom, on which records, in which cut."""
-    size = tuple(sorted(line.get("size", {}).items()))
+    size = tuple(sorted(size_of(line).items()))
     return line["peer"], line["workload"], size, len(line.get("epochs", ())), line.get("cache", False)
 
 
@@ -45,5 +50,5 @@ def middle(line: Line) -> Mapping[str, float]:
 
 def backlog_and_changes(line: Line) -> tuple[Sequence[Line], Sequence[Line]]:
     """The first epochs of a line, and those after them; twice the first where there are no others."""
-    epochs, pieces = line["epochs"], line.get("size", {}).get("pieces", 1)
+    epochs, pieces = line["epochs"], size_of(line)["pieces"]
     return epochs[:pieces], epochs[pieces:] or epochs

@@ -35,6 +35,13 @@ def test_the_run_before_is_the_newest_of_the_same_records_and_cut(tmp_path: Path
     assert [line["at"] for line in alike(stored(path), LINE)] == [1, 2]
 
 
+def test_a_run_of_before_pieces_is_of_the_same_records(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    store(path, [LINE | {"size": {"left": 10, "pieces": 3}}, LINE])
+    (before,) = alike(stored(path), LINE | {"size": {"left": 10, "pieces": 1}})
+    assert before["size"] == {"left": 10}
+
+
 def test_the_middle_epoch_is_one_after_the_first() -> None:
     assert middle(LINE)["fold"] == 5.0
     assert middle(LINE | {"epochs": [BASE | {"fold": 9.0}]})["fold"] == 9.0
