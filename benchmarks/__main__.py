@@ -1,7 +1,7 @@
 """``make bench``: the workloads as pipelines, phase by phase, beside what users would pick instead.
 
     python -m benchmarks [fk|ss|st|q3|q8|q20 …] [--left N] [--right N] [--epochs N] [--changes N] [--pieces N]
-                         [--hot SHARE] [--cut N] [--cache] [--no-peers]
+                         [--recent SHARE] [--hot SHARE] [--cut N] [--cache] [--no-peers]
 
 q3, q8 and q20 are NEXMark's queries (``benchmarks/nexmark``). A first small run warms the engine and is not printed.
 No time is printed for an answer that is not the seeded one's known checksum or, of other sizes, DuckDB's. Lines of
@@ -78,6 +78,9 @@ def _since(now: Mapping[str, float], then: Mapping[str, float], name: str) -> tu
 @click.option("--epochs", default=Size().epochs, show_default=True)
 @click.option("--changes", default=Size().changes, show_default=True, help="Of fk and NEXMark, in each epoch.")
 @click.option("--pieces", default=1, show_default=True, help="Epochs in which the orders of fk arrive at first.")
+@click.option(
+    "--recent", type=click.FloatRange(0, 1), help="Share of fk's orders and customers, the newest, that change."
+)
 @click.option("--hot", type=click.FloatRange(0, 1), help="Share of ss with one key; 0 for the same without.")
 @click.option("--cut", type=click.IntRange(1), help="Run all records in so many epochs.")
 @click.option("--cache", is_flag=True, help="Net changes only, where the join is one of tables.")
@@ -89,6 +92,7 @@ def main(
     epochs: int,
     changes: int,
     pieces: int,
+    recent: float | None,
     hot: float | None,
     cut: int | None,
     cache: bool,
@@ -96,7 +100,7 @@ def main(
 ) -> None:
     """Warm up, measure, check the answers, print."""
     settings = Settings.from_env()
-    size = Size(left=left, right=right, epochs=epochs, changes=changes, hot=hot, pieces=pieces)
+    size = Size(left, right, epochs, changes, hot=hot, pieces=pieces, recent=recent)
     results = settings.home / "bench" / "results.jsonl"
     for workload in workloads or NAMES:
         with tempfile.TemporaryDirectory() as folder:

@@ -10,7 +10,7 @@
 
 Of each size the newest stored run counts, and of its epochs the middle one. The coefficients are fitted to the ratio of
 predicted and measured seconds, so that small sizes count as much as large ones. Sizes named by ``--hold`` are left out
-of the fit and predicted.
+of the fit and predicted. Runs whose changes are ``--recent`` are none of it: their base is hardly looked at.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def runs(lines: Iterable[Line]) -> Sequence[Run]:
         if line["peer"] != "Rivermeet" or line["workload"] != "fk" or line.get("cache"):
             continue
         size = size_of(line)
-        if size["epochs"] and len(line["epochs"]) == size["pieces"] + size["epochs"]:
+        if size["recent"] is None and size["epochs"] and len(line["epochs"]) == size["pieces"] + size["epochs"]:
             found[size["left"], size["right"], size["changes"], size["pieces"]] = line
     return [Run.of(found[size]) for size in sorted(found)]
 

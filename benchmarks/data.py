@@ -4,7 +4,10 @@
 
 - fk: epoch 0 has all customers, then all orders; with ``pieces``, the orders come in so many epochs. Each later epoch
   has changes. 80 % are orders (a quarter of them new; of the others a third gets another customer), 15 % customers, 5 %
-  deletes. 2 % of the customers that are named do not exist, and 5 % of the times lie up to a minute back.
+  deletes. 2 % of the customers that are named do not exist, and 5 % of the times lie up to a minute back. With
+  ``recent``, changes are of that share of the orders and customers, the newest ones, and an order that is loaded at
+  first names a customer who was there before it: customers come as evenly as orders do. New customers of orders are
+  drawn from all of them.
 - ss: impressions and clicks, in as many epochs as asked. Half of the clicks follow an impression by up to 12 s; 10 % of
   all come up to 5 s late, 1 % come 40 to 60 s late. With ``hot``, that share of the impressions and of the clicks that
   follow none has one key, time passes ten thousand times slower, so that the pairs stay few, and none is too late.
@@ -55,6 +58,8 @@ class Size:
         Share of ``ss`` that has one key, 0 for none; None for the workload as it is known.
     pieces
         Epochs in which the orders of ``fk`` arrive at first.
+    recent
+        Share of the orders and customers of ``fk`` that change; None: all of them.
     """
 
     left: int = 1_000_000
@@ -64,6 +69,7 @@ class Size:
     seed: int = 42
     hot: float | None = None
     pieces: int = 1
+    recent: float | None = None
 
 
 def fk(size: Size) -> Iterator[Columns]:
@@ -76,8 +82,9 @@ def fk(size: Size) -> Iterator[Columns]:
     for start, end in pairwise(bounds):
         named = customers if start == 0 else 0
         ordered = end - start - named
-        owners.append(rng.integers(0, ids, ordered))
         first = max(start - customers, 0)
+        there = ids if size.recent is None else 1 + np.arange(first, first + ordered) * (ids - 1) // orders
+        owners.append(rng.integers(0, there, ordered))
         yield {
             "seq": np.arange(start, end),
             "ts": START + np.arange(start, end) // 100,
@@ -89,6 +96,7 @@ def fk(size: Size) -> Iterator[Columns]:
             "del": np.zeros(end - start, np.int8),
         }
     arrived, clock, unused = both, START + both // 100, orders
+    oldest = [0, 0] if size.recent is None else [int(many * (1 - size.recent)) for many in (orders, ids)]
     known = np.concatenate([*owners, np.full(changes * size.epochs, -1)])
     for _ in range(size.epochs):
         kind = rng.random(changes)
@@ -98,8 +106,8 @@ def fk(size: Size) -> Iterator[Columns]:
         key[new] = unused + np.arange(new.sum())
         unused += int(new.sum())
         updated = ~new & ~of_customer
-        key[updated] = rng.integers(0, orders, updated.sum())
-        key[of_customer] = rng.integers(0, ids, of_customer.sum())
+        key[updated] = rng.integers(oldest[0], orders, updated.sum())
+        key[of_customer] = rng.integers(oldest[1], ids, of_customer.sum())
         drawn, moves = rng.integers(0, ids, changes), rng.random(changes) < 1 / 3
         put = ~of_customer & ~gone
         stays = put & ~new & ~moves
@@ -237,7 +245,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     for name in ("left", "right", "epochs", "changes", "seed", "pieces"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Size, name))
-    parser.add_argument("--hot", type=float)
+    for name in ("hot", "recent"):
+        parser.add_argument(f"--{name}", type=float)
     given = vars(parser.parse_args())
     workload, folder = given.pop("workload"), given.pop("folder")
     print(f"{write(workload, folder, Size(**given)):,} records in {folder}")

@@ -27,8 +27,8 @@ def stored(path: Path) -> Sequence[Line]:
 
 
 def size_of(line: Line) -> Mapping[str, Any]:
-    """A line's size; lines of before ``pieces`` loaded all at once."""
-    return {"pieces": 1, **line.get("size", {})}
+    """A line's size; lines of before ``pieces`` and ``recent`` loaded all at once, and changed any order."""
+    return {"pieces": 1, "recent": None, **line.get("size", {})}
 
 
 def subject(line: Line) -> Hashable:

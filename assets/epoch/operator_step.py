@@ -205,8 +205,13 @@ class OperatorStep:
 
         return without_failing_records(self, spark, plan, error)
 
-    def table(self, pinned: PinnedInputs, side: str, moment: Moment) -> DataFrame:
-        """Live rows of an input table; a view's are resolved from those of its tables."""
+    def table(self, pinned: PinnedInputs, side: Side, moment: Moment) -> DataFrame:
+        """Live rows of an input table, those that the epoch needs; a view's are resolved from those of its tables."""
+        from joins.equal_columns import needed_rows
+
+        ways = needed_rows(self.operation).get(side)
+        if ways is not None:
+            return pinned.table(side, moment, pinned.needed(side, ways))
         return self._rows(pinned, side, self.operation.inputs[side], moment)
 
     def _rows(self, pinned: PinnedInputs, side: str, node: Node, moment: Moment) -> DataFrame:

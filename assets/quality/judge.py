@@ -29,6 +29,7 @@ from expectations.evaluate import InvariantResult, Judged, Relation, evaluate
 from expectations.invariant import Moment, moment_of
 from expectations.invariants import Invariant, invariants_of
 from expectations.rules.touched import early
+from infra.delta.column_ranges import ColumnRanges
 from infra.delta.io import quoted
 from infra.engine.shared_frames import SharedFrames
 from infra.epochs.context import EpochContext
@@ -77,7 +78,8 @@ class Judge:
         plan, spark = written.plan, context.session()
         node = effective(self.node, plan)
         with relation_frames(node, plan, "audit") as shared:
-            judged = audited_relations(context, node, plan, written.rows, written.counts.rows, shared, spark)
+            ranges = None if written.staged is None else ColumnRanges.of_staged(written.staged)
+            judged = audited_relations(context, node, plan, written.rows, written.counts.rows, ranges, shared, spark)
             late = written.sides.get("late")
             made = {"late": lambda: _late(spark, context.paths(node).late, plan, late)}
             judged = replace(judged, relations={**judged.relations, **made})
@@ -94,6 +96,7 @@ def audited_relations(
     plan: EpochPlan,
     rows: DataFrame,
     count: int,
+    ranges: ColumnRanges | None,
     shared: SharedFrames,
     spark: SparkSession,
 ) -> Judged:
@@ -105,8 +108,10 @@ def audited_relations(
         The epoch's, staged or committed.
     count
         How many they are.
+    ranges
+        Of their columns, where known.
     """
-    inputs = input_relations(context, node, spark, plan, shared)
+    inputs = input_relations(context, node, spark, plan, shared, ranges=ranges)
     relations: Relations = epoch_relations(spark, context.paths(node), plan, rows, count, inputs)
     relations["changelog"] = relations["rows"]
     if shared.few and early(node):
@@ -142,9 +147,18 @@ def input_relations(
     plan: EpochPlan,
     shared: SharedFrames,
     whole: bool = False,
+    ranges: ColumnRanges | None = None,
 ) -> InputRelations | None:
-    """Relations of a computed node's inputs; None of a source. ``whole``: of all that was consumed."""
+    """Relations of a computed node's inputs; None of a source.
+
+    Parameters
+    ----------
+    whole
+        Whether they are of all that was consumed.
+    ranges
+        Of the rows that are judged, where known.
+    """
     if node.operation is None:
         return None
     pinned = PinnedInputs(spark, plan, context.tables, node.operation.stored_inputs)
-    return InputRelations(spark, node, pinned, shared, everything=whole)
+    return InputRelations(spark, node, pinned, shared, everything=whole, result=ranges)

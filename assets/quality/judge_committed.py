@@ -28,6 +28,7 @@ from expectations.evaluate import InvariantResult, evaluate
 from expectations.invariant import Invariant
 from expectations.verdict import Verdict
 from infra.delta.changelog_files import epoch_rows
+from infra.delta.column_ranges import ColumnRanges
 from infra.delta.io import last_note, note_upto
 from infra.delta.lines import opened
 from infra.epochs.context import EpochContext
@@ -120,7 +121,9 @@ def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[Inva
     version, note = note_upto(paths.changelog, plan.epoch)
     with relation_frames(node, plan, "again") as shared:
         rows = shared.keep(epoch_rows(spark, paths.changelog, plan.epoch, version))
-        found = audited_relations(context, node, plan, rows, count_between(plan.ends, note.ends), shared, spark)
+        count = count_between(plan.ends, note.ends)
+        ranges = ColumnRanges.of_changelog(paths.changelog, plan.ends, note.ends)
+        found = audited_relations(context, node, plan, rows, count, ranges, shared, spark)
         found = replace(found, relations={**found.relations, "late": lambda: dropped(spark, paths.late, plan)})
         return evaluate(spark, node, judged_at(node, "audit"), found)
 

@@ -118,7 +118,8 @@ def judged_fold(context: EpochContext, of: Folded) -> list[InvariantResult]:
     fit_compilation(spark, of.span.rows + of.rows)
     is_whole = of.scope == "whole"
     with relation_frames(node, of.span, "fold", is_whole) as shared:
-        inputs = input_relations(context, node, spark, of.span, shared, is_whole)
+        ranges = None if is_whole else of.ranges
+        inputs = input_relations(context, node, spark, of.span, shared, is_whole, ranges)
         rows, count = changelog(spark, of), max(of.rows, of.span.records)
         affected = Affected(spark, node, inputs, shared, rows, count, rules, lambda: stored(spark, of))
         return evaluate(spark, node, rules, judged(spark, of, rows, affected))

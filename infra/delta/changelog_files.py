@@ -109,6 +109,11 @@ def earlier_epochs(spark: SparkSession, path: str, epoch: int) -> DataFrame:
     return _rows(spark, path, None, pc.field("min.epoch") < epoch).where(f"epoch < {epoch}")
 
 
+def files_with(files: pa.Table, after: Mapping[int, int], upto: Offsets) -> pa.Table:
+    """The files, one a row, that may have records whose offset is in ``(after, upto]``."""
+    return _chosen(files, _offsets(after, upto))
+
+
 def _offsets(after: Mapping[int, int], upto: Offsets) -> pc.Expression:
     """Whether a file may have such records, by its statistics."""
     low, high = pc.field("min.offset"), pc.field("max.offset")

@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 
 from infra import crash
 from infra.delta.changelog_files import records
+from infra.delta.column_ranges import ColumnRanges, has_range
 from infra.delta.io import FOLDED, RETENTION, VECTORS, append, last_note, merge, read
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened, rows_in
@@ -37,6 +38,8 @@ from records.changelog import as_of, flatten, table_rows, unflatten
 
 FEW = 20_000
 """Rows of a table that is written whole: a megabyte or so, until maintenance removes what was before."""
+RECORDS_PER_FILE = 500_000
+"""Records that each file of a large table is made of, where it is laid out by key."""
 
 
 def fold(
@@ -66,24 +69,39 @@ def fold(
     is_few = _is_few(paths.table, count_between(after, upto.ends))
     replaced = found is not None and done is None
     if not (is_few and not replaced and _write_whole(tail, paths, app_id, upto, token)):
-        rows = table_rows(tail)
+        rows = table_rows(_by_key(tail, key, count_between(after, upto.ends)))
         if done is None:
             live = rows.where(~F.col("_deleted")).drop("_deleted")
             append(live, paths.table, app_id, upto.epoch, note=upto, properties=FOLDED, replace=replaced)
         else:
-            merge(rows, paths.table, key, app_id, upto.epoch, upto, {} if is_few else VECTORS)
+            ranges = ColumnRanges.of_changelog(paths.changelog, after, upto.ends)
+            properties = {} if is_few else VECTORS
+            merge(rows, paths.table, key, app_id, upto.epoch, upto, properties, ranges.sql_of_key(key))
     crash.reached("merged", paths.node)
     return True
 
 
-def fold_anew(session: Callable[[], SparkSession], paths: NodeTables, upto: CommitNote) -> None:
+def fold_anew(session: Callable[[], SparkSession], paths: NodeTables, key: list[str], upto: CommitNote) -> None:
     """Replace the table by the fold of the whole changelog: whatever it holds, it is a cache."""
-    rows = table_rows(records(session(), paths.changelog, {}, upto.ends))
+    changelog = records(session(), paths.changelog, {}, upto.ends)
+    rows = table_rows(_by_key(changelog, key, count_between({}, upto.ends)))
     live = rows.where(~F.col("_deleted")).drop("_deleted")
     found = opened(paths.table)
     # Folds of this epoch are done for Delta, so that this is a write of another kind, numbered by what it replaces.
     app_id, number = paths.app_id("fold-anew", upto.incarnation), found.version() + 1 if found else 0
     append(live, paths.table, app_id, number, note=upto, properties=FOLDED, replace=found is not None)
+
+
+def _by_key(changelog: DataFrame, key: list[str], count: int) -> DataFrame:
+    """The records in ranges of their keys, where these are numbers and the records are many: a file each.
+
+    An epoch then reads the files that may have its keys (``joins/equal_columns.py``). The fold groups by key and needs
+    a shuffle anyway, so that this one takes its place; it looks at its input twice.
+    """
+    kind = cast(StructType, changelog.schema["key"].dataType)
+    if count <= RECORDS_PER_FILE or not has_range(kind[key[0]].dataType):
+        return changelog
+    return changelog.repartitionByRange(-(-count // RECORDS_PER_FILE), "key")
 
 
 def _is_few(path: str, new: int) -> bool:

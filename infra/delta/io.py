@@ -178,6 +178,7 @@ def merge(
     epoch: int,
     note: CommitNote,
     properties: Mapping[str, str],
+    within: str | None = None,
 ) -> None:
     """Fold ``rows`` into the table at ``path``, once.
 
@@ -189,6 +190,8 @@ def merge(
         Columns that identify a row.
     properties
         That the table is given where it lacks them.
+    within
+        SQL that holds for all rows of the table with such a key: its other files are not read.
     """
     session = rows.sparkSession
     _grow(rows, path)
@@ -196,7 +199,7 @@ def merge(
     # mergeInto gives its target no alias, so the source's columns get names that the target cannot have.
     source = rows.select(*(F.col(quoted(c)).alias(f"__new_{c}") for c in rows.columns))
     live = ~F.col("__new__deleted")
-    same = F.lit(True)
+    same = F.expr(within or "true")
     for name in key:
         same = same & (F.col(quoted(name)) == F.col(quoted(f"__new_{name}")))
     values = {quoted(c): F.col(quoted(f"__new_{c}")) for c in rows.columns if c != "_deleted"}

@@ -182,9 +182,8 @@ def _is_plain(table: DeltaTable) -> bool:
 
 def _added(staged: Staged, file: FileInfo) -> AddAction | None:
     """The log's line about a file; None where it has no rows."""
-    with staged.opened(file) as read:
-        metadata = read.metadata
-    if metadata.num_rows == 0:
+    statistics = statistics_of(staged, file)
+    if statistics is None:
         return None
     return AddAction(
         path=file.path,
@@ -192,12 +191,16 @@ def _added(staged: Staged, file: FileInfo) -> AddAction | None:
         partition_values={},
         modification_time=file.mtime_ns // 1_000_000,
         data_change=True,
-        stats=json.dumps(_statistics(metadata)),
+        stats=json.dumps(statistics),
     )
 
 
-def _statistics(metadata: pq.FileMetaData) -> Mapping[str, Any]:
-    """Rows of a file, and lowest, highest and missing values of its whole numbers."""
+def statistics_of(staged: Staged, file: FileInfo) -> Mapping[str, Any] | None:
+    """Rows of a file, and lowest, highest and missing values of its whole numbers; None where it has no rows."""
+    with staged.opened(file) as read:
+        metadata = read.metadata
+    if metadata.num_rows == 0:
+        return None
     lowest: dict[str, Any] = {}
     highest: dict[str, Any] = {}
     missing: dict[str, Any] = {}

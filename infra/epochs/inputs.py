@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from infra.delta.changelog_files import earlier_epochs, records
+from infra.delta.column_ranges import ColumnRanges, all_of_ranges, any_of_ranges, has_range
 from infra.delta.io import notes, read
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened
@@ -19,6 +20,9 @@ from infra.epochs.offsets import WRITTEN_OUT, any_of_sql, count_between, looked_
 from infra.epochs.plan import EpochPlan, Offsets, within
 from pipelines import Node
 from records.changelog import RECORD, as_of, unflatten
+
+if TYPE_CHECKING:
+    from joins.equal_columns import Equal
 
 FEW = 100_000
 """Rows of an epoch, or keys of them, up to which they are broadcast to a table's rows."""
@@ -91,8 +95,40 @@ class PinnedInputs:
         """All records of earlier epochs."""
         return self.changelog(side, {}, self.plan.inputs[side].after)
 
-    def table(self, side: str, moment: str) -> DataFrame:
-        """Live rows of an input table ``before`` or ``after`` the epoch's records."""
+    def needed(self, side: str, ways: Sequence[Equal], result: ColumnRanges | None = None) -> str | None:
+        """SQL that holds for at least the rows of an input's table that are needed; None where all of them may count.
+
+        It is made of ranges alone, so that files of the table are skipped by their statistics.
+
+        Parameters
+        ----------
+        ways
+            In which a row is needed.
+        result
+            Ranges of the epoch's own rows.
+        """
+        shape = schema_at(self.paths(side).changelog)
+        ranges = {} if result is None else {"result": result}
+        for other in {other for way in ways for other, _ in way.values()} - ranges.keys():
+            part = self.plan.inputs[other]
+            ranges[other] = ColumnRanges.of_changelog(self.paths(other).changelog, part.after, part.upto)
+        return any_of_ranges(
+            all_of_ranges(
+                ranges[s].sql(theirs, mine.split(".", 1))
+                for mine, (s, theirs) in way.items()
+                if _has_range(shape, mine)
+            )
+            for way in ways
+        )
+
+    def table(self, side: str, moment: str, needed: str | None = None) -> DataFrame:
+        """Live rows of an input table ``before`` or ``after`` the epoch's records.
+
+        Parameters
+        ----------
+        needed
+            SQL for the rows that are needed of it; some of the others may be there, too.
+        """
         part = self.plan.inputs[side]
         position = part.after if moment == "before" else part.upto
         tail, folded = self.changelog(side, part.table_ends, position), None
@@ -104,6 +140,9 @@ class PinnedInputs:
             folded = unflatten(rows, key, value, schema_at(self.paths(side).table, part.table_version))
             if (skipped := self._skipped(side)) is not None:
                 folded = folded.where(~skipped)
+            if needed is not None:
+                # What is left out here and changed since is there again, by the tail.
+                folded = folded.where(needed)
             if part.table_ends == position:
                 return folded
         return as_of(folded, tail, few=count_between(part.table_ends, position) <= FEW)
@@ -143,3 +182,8 @@ def pinned_table(path: str, position: Offsets, incarnation: int) -> tuple[int | 
         if note.incarnation == incarnation and within(note.ends, position):
             return version, note.ends
     return None, {}
+
+
+def _has_range(shape: StructType, column: str) -> bool:
+    part, _, name = column.partition(".")
+    return has_range(cast(StructType, shape[part].dataType)[name].dataType)

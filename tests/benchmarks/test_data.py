@@ -49,3 +49,16 @@ def test_orders_that_arrive_in_pieces_are_as_many() -> None:
     for name in ("seq", "ts", "side", "key"):
         first, parts = whole[0][name], np.concatenate([epoch[name] for epoch in pieces[:3]])
         assert (first == parts).all(), name
+
+
+def test_recent_changes_are_of_the_newest_orders_and_of_customers_that_were_there() -> None:
+    backlog, *changes = WORKLOADS["fk"](replace(SMALL, recent=0.1))
+    ordered = backlog["side"] == 0
+    # One of 205 customers for each ten orders, and two in a hundred that are never there.
+    assert (backlog["fk"][ordered] <= backlog["key"][ordered] // 9).all()
+    for epoch in changes:
+        of_order = epoch["side"] == 0
+        assert epoch["key"][of_order].min() >= 1_800
+        assert epoch["key"][~of_order].min() >= 184
+        named = epoch["fk"][of_order & (epoch["fk"] >= 0)]
+        assert named.min() < 100, "they name any customer"

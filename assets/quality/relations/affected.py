@@ -72,7 +72,11 @@ class Affected:
     @cached_property
     def _affected(self) -> Relations:
         """Relations of the inputs, but of some only the rows that the epoch affects."""
-        return self._narrowed(dict(self.inputs.all()) if self.inputs is not None else {}, affected(self.node))
+        if self.inputs is None:
+            return {}
+        asked_for = affected(self.node).keys() | needed(self.node).keys()
+        ranges = {name: relation for name, relation in self.inputs.needed().items() if name in asked_for}
+        return self._narrowed({**self.inputs.all(), **ranges}, affected(self.node))
 
     @cached_property
     def relations(self) -> Relations:
@@ -113,8 +117,16 @@ class Affected:
         """What the epoch has or affects, computed once: few rows beside a table's."""
         return broadcast_if_few(self.shared.keep(frame), self.rows)
 
-    def with_keys(self, rows: Relation, keys: Relation, columns: Sequence[str] = ()) -> Relation:
-        """Rows of the folded table with one of these keys; all their columns where none are named."""
+    def with_keys(
+        self, rows: Relation, keys: Relation, columns: Sequence[str] = (), within: str | None = None
+    ) -> Relation:
+        """Rows of the folded table with one of these keys; all their columns where none are named.
+
+        Parameters
+        ----------
+        within
+            SQL that holds for all of these rows, so that files of the table are skipped.
+        """
         from pyspark.sql import functions as F
 
         shown = ", ".join(map(quoted, columns)) or "* EXCEPT (__key)"
@@ -122,15 +134,16 @@ class Affected:
         keyed = f"(SELECT *, {packed(self.node.key)} AS __key FROM {{rows}})"
         wanted = f"SELECT {shown} FROM {keyed} WHERE __key IN (SELECT key FROM {{keys}})"
         # The same without a query that the engine would be asked for by itself; names have their braces doubled there.
-        found = rows.frame.withColumn("__key", F.expr(packed(self.node.key).format()))
+        found = rows.frame if within is None else rows.frame.where(within)
+        found = found.withColumn("__key", F.expr(packed(self.node.key).format()))
         named = keys.frame.select(F.col("key").alias("__wanted"))
         frame = found.join(named, F.col("__key") == F.col("__wanted"), "left_semi")
         frame = frame.select(*(F.col(quoted(name).format()) for name in columns)) if columns else frame.drop("__key")
         return Relation(frame, f"({wanted.format(rows=rows.sql, keys=keys.sql)})")
 
-    def was(self, old: Relation) -> Relation:
+    def was(self, old: Relation, within: str | None = None) -> Relation:
         """Key columns of the folded table's rows before the epoch, with a key of the epoch's rows."""
-        return self.with_keys(old, self.changelog, list(self.node.key))
+        return self.with_keys(old, self.changelog, list(self.node.key), within)
 
 
 def _texts(named: Mapping[str, Relation]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -22,9 +23,11 @@ from expectations.invariant import Scope
 from expectations.results import Judged, Relation
 from expectations.rules.touched import touched
 from infra.delta.changelog_files import records
+from infra.delta.column_ranges import ColumnRanges, has_range
 from infra.delta.io import last_note, note_upto, notes, quoted, read
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened, rows_in
+from infra.delta.plain_files import schema_at
 from infra.epochs.inputs import broadcast_if_few
 from infra.epochs.log import EpochLog
 from infra.epochs.offsets import between_sql, count_between
@@ -33,6 +36,9 @@ from pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+LARGE = 1_000_000
+"""Rows of a table from which on a job that looks for the range of some keys costs less than it saves."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,11 @@ class Folded:
     def rows(self) -> int:
         """How many rows these epochs have."""
         return count_between(self.span.ends, self.note.ends)
+
+    @cached_property
+    def ranges(self) -> ColumnRanges:
+        """Of the columns of these rows."""
+        return ColumnRanges.of_changelog(self.paths.changelog, self.span.ends, self.note.ends)
 
 
 def folded(node: Node, paths: NodeTables, log: EpochLog) -> Folded | None:
@@ -202,8 +213,17 @@ class _Made:
         rows = stored(self.spark, self.of)
         if self.of.scope == "whole":
             return rows
-        narrow = self.affected.with_keys(rows, self.affected.touched())
+        narrow = self.affected.with_keys(rows, self.affected.touched(), within=self._within())
         return replace(narrow, frame=self.affected.few(narrow.frame))
+
+    def _within(self) -> str | None:
+        """SQL for the range of the touched keys, where the table is large enough to be worth a look at them."""
+        rows, kinds = _rows_of(self.of, self.of.table), schema_at(self.of.paths.table, self.of.table)
+        numbers = [column for column in self.of.node.key if has_range(kinds[column].dataType)]
+        if rows is None or rows < LARGE or not numbers:
+            return None
+        touched = self.affected.touched().frame
+        return ColumnRanges.of_rows(touched, [f"key.{column}" for column in numbers]).sql_of_key(numbers)
 
     def now(self) -> Relation:
         """The table's rows with a key of the changelog's."""
@@ -217,7 +237,8 @@ class _Made:
         assert of.table is not None
         if of.scope == "whole" or of.before is None:
             return self.affected.was(at_version(self.spark, of.paths.table, of.table, "false"))
-        return self.affected.was(at_version(self.spark, of.paths.table, of.before))
+        before = at_version(self.spark, of.paths.table, of.before)
+        return self.affected.was(before, of.ranges.sql_of_key(of.node.key))
 
     def sizes(self) -> Relation:
         of = self.of

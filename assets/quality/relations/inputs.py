@@ -17,11 +17,13 @@ from infra.delta.io import notes, quoted
 from infra.epochs.inputs import broadcast_if_few, pinned_table
 from infra.epochs.offsets import between_sql
 from infra.epochs.plan import EpochPlan
+from joins.equal_columns import needed_rows, rows_of_result
 from pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from infra.delta.column_ranges import ColumnRanges
     from infra.engine.shared_frames import SharedFrames
     from infra.epochs.inputs import PinnedInputs
 
@@ -46,6 +48,8 @@ class InputRelations:
         As the plan runs it.
     everything
         Whether the consumed records are all of them, and not the epoch's.
+    result
+        Ranges of the rows that are judged; None where they are unknown.
     """
 
     spark: SparkSession
@@ -53,6 +57,7 @@ class InputRelations:
     pinned: PinnedInputs
     shared: SharedFrames
     everything: bool = False
+    result: ColumnRanges | None = None
     _made: Relations = field(default_factory=dict)
 
     @property
@@ -65,6 +70,19 @@ class InputRelations:
         if not self._made:
             self._made = {name: cache(make) for name, make in self._named().items()}
         return self._made
+
+    def needed(self) -> Relations:
+        """Relations of tables without most of the rows that neither the epoch's records nor its own rows can meet."""
+        made, result, found = self.node.operation, self.result, Relations()
+        if made is None or result is None or self.everything:
+            return found
+        ways, own = needed_rows(made), rows_of_result(made)
+        for side in ways.keys() & own.keys():
+            if made.inputs[side].is_table and not made.reads_history(side):
+                where = cache(lambda side=side: self.pinned.needed(side, [*ways[side], own[side]], result))
+                found[side] = cache(lambda side=side, where=where: self._table(side, "after", where()))
+                found[f"{side}_before"] = cache(lambda side=side, where=where: self._table(side, "before", where()))
+        return found
 
     def _named(self) -> Relations:
         found: Relations = {"unread": self._unread}
@@ -119,7 +137,7 @@ class InputRelations:
         sql = f"(SELECT {_RECORD}, ({new}) AS is_new FROM {self._at(side)} WHERE {known})"
         return Relation(self.pinned.changelog(side, {}, part.upto).selectExpr("*", f"({new}) AS is_new"), sql)
 
-    def _table(self, side: str, moment: str) -> Relation:
+    def _table(self, side: str, moment: str, needed: str | None = None) -> Relation:
         part = self.plan.inputs[side]
         position = part.after if moment == "before" else part.upto
         records = f"SELECT * FROM {self._at(side)} WHERE ({between_sql({}, position)}) AND key IS NOT NULL"
@@ -131,7 +149,7 @@ class InputRelations:
         version, ends = pinned_table(self.pinned.paths(side).table, position, part.incarnation)
         at = part.model_copy(update={"table_version": version, "table_ends": ends, "upto": position})
         pinned = replace(self.pinned, plan=self.plan.model_copy(update={"inputs": {**self.plan.inputs, side: at}}))
-        return Relation(pinned.table(side, "after"), sql)
+        return Relation(pinned.table(side, "after", needed), sql)
 
     def _unread(self) -> Relation:
         """Records that an input had when the epoch was planned, and that it left for later."""

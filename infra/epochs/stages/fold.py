@@ -132,5 +132,5 @@ def fold_anew(context: EpochContext, node: Node) -> bool:
             return False
         refuse_modified_node(paths, False)
         context.use_sessions(node)
-        replace_table(context.fold_session, paths, found[1])
+        replace_table(context.fold_session, paths, list(node.key), found[1])
         return True

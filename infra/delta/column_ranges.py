@@ -1,0 +1,129 @@
+"""Ranges of the columns of some records, by the statistics of their files: no record is read for them.
+
+    an epoch's records, in two files       key.order_id   990,112 to 1,002,311   and 1,002,312 to 1,004,000
+    a table of a hundred files             one of them has an order_id from 990,112 to 1,004,000
+
+Whole numbers alone have ranges: they are exact in the log, and they are what keys that grow with time are made of. Held
+by ``tests/infra/delta/test_column_ranges.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, ShortType
+
+from infra.delta.changelog_files import files_with
+from infra.delta.io import quoted
+from infra.delta.lines import opened
+from infra.delta.plain_files import is_plain
+from infra.delta.staged import Staged, statistics_of
+from infra.epochs.offsets import any_of_sql
+from infra.epochs.plan import Offsets
+
+WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
+_Bounds = tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class ColumnRanges:
+    """The lowest and the highest value of each column.
+
+    Attributes
+    ----------
+    bounds
+        Column (``key.order_id``) to both; None where no record has a value. A column is absent where that is unknown.
+    is_empty
+        Whether there are no records.
+    """
+
+    bounds: Mapping[str, _Bounds]
+    is_empty: bool = False
+
+    @classmethod
+    def of_changelog(cls, path: str, after: Mapping[int, int], upto: Offsets) -> Self:
+        """Ranges of at least the records whose offset is in ``(after, upto]``."""
+        table = opened(path)
+        if table is None or not is_plain(table):
+            return cls({})
+        files = files_with(pa.table(table.get_add_actions(flatten=True)), after, upto)
+        return cls(_bounds(files.to_pylist()), not files.num_rows)
+
+    @classmethod
+    def of_staged(cls, staged: Staged) -> Self:
+        """Ranges of rows that are staged."""
+        files = [_flat(found) for file in staged.files if (found := statistics_of(staged, file)) is not None]
+        return cls(_bounds(files), not files)
+
+    @classmethod
+    def of_rows(cls, rows: DataFrame, columns: Sequence[str]) -> Self:
+        """Ranges of columns of rows that are in no file: a job, and a line of numbers."""
+        paths = [F.col(".".join(map(quoted, column.split(".", 1)))) for column in columns]
+        found = rows.agg(*(end(path) for path in paths for end in (F.min, F.max))).collect()[0]
+        ends = [(found[2 * at], found[2 * at + 1]) for at in range(len(columns))]
+        return cls({c: None if e[0] is None else e for c, e in zip(columns, ends, strict=True)})
+
+    def sql(self, column: str, compared: Sequence[str]) -> str | None:
+        """SQL for whether a column, at the path ``compared``, may equal ``column``; None where that is unknown."""
+        if "." in column.partition(".")[2]:
+            # A column whose name has a dot is, in the log, like a field of another one.
+            return None
+        if self.is_empty or self.bounds.get(column, ()) is None:
+            return "false"
+        bounds = self.bounds.get(column)
+        return None if bounds is None else f"{'.'.join(map(quoted, compared))} BETWEEN {bounds[0]}L AND {bounds[1]}L"
+
+    def sql_of_key(self, key: Iterable[str]) -> str | None:
+        """SQL for whether a row of a folded table may have the key of a record; None where that is unknown."""
+        return all_of_ranges(self.sql(f"key.{column}", [column]) for column in key)
+
+
+def has_range(kind: DataType) -> bool:
+    """Whether columns of this type have ranges."""
+    return isinstance(kind, WHOLE_NUMBERS)
+
+
+def _bounds(files: Sequence[Mapping[str, Any]]) -> dict[str, _Bounds]:
+    """Bounds of the columns that are known of each file: ``min.NAME``, ``max.NAME``, ``null_count.NAME``, and rows."""
+    found: dict[str, _Bounds] = {}
+    for name in {column.removeprefix("null_count.") for file in files for column in file}:
+        valued = [f for f in files if f.get(f"null_count.{name}") is None or f[f"null_count.{name}"] < f["num_records"]]
+        ends = [file.get(f"{end}.{name}") for file in valued for end in ("min", "max")]
+        # Of dates and texts the log may have rounded values.
+        numbers = [end for end in ends if type(end) is int]
+        if len(numbers) == len(ends):
+            found[name] = (min(numbers), max(numbers)) if numbers else None
+    return found
+
+
+def _flat(statistics: Mapping[str, Any]) -> dict[str, Any]:
+    """Statistics of a file as delta-rs lists them."""
+    parts = {"minValues": "min.", "maxValues": "max.", "nullCount": "null_count."}
+    below = (_below(statistics[part], prefix) for part, prefix in parts.items())
+    return {"num_records": statistics["numRecords"], **dict(one for part in below for one in part)}
+
+
+def _below(tree: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _below(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def all_of_ranges(conditions: Iterable[str | None]) -> str | None:
+    """SQL for whether all conditions that are known hold; None where none is."""
+    known = [one for one in conditions if one is not None]
+    return " AND ".join(known) or None
+
+
+def any_of_ranges(conditions: Iterable[str | None]) -> str | None:
+    """SQL for whether one of the conditions holds; None where one of them is unknown."""
+    found = list(conditions)
+    known = [f"({one})" for one in found if one is not None]
+    return any_of_sql(known) if len(known) == len(found) else None
