@@ -114,6 +114,14 @@ def files_with(files: pa.Table, after: Mapping[int, int], upto: Offsets) -> pa.T
     return _chosen(files, _offsets(after, upto))
 
 
+def bytes_between(path: str, after: Mapping[int, int], upto: Offsets) -> int:
+    """Bytes of the files that may have records whose offset is in ``(after, upto]``."""
+    table = opened(path)
+    if table is None:
+        return 0
+    return sum(files_with(pa.table(table.get_add_actions(flatten=True)), after, upto)["size_bytes"].to_pylist())
+
+
 def _offsets(after: Mapping[int, int], upto: Offsets) -> pc.Expression:
     """Whether a file may have such records, by its statistics."""
     low, high = pc.field("min.offset"), pc.field("max.offset")

@@ -12,12 +12,15 @@ number of epochs catches up in one commit, and one that is up to date does nothi
     3,000 rows, 100 records      one file of some 3,000 rows takes the place of all
     1,000,000 rows, 10,000       a file of the rows that came or changed, and which rows of the others no longer count
 
+Of a first fold that is large each file has the keys of one range, where keys are numbers; a MERGE looks for its keys in
+the files that may have them.
+
 Held by ``tests/infra/delta/test_fold.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +28,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from infra import crash
-from infra.delta.changelog_files import records
+from infra.delta.changelog_files import bytes_between, records
 from infra.delta.column_ranges import ColumnRanges, has_range
 from infra.delta.io import FOLDED, RETENTION, VECTORS, append, last_note, merge, read
 from infra.delta.layout import NodeTables
@@ -33,13 +36,13 @@ from infra.delta.lines import opened, rows_in
 from infra.delta.plain_files import is_plain, schema_at, schema_of
 from infra.delta.staged import commit_staged, stage
 from infra.epochs.offsets import count_between
-from infra.epochs.plan import CommitNote
+from infra.epochs.plan import CommitNote, Offsets
 from records.changelog import as_of, flatten, table_rows, unflatten
 
 FEW = 20_000
 """Rows of a table that is written whole: a megabyte or so, until maintenance removes what was before."""
-RECORDS_PER_FILE = 500_000
-"""Records that each file of a large table is made of, where it is laid out by key."""
+RANGE = 32 * 2**20
+"""Bytes of a changelog that one range of keys is made of: maintenance leaves such files as they are."""
 
 
 def fold(
@@ -69,7 +72,7 @@ def fold(
     is_few = _is_few(paths.table, count_between(after, upto.ends))
     replaced = found is not None and done is None
     if not (is_few and not replaced and _write_whole(tail, paths, app_id, upto, token)):
-        rows = table_rows(_by_key(tail, key, count_between(after, upto.ends)))
+        rows = _last_by_key(tail, paths, key, after, upto.ends)
         if done is None:
             live = rows.where(~F.col("_deleted")).drop("_deleted")
             append(live, paths.table, app_id, upto.epoch, note=upto, properties=FOLDED, replace=replaced)
@@ -84,7 +87,7 @@ def fold(
 def fold_anew(session: Callable[[], SparkSession], paths: NodeTables, key: list[str], upto: CommitNote) -> None:
     """Replace the table by the fold of the whole changelog: whatever it holds, it is a cache."""
     changelog = records(session(), paths.changelog, {}, upto.ends)
-    rows = table_rows(_by_key(changelog, key, count_between({}, upto.ends)))
+    rows = _last_by_key(changelog, paths, key, {}, upto.ends)
     live = rows.where(~F.col("_deleted")).drop("_deleted")
     found = opened(paths.table)
     # Folds of this epoch are done for Delta, so that this is a write of another kind, numbered by what it replaces.
@@ -92,16 +95,19 @@ def fold_anew(session: Callable[[], SparkSession], paths: NodeTables, key: list[
     append(live, paths.table, app_id, number, note=upto, properties=FOLDED, replace=found is not None)
 
 
-def _by_key(changelog: DataFrame, key: list[str], count: int) -> DataFrame:
-    """The records in ranges of their keys, where these are numbers and the records are many: a file each.
+def _last_by_key(
+    changelog: DataFrame, paths: NodeTables, key: list[str], after: Mapping[int, int], upto: Offsets
+) -> DataFrame:
+    """The last record of each key as columns of the table, in ranges of keys where these are numbers: a file each.
 
     An epoch then reads the files that may have its keys (``joins/equal_columns.py``). The fold groups by key and needs
     a shuffle anyway, so that this one takes its place; it looks at its input twice.
     """
     kind = cast(StructType, changelog.schema["key"].dataType)
-    if count <= RECORDS_PER_FILE or not has_range(kind[key[0]].dataType):
-        return changelog
-    return changelog.repartitionByRange(-(-count // RECORDS_PER_FILE), "key")
+    ranges = bytes_between(paths.changelog, after, upto) // RANGE
+    if ranges > 1 and has_range(kind[key[0]].dataType):
+        changelog = changelog.repartitionByRange(ranges, "key")
+    return table_rows(changelog)
 
 
 def _is_few(path: str, new: int) -> bool:

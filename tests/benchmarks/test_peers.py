@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.data import WORKLOADS, Size, write
 from benchmarks.nexmark.queries import QUERIES
+from benchmarks.peers import duckdb_recompute
 from benchmarks.peers.kafka_streams import ABSENT
 from benchmarks.side_by_side import peers, shown
 from infra.settings import PROJECT, Settings
@@ -146,3 +147,9 @@ def test_where_all_is_one_epoch_no_other_is_lines() -> None:
     lines = shown(MINE | {"epochs": [{"compute": 2.0, "checks": 1.0}]}, [other]).splitlines()
     (line,) = (line for line in lines if line.strip().startswith("Other"))
     assert line.split() == ["Other", "4.00", "2.00", "1", "exact"]
+
+
+def test_the_answer_of_many_orders_is_found_in_parts(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = duckdb_recompute.answer("fk", data / "fk")
+    monkeypatch.setattr(duckdb_recompute, "AT_ONCE", 700)
+    assert duckdb_recompute.answer("fk", data / "fk") == whole == answer("fk", records(data / "fk"))

@@ -6,7 +6,7 @@ tail since then (`infra.epochs.inputs.PinnedInputs.table`).
 | the node | its table is folded |
 |---|---|
 | is read by no other node of the pipeline | in each run that commits an epoch of it: people read it |
-| is read by others | when its tail has more than 10,000 records, and more than a tenth of the table's rows |
+| is read by others | when its tail has more than 10,000 records, and more than a tenth of the table's rows or 100,000 |
 | is declared with ``fold="run"`` or ``fold="due"`` | as the first of these, or as the second |
 | has no table yet, or one of an earlier incarnation | in the next run |
 
@@ -28,6 +28,7 @@ from infra.delta.lines import opened, rows_in
 from infra.engine.interpretation import fit_compilation
 from infra.epochs.context import EpochContext
 from infra.epochs.external_modifications import refuse_modified_node
+from infra.epochs.inputs import FEW as BROADCAST
 from infra.epochs.offsets import count_between
 from infra.epochs.plan import CommitNote
 from pipelines import Node
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 SHARE = 0.1
 """Share of a table's rows that its tail may have."""
 FEW = 10_000
-"""Records that any tail may have: a join broadcasts their keys, and a fold is a commit however few there are."""
+"""Records that any tail may have: a fold is a commit however few there are."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Fold:
             return False
         table = opened(context.paths(self.node).table)
         rows = rows_in(table) if table is not None else None
-        return rows is None or lag.records > SHARE * rows
+        return rows is None or lag.records > min(SHARE * rows, BROADCAST)
 
     def run(self, context: EpochContext, upto: CommitNote) -> bool:
         """Bring the table up to the commit with this note, if that is due; whether it was."""

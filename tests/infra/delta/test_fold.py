@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from infra.delta import fold as folding
+from infra.delta.care.maintenance import SMALL
 from infra.delta.fold import fold
 from infra.delta.io import FOLDED, append
 from infra.delta.layout import NodeTables
@@ -32,26 +36,29 @@ EPOCHS = [
 class Folded:
     """A changelog with a record a line, and its table."""
 
+    columns = COLUMNS
+
     def __init__(self, spark: SparkSession, root: Path) -> None:
         self.spark, self.other = spark, new_session(spark)
         self.paths = NodeTables(str(root), "p", "n")
         self.end, self.epoch = -1, 0
 
-    def commits(self, records: list[tuple[str, str | None]]) -> CommitNote:
+    def commits(self, records: Sequence[tuple[Any, str | None]]) -> CommitNote:
         self.epoch += 1
         lines = [((k,), v and (v,), 10 * o, 0, o, self.epoch) for o, (k, v) in enumerate(records, self.end + 1)]
         self.end += len(records)
         note = CommitNote(incarnation=1, epoch=self.epoch, ends={0: self.end})
-        staged = stage(self.spark.createDataFrame(lines, COLUMNS), self.paths.changelog, f"epoch-{self.epoch}")
+        staged = stage(self.spark.createDataFrame(lines, self.columns), self.paths.changelog, f"epoch-{self.epoch}")
         assert staged is not None
         commit_staged(staged, "changelog", self.epoch, note)
+        self.last = note
         return note
 
     def folds(self, upto: CommitNote) -> bool:
         return fold(lambda: self.other, self.paths, ["k"], upto)
 
     @property
-    def rows(self) -> dict[str, str]:
+    def rows(self) -> dict[Any, str]:
         """As any reader of Delta finds them."""
         return {row.k: row.v for row in self.spark.read.format("delta").load(self.paths.table).collect()}
 
@@ -101,3 +108,52 @@ def test_a_table_written_whole_leaves_no_file_but_its_own(spark: SparkSession, t
     assert table is not None
     assert len(table.file_uris()) == 1 and not own.is_merged
     assert table.version() == 2, "a commit each"
+
+
+class Numbered(Folded):
+    """The same with a number as key, of a thousand rows."""
+
+    columns = COLUMNS.replace("k: STRING", "k: BIGINT")
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """Of the keys of each file, in their order."""
+        table = opened(self.paths.table)
+        assert table is not None
+        files = pa.table(table.get_add_actions(flatten=True))
+        return sorted(zip(files["min.k"].to_pylist(), files["max.k"].to_pylist(), strict=True))
+
+
+@pytest.fixture
+def numbered(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Numbered:
+    monkeypatch.setattr(folding, "FEW", 0)
+    monkeypatch.setattr(folding, "RANGE", 1_500)
+    return Numbered(spark, tmp_path)
+
+
+@pytest.mark.parametrize("way", ["first fold", "MERGE", "anew"])
+def test_many_records_are_laid_out_by_key(numbered: Numbered, way: str) -> None:
+    if way == "MERGE":
+        numbered.folds(numbered.commits([(-1, "before")]))
+    numbered.folds(numbered.commits([(7919 * n % 1_000, "1") for n in range(1_000)]))
+    if way == "anew":
+        folding.fold_anew(lambda: numbered.other, numbered.paths, ["k"], numbered.last)
+    assert numbered.rows.keys() - {-1} == set(range(1_000))
+    assert numbered.is_merged == (way == "MERGE")
+    assert len(numbered.ranges) > 2
+    assert all(high < low for (_, high), (low, _) in pairwise(numbered.ranges)), "no two files have one range"
+
+
+def test_a_merge_looks_for_its_keys_in_their_range_alone(numbered: Numbered) -> None:
+    numbered.folds(numbered.commits([(key, "1") for key in range(1_000)]))
+    numbered.folds(numbered.commits([(999, "2"), (1_001, "1"), (998, None)]))
+    assert {k: v for k, v in numbered.rows.items() if k > 996} == {997: "1", 999: "2", 1_001: "1"}
+    assert len(numbered.rows) == 1_000
+    table = opened(numbered.paths.table)
+    assert table is not None
+    predicate = table.history(1)[0]["operationParameters"]["predicate"]
+    assert "998" in predicate and "1001" in predicate
+
+
+def test_files_of_a_range_are_not_small_for_maintenance() -> None:
+    assert folding.RANGE >= 2 * SMALL
