@@ -29,9 +29,9 @@ from expectations.evaluate import InvariantResult, Judged, Relation, evaluate
 from expectations.invariant import Moment, moment_of
 from expectations.invariants import Invariant, invariants_of
 from expectations.rules.touched import early
-from infra.delta.column_ranges import ColumnRanges
 from infra.delta.io import quoted
 from infra.engine.shared_frames import SharedFrames
+from infra.epochs.column_ranges import ColumnRanges
 from infra.epochs.context import EpochContext
 from infra.epochs.inputs import PinnedInputs
 from infra.epochs.plan import Decision, EpochPlan

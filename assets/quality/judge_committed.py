@@ -28,9 +28,9 @@ from expectations.evaluate import InvariantResult, evaluate
 from expectations.invariant import Invariant
 from expectations.verdict import Verdict
 from infra.delta.changelog_files import epoch_rows
-from infra.delta.column_ranges import ColumnRanges
 from infra.delta.io import last_note, note_upto
 from infra.delta.lines import opened
+from infra.epochs.column_ranges import ColumnRanges
 from infra.epochs.context import EpochContext
 from infra.epochs.offsets import count_between
 from infra.epochs.plan import EpochPlan

@@ -29,12 +29,12 @@ from pyspark.sql.types import StructType
 
 from infra import crash
 from infra.delta.changelog_files import bytes_between, records
-from infra.delta.column_ranges import ColumnRanges, has_range
 from infra.delta.io import FOLDED, RETENTION, VECTORS, append, last_note, merge, read
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened, rows_in
 from infra.delta.plain_files import is_plain, schema_at, schema_of
 from infra.delta.staged import commit_staged, stage
+from infra.epochs.column_ranges import ColumnRanges, has_range
 from infra.epochs.offsets import count_between
 from infra.epochs.plan import CommitNote, Offsets
 from records.changelog import as_of, flatten, table_rows, unflatten

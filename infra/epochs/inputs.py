@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from infra.delta.changelog_files import earlier_epochs, records
-from infra.delta.column_ranges import ColumnRanges, all_of_ranges, any_of_ranges, has_range
 from infra.delta.io import notes, read
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened
 from infra.delta.plain_files import schema_at
+from infra.epochs.column_ranges import ColumnRanges, all_of_ranges, any_of_ranges, has_range
 from infra.epochs.offsets import WRITTEN_OUT, any_of_sql, count_between, looked_up
 from infra.epochs.plan import EpochPlan, Offsets, within
 from pipelines import Node
 from records.changelog import RECORD, as_of, unflatten
-
-if TYPE_CHECKING:
-    from joins.equal_columns import Equal
 
 FEW = 100_000
 """Rows of an epoch, or keys of them, up to which they are broadcast to a table's rows."""
@@ -95,7 +92,9 @@ class PinnedInputs:
         """All records of earlier epochs."""
         return self.changelog(side, {}, self.plan.inputs[side].after)
 
-    def needed(self, side: str, ways: Sequence[Equal], result: ColumnRanges | None = None) -> str | None:
+    def needed(
+        self, side: str, ways: Sequence[Mapping[str, tuple[str, str]]], result: ColumnRanges | None = None
+    ) -> str | None:
         """SQL that holds for at least the rows of an input's table that are needed; None where all of them may count.
 
         It is made of ranges alone, so that files of the table are skipped by their statistics.
@@ -103,12 +102,13 @@ class PinnedInputs:
         Parameters
         ----------
         ways
-            In which a row is needed.
+            In which a row is needed: columns of it to the side, or ``result``, and the column that they are equal to
+            there.
         result
             Ranges of the epoch's own rows.
         """
         shape = schema_at(self.paths(side).changelog)
-        ranges = {} if result is None else {"result": result}
+        ranges: dict[str, ColumnRanges] = {} if result is None else {"result": result}
         for other in {other for way in ways for other, _ in way.values()} - ranges.keys():
             part = self.plan.inputs[other]
             ranges[other] = ColumnRanges.of_changelog(self.paths(other).changelog, part.after, part.upto)

@@ -23,11 +23,11 @@ from expectations.invariant import Scope
 from expectations.results import Judged, Relation
 from expectations.rules.touched import touched
 from infra.delta.changelog_files import records
-from infra.delta.column_ranges import ColumnRanges, has_range
 from infra.delta.io import last_note, note_upto, notes, quoted, read
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened, rows_in
 from infra.delta.plain_files import schema_at
+from infra.epochs.column_ranges import ColumnRanges, has_range
 from infra.epochs.inputs import broadcast_if_few
 from infra.epochs.log import EpochLog
 from infra.epochs.offsets import between_sql, count_between

@@ -23,8 +23,8 @@ from pipelines import Node
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from infra.delta.column_ranges import ColumnRanges
     from infra.engine.shared_frames import SharedFrames
+    from infra.epochs.column_ranges import ColumnRanges
     from infra.epochs.inputs import PinnedInputs
 
 Relations = dict[str, Callable[[], Relation]]

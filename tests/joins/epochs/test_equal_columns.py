@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.delta.column_ranges import ColumnRanges
+from infra.epochs.column_ranges import ColumnRanges
 from infra.epochs.inputs import PinnedInputs
 from joins import equal_columns
 from joins.equal_columns import needed_rows, rows_of_result

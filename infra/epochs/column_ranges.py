@@ -4,7 +4,7 @@
     a table of a hundred files             one of them has an order_id from 990,112 to 1,004,000
 
 Whole numbers alone have ranges: they are exact in the log, and they are what keys that grow with time are made of. Held
-by ``tests/infra/delta/test_column_ranges.py``.
+by ``tests/infra/epochs/test_column_ranges.py``.
 """
 
 from __future__ import annotations
