@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from assets.quality.quality_table import last_states
 from expectations.invariant import moment_of
 from expectations.invariants import invariants_of
 from infra.delta.io import last_note, read
+from infra.epochs.plan import CommitNote
 from infra.epochs.stages import fold as folds
 from infra.epochs.stages.fold import Fold, Lag, is_read, lag_of
 from infra.settings import Settings
@@ -140,6 +142,26 @@ def test_verdicts_of_a_table_that_lags_are_of_its_last_fold(home: Home) -> None:
     assert note is not None and not Fold(NAMED).is_due(context, note[1])
     assert lag_of(context, NAMED, note[1]) != Lag(0, 0)
     assert judge_fold(context, NAMED, "again", 0.0) is not None
+
+
+@pytest.mark.parametrize(
+    ("rows", "records"),
+    [
+        (10, 10_000),
+        (200_000, 20_000),
+        (1_000_000, 100_000),
+        # More keys than a join broadcasts: each epoch would sort the table.
+        (50_000_000, 100_000),
+    ],
+)
+def test_a_tail_of_more_records_than_these_is_due(rows: int, records: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    context: Any = SimpleNamespace(folds="due", paths=lambda node: SimpleNamespace(table=""))
+    monkeypatch.setattr(folds, "opened", lambda path: path)
+    monkeypatch.setattr(folds, "rows_in", lambda table: rows)
+    note = CommitNote(incarnation=1, epoch=4, ends={})
+    for more in (0, 1):
+        monkeypatch.setattr(folds, "lag_of", lambda *_, more=more: Lag(3, records + more))
+        assert Fold(ORDERS).is_due(context, note) == bool(more)
 
 
 def of_fold(node: Node) -> list[str]:
