@@ -26,8 +26,10 @@ from assets.epoch.platform import OnEngine, Platform
 from infra.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from pyarrow.dataset import Dataset
 
+BATCH = 2**18
+"""Records that are delivered at a time."""
 PHASES = ("plan", "compute", "audit", "commit", "fold")
 
 
@@ -75,12 +77,9 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
     rows_in = rows_out = peak = written = 0
     tables = Path(private.tables) / workload.pipeline.name / workload.result.name
     jobs = _jobs(settings)
-    # enumerate would hold on to the records: what was delivered is no part of what is measured.
     for records in epochs_of(data, epochs):
-        rows_in += records.num_rows
+        rows_in += records.count_rows()
         _deliver(workload, records, home / "data", len(lines))
-        del records
-        _release()
         line, rows = _epoch(platform, workload)
         written, before = _bytes(tables), written
         jobs, earlier = _jobs(settings), jobs
@@ -111,43 +110,42 @@ def private_settings(workload: Workload, settings: Settings) -> Settings:
     return replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
 
 
-def epochs_of(data: Path, epochs: int | None) -> Iterator[pa.Table]:
+def epochs_of(data: Path, epochs: int | None) -> Iterator[Dataset]:
     """A workload's records as its files cut them, or cut into so many epochs by arrival."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from pyarrow.dataset import dataset
 
     files = sorted(data.glob("epoch_*.parquet"))
     if not files:
         raise SettingsError(f"{data} has no files epoch_*.parquet")
     if epochs is None:
-        yield from (pq.read_table(file) for file in files)
+        yield from (dataset(file) for file in files)
         return
-    whole = pa.concat_tables(pq.read_table(file) for file in files)
+    whole = dataset(files).to_table()
     bounds = [round(i * whole.num_rows / epochs) for i in range(epochs + 1)]
-    yield from (whole.slice(a, b - a) for a, b in pairwise(bounds))
+    yield from (dataset(whole.slice(a, b - a)) for a, b in pairwise(bounds))
 
 
-def _deliver(workload: Workload, records: pa.Table, folder: Path, number: int) -> None:
-    """Write each side's records to its source's folder, numbers as the sources declare them."""
+def _deliver(workload: Workload, records: Dataset, folder: Path, number: int) -> None:
+    """Write each side's records to its source's folder, numbers as the sources declare them.
+
+    Piece by piece: what is delivered is no part of the memory that is measured.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyarrow.compute import field
 
     for side, (source, columns) in enumerate(workload.sides.items()):
-        rows = records.filter(field("side") == side).select(list(columns))
         read = workload.pipeline.node(source).source
         assert read is not None
         declared = read.reads.schema
-        kinds = [(name, pa.string() if declared[name] == "STRING" else pa.int64()) for name in columns]
+        kinds = pa.schema([(name, pa.string() if declared[name] == "STRING" else pa.int64()) for name in columns])
         path = folder / source / f"{number:05d}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(rows.cast(pa.schema(kinds)), path)
-
-
-def _release() -> None:
-    """Give back what Arrow keeps for later."""
-    import pyarrow as pa
-
+        scanned = {"batch_size": BATCH, "batch_readahead": 1, "use_threads": False}
+        with pq.ParquetWriter(path, kinds) as file:
+            for rows in records.to_batches(columns=list(columns), filter=field("side") == side, **scanned):
+                if rows.num_rows:
+                    file.write_table(pa.Table.from_batches([rows]).cast(kinds))
     pa.default_memory_pool().release_unused()
 
 

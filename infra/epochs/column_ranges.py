@@ -38,11 +38,14 @@ class ColumnRanges:
     ----------
     bounds
         Column (``key.order_id``) to both; None where no record has a value. A column is absent where that is unknown.
+    lacking
+        Columns that are null in some record: keys are equal where the same parts of both are null.
     is_empty
         Whether there are no records.
     """
 
     bounds: Mapping[str, _Bounds]
+    lacking: frozenset[str] = frozenset()
     is_empty: bool = False
 
     @classmethod
@@ -52,31 +55,56 @@ class ColumnRanges:
         if table is None or not is_plain(table):
             return cls({})
         files = files_with(pa.table(table.get_add_actions(flatten=True)), after, upto)
-        return cls(_bounds(files.to_pylist()), not files.num_rows)
+        return cls._of_files(files.to_pylist())
 
     @classmethod
     def of_staged(cls, staged: Staged) -> Self:
         """Ranges of rows that are staged."""
         files = [_flat(found) for file in staged.files if (found := statistics_of(staged, file)) is not None]
-        return cls(_bounds(files), not files)
+        return cls._of_files(files)
 
     @classmethod
     def of_rows(cls, rows: DataFrame, columns: Sequence[str]) -> Self:
         """Ranges of columns of rows that are in no file: a job, and a line of numbers."""
         paths = [F.col(".".join(map(quoted, column.split(".", 1)))) for column in columns]
-        found = rows.agg(*(end(path) for path in paths for end in (F.min, F.max))).collect()[0]
-        ends = [(found[2 * at], found[2 * at + 1]) for at in range(len(columns))]
-        return cls({c: None if e[0] is None else e for c, e in zip(columns, ends, strict=True)})
+        asked = (one for path in paths for one in (F.min(path), F.max(path), F.count_if(path.isNull())))
+        found = iter(rows.agg(*asked).collect()[0])
+        bounds: dict[str, _Bounds] = {}
+        lacking: set[str] = set()
+        for column, low, high, nulls in zip(columns, found, found, found, strict=False):
+            bounds[column] = None if low is None else (low, high)
+            lacking |= {column} if nulls else set()
+        return cls(bounds, frozenset(lacking))
+
+    @classmethod
+    def _of_files(cls, files: Sequence[Mapping[str, Any]]) -> Self:
+        """Ranges by the statistics of each file: ``min.NAME``, ``max.NAME``, ``null_count.NAME``, ``num_records``."""
+        bounds: dict[str, _Bounds] = {}
+        nulls = "null_count."
+        named = {column.removeprefix(nulls) for file in files for column in file if column.startswith(nulls)}
+        for name in named:
+            valued = [f for f in files if (missing := f.get(nulls + name)) is None or missing < f["num_records"]]
+            ends = [file.get(f"{end}.{name}") for file in valued for end in ("min", "max")]
+            # Of dates and texts the log may have rounded values.
+            numbers = [end for end in ends if type(end) is int]
+            if len(numbers) == len(ends):
+                bounds[name] = (min(numbers), max(numbers)) if numbers else None
+        lacking = frozenset(name for name in bounds if any(file.get(nulls + name) != 0 for file in files))
+        return cls(bounds, lacking, not files)
 
     def sql(self, column: str, compared: Sequence[str]) -> str | None:
         """SQL for whether a column, at the path ``compared``, may equal ``column``; None where that is unknown."""
         if "." in column.partition(".")[2]:
             # A column whose name has a dot is, in the log, like a field of another one.
             return None
-        if self.is_empty or self.bounds.get(column, ()) is None:
+        if self.is_empty:
             return "false"
-        bounds = self.bounds.get(column)
-        return None if bounds is None else f"{'.'.join(map(quoted, compared))} BETWEEN {bounds[0]}L AND {bounds[1]}L"
+        if column not in self.bounds:
+            return None
+        path, bounds = ".".join(map(quoted, compared)), self.bounds[column]
+        equal = [] if bounds is None else [f"{path} BETWEEN {bounds[0]}L AND {bounds[1]}L"]
+        missing = [f"{path} IS NULL"] if column in self.lacking else []
+        return any_of_sql([*equal, *missing])
 
     def sql_of_key(self, key: Iterable[str]) -> str | None:
         """SQL for whether a row of a folded table may have the key of a record; None where that is unknown."""
@@ -86,19 +114,6 @@ class ColumnRanges:
 def has_range(kind: DataType) -> bool:
     """Whether columns of this type have ranges."""
     return isinstance(kind, WHOLE_NUMBERS)
-
-
-def _bounds(files: Sequence[Mapping[str, Any]]) -> dict[str, _Bounds]:
-    """Bounds of the columns that are known of each file: ``min.NAME``, ``max.NAME``, ``null_count.NAME``, and rows."""
-    found: dict[str, _Bounds] = {}
-    for name in {column.removeprefix("null_count.") for file in files for column in file}:
-        valued = [f for f in files if f.get(f"null_count.{name}") is None or f[f"null_count.{name}"] < f["num_records"]]
-        ends = [file.get(f"{end}.{name}") for file in valued for end in ("min", "max")]
-        # Of dates and texts the log may have rounded values.
-        numbers = [end for end in ends if type(end) is int]
-        if len(numbers) == len(ends):
-            found[name] = (min(numbers), max(numbers)) if numbers else None
-    return found
 
 
 def _flat(statistics: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,7 +134,7 @@ def _below(tree: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
 def all_of_ranges(conditions: Iterable[str | None]) -> str | None:
     """SQL for whether all conditions that are known hold; None where none is."""
     known = [one for one in conditions if one is not None]
-    return " AND ".join(known) or None
+    return " AND ".join(f"({one})" for one in known) or None
 
 
 def any_of_ranges(conditions: Iterable[str | None]) -> str | None:

@@ -74,12 +74,19 @@ def test_no_records_are_equal_to_nothing(changelog: str) -> None:
 
 
 def test_sql(changelog: str) -> None:
-    found = ColumnRanges.of_changelog(changelog, {}, {0: 2})
-    assert found.sql("key.id", ["key", "i`d"]) == "`key`.`i``d` BETWEEN 5L AND 9L"
+    found = ColumnRanges.of_changelog(changelog, {0: 1}, {0: 2})
+    assert found.sql("key.id", ["key", "i`d"]) == "`key`.`i``d` BETWEEN 7L AND 9L"
+    assert found.sql("value.n", ["key", "id"]) == "`key`.`id` IS NULL", "no record has a value"
     assert found.sql("key.name", ["key", "name"]) is None
     assert found.sql("key.nobody", ["key", "id"]) is None
-    assert found.sql_of_key(["name", "id"]) == "`id` BETWEEN 5L AND 9L"
+    assert found.sql_of_key(["name", "id"]) == "(`id` BETWEEN 7L AND 9L)"
     assert found.sql_of_key(["name"]) is None
+
+
+def test_a_null_is_equal_to_a_null(changelog: str) -> None:
+    found = ColumnRanges.of_changelog(changelog, {}, {0: 2})
+    assert found.lacking == {"key.id", "value.n", "value.ref"}
+    assert found.sql("key.id", ["id"]) == "`id` BETWEEN 5L AND 9L OR `id` IS NULL"
 
 
 def test_staged_rows_have_the_ranges_that_they_get_in_the_log(spark: SparkSession, tmp_path: Path) -> None:
@@ -97,7 +104,7 @@ def test_staged_rows_have_the_ranges_that_they_get_in_the_log(spark: SparkSessio
 def test_rows_that_are_in_no_file(spark: SparkSession) -> None:
     rows = spark.sql("SELECT struct(id AS `a b`, CAST(NULL AS INT) AS n) AS key FROM range(3, 8)")
     found = ColumnRanges.of_rows(rows, ["key.a b", "key.n"])
-    assert found.bounds == {"key.a b": (3, 7), "key.n": None}
+    assert found == ColumnRanges({"key.a b": (3, 7), "key.n": None}, frozenset({"key.n"}))
 
 
 def test_a_column_whose_files_lack_statistics_is_unknown(changelog: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +114,7 @@ def test_a_column_whose_files_lack_statistics_is_unknown(changelog: str, monkeyp
 
 
 def test_conditions_together() -> None:
-    assert all_of_ranges(["a", None, "b"]) == "a AND b"
+    assert all_of_ranges(["a", None, "b"]) == "(a) AND (b)"
     assert all_of_ranges([None]) is None
     assert any_of_ranges(["a", "b"]) == "(a) OR (b)"
     assert any_of_ranges(["a", None]) is None, "by the other way any row may be needed"

@@ -122,7 +122,7 @@ def test_rows_of_a_table_that_are_needed(spark: SparkSession, fold_session: Spar
     pinned = world.step(node).pinned(spark, plans(world, node)[-1])
     assert node.operation is not None
     needed = pinned.needed("left", needed_rows(node.operation)["left"])
-    assert needed == "(`key`.`o` BETWEEN 3L AND 4L) OR (`value`.`ref` BETWEEN 8L AND 8L)"
+    assert needed == "((`key`.`o` BETWEEN 3L AND 4L)) OR ((`value`.`ref` BETWEEN 8L AND 8L))"
     rows = pinned.table("left", "before", needed).select("key.o").collect()
     assert sorted(row.o for row in rows) == [2, 3, 4, 50]
 
@@ -145,7 +145,7 @@ def test_an_epoch_of_one_side_alone(spark: SparkSession, fold_session: SparkSess
     assert node.operation is not None
     pinned = world.step(node).pinned(spark, plans(world, node)[-1])
     needed = pinned.needed("left", needed_rows(node.operation)["left"])
-    assert needed == "(`key`.`o` BETWEEN 2L AND 2L) OR (false)"
+    assert needed == "((`key`.`o` BETWEEN 2L AND 2L)) OR ((false))"
 
 
 def test_columns_of_text_are_no_ranges(spark: SparkSession, fold_session: SparkSession, tmp_path: Path) -> None:
@@ -172,4 +172,4 @@ def test_rows_that_came_out_are_looked_at_too(spark: SparkSession, fold_session:
     pinned = world.step(node).pinned(spark, plans(world, node)[-1])
     ways = [*needed_rows(node.operation)["left"], rows_of_result(node.operation)["left"]]
     needed = pinned.needed("left", ways, ColumnRanges({"key.o": (90, 95)}))
-    assert needed is not None and needed.endswith("(`key`.`o` BETWEEN 90L AND 95L)")
+    assert needed is not None and needed.endswith("((`key`.`o` BETWEEN 90L AND 95L))")
