@@ -63,8 +63,10 @@ def one(postgres: PostgresServer, tmp_path: Path) -> Iterator[One]:
     line = made.slot.line()
     if line is not None:
         release(line.slot)
+        # A temporary one ends with its connection, which the server notices in its own time.
         made.client.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
+            "WHERE database = current_database() AND NOT temporary"
         )
     made.client.close()
 
