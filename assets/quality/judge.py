@@ -14,8 +14,9 @@ The rows that are judged are read from the files that the commit then names. Jud
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 from uuid import uuid4
 
@@ -78,7 +79,7 @@ class Judge:
         plan, spark = written.plan, context.session()
         node = effective(self.node, plan)
         with relation_frames(node, plan, "audit") as shared:
-            ranges = None if written.staged is None else ColumnRanges.of_staged(written.staged)
+            ranges = None if written.staged is None else partial(ColumnRanges.of_staged, written.staged)
             judged = audited_relations(context, node, plan, written.rows, written.counts.rows, ranges, shared, spark)
             late = written.sides.get("late")
             made = {"late": lambda: _late(spark, context.paths(node).late, plan, late)}
@@ -96,7 +97,7 @@ def audited_relations(
     plan: EpochPlan,
     rows: DataFrame,
     count: int,
-    ranges: ColumnRanges | None,
+    ranges: Callable[[], ColumnRanges] | None,
     shared: SharedFrames,
     spark: SparkSession,
 ) -> Judged:
@@ -109,7 +110,7 @@ def audited_relations(
     count
         How many they are.
     ranges
-        Of their columns, where known.
+        Gives those of their columns, where they are known.
     """
     inputs = input_relations(context, node, spark, plan, shared, ranges=ranges)
     relations: Relations = epoch_relations(spark, context.paths(node), plan, rows, count, inputs)
@@ -147,7 +148,7 @@ def input_relations(
     plan: EpochPlan,
     shared: SharedFrames,
     whole: bool = False,
-    ranges: ColumnRanges | None = None,
+    ranges: Callable[[], ColumnRanges] | None = None,
 ) -> InputRelations | None:
     """Relations of a computed node's inputs; None of a source.
 
@@ -156,7 +157,7 @@ def input_relations(
     whole
         Whether they are of all that was consumed.
     ranges
-        Of the rows that are judged, where known.
+        Gives those of the rows that are judged, where they are known.
     """
     if node.operation is None:
         return None

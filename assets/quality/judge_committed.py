@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from assets.quality.judge import audited_relations, input_relations, judged_at, relation_frames
 from assets.quality.judge_commit import judge_commit
@@ -122,7 +123,7 @@ def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[Inva
     with relation_frames(node, plan, "again") as shared:
         rows = shared.keep(epoch_rows(spark, paths.changelog, plan.epoch, version))
         count = count_between(plan.ends, note.ends)
-        ranges = ColumnRanges.of_changelog(paths.changelog, plan.ends, note.ends)
+        ranges = partial(ColumnRanges.of_changelog, paths.changelog, plan.ends, note.ends)
         found = audited_relations(context, node, plan, rows, count, ranges, shared, spark)
         found = replace(found, relations={**found.relations, "late": lambda: dropped(spark, paths.late, plan)})
         return evaluate(spark, node, judged_at(node, "audit"), found)

@@ -118,7 +118,7 @@ def judged_fold(context: EpochContext, of: Folded) -> list[InvariantResult]:
     fit_compilation(spark, of.span.rows + of.rows)
     is_whole = of.scope == "whole"
     with relation_frames(node, of.span, "fold", is_whole) as shared:
-        ranges = None if is_whole else of.ranges
+        ranges = None if is_whole else lambda: of.ranges
         inputs = input_relations(context, node, spark, of.span, shared, is_whole, ranges)
         rows, count = changelog(spark, of), max(of.rows, of.span.records)
         affected = Affected(spark, node, inputs, shared, rows, count, rules, lambda: stored(spark, of))

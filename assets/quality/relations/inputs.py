@@ -49,7 +49,7 @@ class InputRelations:
     everything
         Whether the consumed records are all of them, and not the epoch's.
     result
-        Ranges of the rows that are judged; None where they are unknown.
+        Gives ranges of the rows that are judged; None where they are unknown.
     """
 
     spark: SparkSession
@@ -57,7 +57,7 @@ class InputRelations:
     pinned: PinnedInputs
     shared: SharedFrames
     everything: bool = False
-    result: ColumnRanges | None = None
+    result: Callable[[], ColumnRanges] | None = None
     _made: Relations = field(default_factory=dict)
 
     @property
@@ -76,10 +76,10 @@ class InputRelations:
         made, result, found = self.node.operation, self.result, Relations()
         if made is None or result is None or self.everything:
             return found
-        ways, own = needed_rows(made), rows_of_result(made)
+        ways, own, ranges = needed_rows(made), rows_of_result(made), cache(result)
         for side in ways.keys() & own.keys():
             if made.inputs[side].is_table and not made.reads_history(side):
-                where = cache(lambda side=side: self.pinned.needed(side, [*ways[side], own[side]], result))
+                where = cache(lambda side=side: self.pinned.needed(side, [*ways[side], own[side]], ranges()))
                 found[side] = cache(lambda side=side, where=where: self._table(side, "after", where()))
                 found[f"{side}_before"] = cache(lambda side=side, where=where: self._table(side, "before", where()))
         return found
