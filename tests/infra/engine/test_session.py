@@ -59,6 +59,11 @@ def test_settings_of_a_new_session_are_its_own(spark: SparkSession) -> None:
     assert other.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
+def test_a_session_outlives_epochs_of_hours(spark: SparkSession) -> None:
+    # Spark Connect's own limit is an hour without a request, shorter than an epoch of a hundred million records.
+    assert spark.conf.get("spark.connect.session.manager.defaultSessionTimeout") == "7d"
+
+
 def test_a_foreign_session_is_refused() -> None:
     with pytest.raises(RuntimeError, match=r"infra\.engine\.session\.session"):
         new_session(None)  # type: ignore[arg-type]
