@@ -192,11 +192,15 @@ def floor(settings: Settings, folder: str) -> Mapping[str, float]:
 
 
 def measured(settings: Settings, runs: int, per_source: int, *options: str) -> Iterator[dict[str, Any]]:
-    """The runs, one line each; the joined table is compared after the last."""
+    """The runs, one line each, in a new engine unless it is in use; the joined table is compared after the last."""
+    from infra.engine import warm as engine
+
     with TemporaryDirectory(prefix="rivermeet-chain-") as folder:
         home = Path(folder, "home")
         own = replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
         records = Records(per_source)
+        if not engine.status(settings).in_use:
+            engine.stop(settings)
         for run in range(runs):
             records.deliver(home / "data", run)
             yield run_in_a_process(own, settings, *options)
