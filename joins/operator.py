@@ -67,6 +67,8 @@ class EpochInputs:
         Partition to stream time (ms) before the epoch; a partition without records is absent.
     keep
         The same rows, for a frame that is used more than once: the caller may compute it once.
+    keep_if_few
+        The same, for a frame that is cheap to make again: the caller may compute it once where the epoch is small.
     broadcast
         ``(keys)``: keys of the epoch's records, marked to be broadcast to a table's rows if they are few.
     numbers
@@ -82,6 +84,7 @@ class EpochInputs:
     memory: Callable[[], DataFrame | None] = lambda: None
     stream_time: Mapping[int, int] = field(default_factory=dict)
     keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
+    keep_if_few: Callable[[DataFrame], DataFrame] = lambda frame: frame
     broadcast: Callable[[DataFrame], DataFrame] = lambda keys: keys
     numbers: Numbers = declared_numbers
 

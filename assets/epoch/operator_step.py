@@ -178,7 +178,7 @@ class OperatorStep:
                 # A view has rows and no records: nothing of it is ever new.
                 records[side] = ordered(self.table(pinned, side, "after").where("false"), places[side])
             elif node is not None:
-                records[side] = shared.keep(ordered(pinned.new(side), places[side]))
+                records[side] = shared.keep_if_few(ordered(pinned.new(side), places[side]))
         frames = compute(
             operation,
             EpochInputs(
@@ -190,6 +190,7 @@ class OperatorStep:
                 memory=lambda: pinned.memory(self.node),
                 stream_time=plan.stream_time,
                 keep=shared.keep,
+                keep_if_few=shared.keep_if_few,
                 broadcast=lambda keys: broadcast_if_few(keys, plan.records),
                 numbers=self.numbers or declared_numbers,
             ),

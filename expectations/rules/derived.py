@@ -42,13 +42,15 @@ def _arrived(node: Node) -> str:
 
 def _of_two_streams(join: StreamStreamJoin) -> str:
     itself = join.left is join.right
-    head = "max(timestamp) OVER (PARTITION BY side, partition, is_new ORDER BY offset)"
-    turn = f"struct({head} AS head, {'partition, offset, side' if itself else 'side, partition, offset'})"
+    turn = f"struct(head, {'partition, offset, side' if itself else 'side, partition, offset'})"
     # A record joined with itself comes twice, at one stream time: the second copy moves it.
     moves = "CASE WHEN is_new AND side = 1 THEN timestamp END" if itself else "CASE WHEN is_new THEN timestamp END"
+    # Each side by itself, and by its partition alone: what comes of both is then where the next window wants it.
+    so_far = "OVER (PARTITION BY partition ORDER BY offset ROWS UNBOUNDED PRECEDING)"
+    head = f"max(CASE WHEN is_new THEN timestamp END) {so_far}"
     sides = " UNION ALL ".join(
         f"SELECT {side} AS side, partition, offset, key, value IS NOT NULL AS has_value, timestamp, is_new, "
-        f"timestamp + ({bound}L) AS close FROM {{{name}}}"
+        f"timestamp + ({bound}L) AS close, {head} AS head FROM {{{name}}}"
         for side, (name, bound) in enumerate(zip(("left", "right"), bounds(join), strict=True))
     )
     return f"""SELECT *, key IS NOT NULL AND has_value AND CASE WHEN is_new
@@ -56,7 +58,7 @@ def _of_two_streams(join: StreamStreamJoin) -> str:
   FROM (SELECT *, greatest(started, max({moves}) OVER (PARTITION BY partition ORDER BY turn
                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS before
         FROM (SELECT a.*, t.stream_time AS started
-              FROM (SELECT *, CASE WHEN is_new THEN {turn} END AS turn FROM ({sides})) a
+              FROM (SELECT * EXCEPT (head), CASE WHEN is_new THEN {turn} END AS turn FROM ({sides})) a
               LEFT JOIN {{times}} t ON t.partition = a.partition))"""
 
 

@@ -43,9 +43,9 @@ DRIVER = {
     # Spark frees a small epoch's frames once a garbage collection finds that nobody refers to them, and asks for one
     # every half hour: by then they would have been written to disk, gigabytes of them (infra/engine/shared_frames.py).
     "spark.cleaner.periodicGC.interval": "2min",
-    # A Connect server closes a session that asks for nothing, after an hour by default. A run's first session waits for
-    # as long as its nodes work in theirs: an epoch of a hundred million records ended with INVALID_HANDLE.SESSION_CLOSED.
-    # What the nodes of a killed run had open is closed by the next one (infra/epochs/node_lock.py).
+    # A Connect server closes a session that asks for nothing for an hour. A run's first session waits as long as its
+    # nodes work in theirs: a backlog of a hundred million records ended with INVALID_HANDLE.SESSION_CLOSED. What the
+    # nodes of a killed run had open is closed by the next one (infra/epochs/node_lock.py).
     "spark.connect.session.manager.defaultSessionTimeout": "7d",
 }
 

@@ -61,7 +61,7 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     usable = timed.where(F.col("left").isNotNull() | F.col("right").isNotNull())
     keyed = usable.where(F.col("key").isNotNull())
     late = F.coalesce(F.col("before") >= F.col("close"), F.lit(False))
-    kept = inputs.keep(keyed.where(~late).unionByName(_open(inputs, window, nothing_like(timed, "order"))))
+    kept = inputs.keep_if_few(keyed.where(~late).unionByName(_open(inputs, window, nothing_like(timed, "order"))))
     pairs = _pairs(kept)
     if outer:
         pairs = inputs.keep(pairs)

@@ -80,4 +80,4 @@ def _earlier(inputs: InputRelations, rows: DataFrame, changelog: str) -> Relatio
         return Relation(rows.where("false"), f"(SELECT * FROM delta.{quoted(changelog)} WHERE false)")
     still = inputs.pinned.open_sql(inputs.slack)
     sql = f"(SELECT * FROM delta.{quoted(changelog)} VERSION AS OF {version} WHERE {still})"
-    return Relation(inputs.shared.keep(emitted), sql)
+    return Relation(inputs.shared.keep_if_few(emitted), sql)

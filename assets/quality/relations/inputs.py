@@ -118,7 +118,7 @@ class InputRelations:
             return Relation(self.pinned.changelog(side, {}, part.upto), sql)
         if self.node.operation is not None and self.node.operation.open_ms is not None:
             return Relation(self.all()[side]().frame.where("is_new").drop("is_new"), sql)
-        return Relation(broadcast_if_few(self.shared.keep(self.pinned.new(side)), part.records), sql)
+        return Relation(broadcast_if_few(self.shared.keep_if_few(self.pinned.new(side)), part.records), sql)
 
     def _in_reach(self, side: str) -> Relation:
         from pyspark.sql import functions as F
@@ -129,7 +129,7 @@ class InputRelations:
         sql = f"(SELECT {_RECORD}, ({new}) AS is_new FROM {self._at(side)} WHERE ({new}) OR ({still}))"
         earlier = self.pinned.open_records(side, self.slack).withColumn("is_new", F.lit(False))
         frame = self.pinned.new(side).withColumn("is_new", F.lit(True)).unionByName(earlier)
-        return Relation(self.shared.keep(frame), sql)
+        return Relation(self.shared.keep_if_few(frame), sql)
 
     def _history(self, side: str) -> Relation:
         part = self.plan.inputs[side]
