@@ -99,6 +99,7 @@ def _inputs(spark: SparkSession, cases: Sequence[Case], numbers: Any, keep: Any)
         table=lambda side, moment: raw[side].where("false"),
         emitted=lambda slack: None,
         keep=keep,
+        keep_if_few=keep,
         numbers=numbers,
     )
 

@@ -61,7 +61,9 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     usable = timed.where(F.col("left").isNotNull() | F.col("right").isNotNull())
     keyed = usable.where(F.col("key").isNotNull())
     late = F.coalesce(F.col("before") >= F.col("close"), F.lit(False))
-    kept = inputs.keep_if_few(keyed.where(~late).unionByName(_open(inputs, window, nothing_like(timed, "order"))))
+    kept = keyed.where(~late).unionByName(_open(inputs, window, nothing_like(timed, "order")))
+    # Where lonely records are looked for, Spark would do so in each part of the union by itself: three joins for one.
+    kept = inputs.keep(kept) if outer else inputs.keep_if_few(kept)
     pairs = _pairs(kept)
     if outer:
         pairs = inputs.keep(pairs)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 
 from infra.engine.interpretation import fit_compilation
 from infra.engine.session import new_session
-from infra.engine.shared_frames import SharedFrames
+from infra.engine.shared_frames import FEW, SharedFrames
 from infra.engine.shuffles import fit_shuffles, shuffle_partitions
 
 if TYPE_CHECKING:
@@ -63,6 +63,15 @@ def test_a_kept_frame_is_computed_once(spark: SparkSession, records: int | None,
     assert twice[0] == twice[1] and len(twice[0]) == 10
     assert {row.made for row in kept.where("length(made) > 0").collect()} == twice[0]
     shared.release()
+
+
+def test_of_a_large_epoch_what_is_cheap_is_made_again(spark: SparkSession) -> None:
+    frame = spark.range(10).select(f.expr("uuid()").alias("made"))
+    with SharedFrames("few", FEW) as few, SharedFrames("many", FEW + 1) as many:
+        kept = few.keep_if_few(frame)
+        assert kept.collect() == kept.collect()
+        assert many.keep_if_few(frame) is frame
+        assert many.keep(frame) is not frame
 
 
 def test_shuffles_fit_the_records(spark: SparkSession) -> None:

@@ -176,6 +176,7 @@ class _Run:
             table=lambda side, moment: as_of(None, nothing[side] if moment == "before" else self.before[side]),
             emitted=lambda slack: None,
             keep=self.shared.keep,
+            keep_if_few=self.shared.keep_if_few,
             numbers=self.numbers,
         )
 
@@ -211,6 +212,7 @@ class _Run:
             memory=lambda: memory,
             stream_time=times,
             keep=self.shared.keep,
+            keep_if_few=self.shared.keep_if_few,
             numbers=self.numbers,
         )
 
