@@ -190,11 +190,11 @@ def test_a_relation_that_cannot_be_narrowed_fails_for_all_who_name_it(
     """None of them is judged on the whole table instead: what the epoch does not touch would be violations."""
     real, asked = Affected.with_keys, []
 
-    def failing(self: Affected, rows: Relation, keys: Relation, columns: str = "* EXCEPT (__key)") -> Relation:
+    def failing(self: Affected, rows: Relation, keys: Relation, *others: Any, **named: Any) -> Relation:
         if not asked:
             asked.append(rows)
             raise RuntimeError("no room for it")
-        return real(self, rows, keys, columns)
+        return real(self, rows, keys, *others, **named)
 
     monkeypatch.setattr(Affected, "with_keys", failing)
     node, results = world.node("left"), of_table(world.epoch("left"))
