@@ -21,6 +21,10 @@ from collections.abc import Callable, Mapping
 from expectations.rules.record_sql import records
 from pipelines import Node, StreamStreamJoin, WindowedAggregate
 
+_SO_FAR = """max(CASE WHEN is_new THEN timestamp END)
+         OVER (PARTITION BY partition ORDER BY offset ROWS UNBOUNDED PRECEDING)"""
+"""The highest timestamp of an input's new records up to one, by its partition."""
+
 
 def bounds(join: StreamStreamJoin) -> tuple[int, int]:
     """How long (ms) after its timestamp a left and a right record are open."""
@@ -35,8 +39,7 @@ def _arrived(node: Node) -> str:
     assert isinstance(made, WindowedAggregate), node.name
     usable = """(SELECT a.*, t.stream_time FROM {left} a LEFT JOIN {times} t ON t.partition = a.partition
       WHERE a.key IS NOT NULL AND a.value IS NOT NULL)"""
-    so_far = "max(CASE WHEN is_new THEN timestamp END) OVER (PARTITION BY partition ORDER BY offset)"
-    reached = f", is_new, CASE WHEN is_new THEN greatest(stream_time, {so_far}) END AS reached"
+    reached = f", is_new, CASE WHEN is_new THEN greatest(stream_time, {_SO_FAR}) END AS reached"
     return f"SELECT * FROM {records(made.input, usable, 'left', reached)}"
 
 
@@ -46,11 +49,9 @@ def _of_two_streams(join: StreamStreamJoin) -> str:
     # A record joined with itself comes twice, at one stream time: the second copy moves it.
     moves = "CASE WHEN is_new AND side = 1 THEN timestamp END" if itself else "CASE WHEN is_new THEN timestamp END"
     # Each side by itself, and by its partition alone: what comes of both is then where the next window wants it.
-    so_far = "OVER (PARTITION BY partition ORDER BY offset ROWS UNBOUNDED PRECEDING)"
-    head = f"max(CASE WHEN is_new THEN timestamp END) {so_far}"
     sides = " UNION ALL ".join(
         f"SELECT {side} AS side, partition, offset, key, value IS NOT NULL AS has_value, timestamp, is_new, "
-        f"timestamp + ({bound}L) AS close, {head} AS head FROM {{{name}}}"
+        f"timestamp + ({bound}L) AS close, {_SO_FAR} AS head FROM {{{name}}}"
         for side, (name, bound) in enumerate(zip(("left", "right"), bounds(join), strict=True))
     )
     return f"""SELECT *, key IS NOT NULL AND has_value AND CASE WHEN is_new

@@ -62,7 +62,8 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     keyed = usable.where(F.col("key").isNotNull())
     late = F.coalesce(F.col("before") >= F.col("close"), F.lit(False))
     kept = keyed.where(~late).unionByName(_open(inputs, window, nothing_like(timed, "order")))
-    # Where lonely records are looked for, Spark would do so in each part of the union by itself: three joins for one.
+    # Where lonely records are looked for, Spark would do so in each part of the union by itself: three joins for one
+    # (tests/joins/test_plans.py).
     kept = inputs.keep(kept) if outer else inputs.keep_if_few(kept)
     pairs = _pairs(kept)
     if outer:

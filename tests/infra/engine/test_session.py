@@ -60,7 +60,7 @@ def test_settings_of_a_new_session_are_its_own(spark: SparkSession) -> None:
 
 
 def test_a_session_outlives_epochs_of_hours(spark: SparkSession) -> None:
-    # Spark Connect's own limit is an hour without a request, shorter than an epoch of a hundred million records.
+    # Spark Connect's own limit is an hour without a request, less than a backlog of a hundred million records takes.
     assert spark.conf.get("spark.connect.session.manager.defaultSessionTimeout") == "7d"
 
 
