@@ -71,7 +71,7 @@ def delivered(folder: Path, settings: Settings) -> Iterator[Home]:
 
 
 def run(home: Home, number: int) -> dict[str, int | None]:
-    """Run all nodes; how many rows violate each invariant."""
+    """Run all nodes and fold what they commit; how many rows violate each invariant, of epochs and of folds."""
     found: dict[str, int | None] = {}
     for node in PIPELINE.stored:
         try:
@@ -81,6 +81,11 @@ def run(home: Home, number: int) -> dict[str, int | None]:
         else:
             assert outcome.judgement is not None, node.name
             results = outcome.judgement.results
+            if outcome.folded is not None:
+                found |= {
+                    f"{node.name}: {verdict.invariant}": verdict.details["violations"]
+                    for verdict in outcome.folded.verdicts
+                }
         found |= {f"{node.name}: {result.invariant.id}": result.violations for result in results}
     return found
 
