@@ -3,6 +3,7 @@
     refused     503 SlowDown or 500 InternalError, and the server sees nothing
     unanswered  the server has done it, and the client hears nothing
     late        a fifth of a second
+    copied      asked to copy an object, as a rename does; beside the others
 
 ``GET /__faults__`` gives how many of each there were. It is a process of its own (`between`).
 """
@@ -67,7 +68,8 @@ class Way(BaseHTTPRequestHandler):
             drawn = self.draw.random()
             kinds = ("refused", "unanswered", "late")
             kind = kinds[int(drawn / SHARE)] if drawn < 3 * SHARE else "passed"
-            self.counts[f"{kind}"] += 1
+            self.counts[kind] += 1
+            self.counts["copied"] += "x-amz-copy-source" in self.headers
         if kind == "refused":
             status, says = _SLOW_DOWN if drawn < SHARE / 2 else _BROKEN
             self._answer(status, {"Content-Type": "application/xml"}, says)

@@ -1,17 +1,21 @@
 """Rows written once: staged as Parquet files below a table, then named by one entry of its log.
 
     changelog/epoch-7-5f0c…/part-00000-….parquet      staged: no log names it yet
+    changelog/epoch-7-5f0c…/files.txt                 on S3: the files that count, of all that lie there
     changelog/_delta_log/00000000000000000007.json    the commit: names the file, with note and transaction
 
 Spark writes the files in one action; what is judged is read from them, and the log entry is made by delta-rs without a
 job. Statistics come from the files' footers, so that readers prune. An attempt that is killed leaves files that no log
 names; VACUUM removes them. Each attempt has a folder of its own, as the engine may still be writing for a killed run.
+Spark renames the files of a finished task, and a store has no renames: there the engine names the files that count
+(``infra/engine/NamedFilesProtocol.java``).
 
 Not staged, but appended by Spark: the rows of a rebuild, rows that a table has to grow for, tables with features that a
 list of files does not express (column mapping, wider types), and tables in a folder whose name Spark would take for a
 pattern.
 
-Held by ``tests/infra/delta/test_staged.py`` and ``tests/infra/epochs/test_kill.py``.
+Held by ``tests/infra/delta/test_staged.py``, ``tests/infra/engine/test_named_files.py`` and
+``tests/infra/epochs/test_kill.py``.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -42,7 +47,9 @@ _OPTIONS = {
     # Each attempt has its own folder: there is nothing to be renamed into place, and no marker that would be data.
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "rivermeet.named-files": "true",
 }
+_NAMED = "files.txt"
 _NEW_FEATURES = re.compile(r"timestamp_ntz|variant|interval|void")
 """Types that a table needs a feature for."""
 
@@ -65,11 +72,26 @@ class Staged:
     folder: str
     schema: StructType
 
-    @property
+    @cached_property
     def files(self) -> list[FileInfo]:
-        """Its files, in the order of their names; each path is one below the table."""
-        found = files_below(self.table).get_file_info(FileSelector(self.folder, allow_not_found=True))
-        return sorted((file for file in found if file.extension == "parquet"), key=lambda file: file.path)
+        """Its files, in the order of their names; each path is one below the table. Looked for once.
+
+        Raises
+        ------
+        FileNotFoundError
+            If one that the engine has named is not there.
+        """
+        below = files_below(self.table)
+        try:
+            with below.open_input_file(f"{self.folder}/{_NAMED}") as listed:
+                names = listed.read().decode().split()
+        except FileNotFoundError:  # an engine that renames: what is there counts
+            found = below.get_file_info(FileSelector(self.folder, allow_not_found=True))
+            return sorted((file for file in found if file.extension == "parquet"), key=lambda file: file.path)
+        named = below.get_file_info([f"{self.folder}/{name}" for name in names])
+        if missing := [file.path for file in named if not file.is_file]:
+            raise FileNotFoundError(f"{self.table}/{missing[0]} was written and is not there; run again")
+        return named
 
     def opened(self, file: FileInfo) -> pq.ParquetFile:
         """One of its files, to be read and closed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from infra.engine.log_store import LOG_STORE
+from infra.engine.s3_classes import COMMIT_PROTOCOL, LOG_STORE
 from infra.settings import Settings
 
 # Set on every session, also on a cluster that was configured by someone else.
@@ -69,6 +69,8 @@ def s3(settings: Settings) -> dict[str, str]:
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         "spark.delta.logStore.s3.impl": LOG_STORE,
         "spark.delta.logStore.s3a.impl": LOG_STORE,
+        # Files of an epoch are not renamed into place (infra/delta/staged.py).
+        "spark.sql.sources.commitProtocolClass": COMMIT_PROTOCOL,
         # A put of a commit's few lines is made in memory.
         "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
     }

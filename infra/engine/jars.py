@@ -12,7 +12,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from infra.engine.java import JavaError, find_java
-from infra.engine.log_store import NAME, log_store_jar
+from infra.engine.s3_classes import NAME, s3_classes_jar
 from infra.settings import PROJECT, Settings, SettingsError
 
 PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
@@ -89,13 +89,13 @@ def jars(settings: Settings, cache: Path = CACHE) -> list[Path]:
     JarsError
         If the download fails.
     JavaError
-        If the class that writes Delta's log on S3 cannot be built.
+        If the classes that write on S3 cannot be built.
     """
     if settings.jars is not None:
         given = _given(settings.jars)
         return [*given, *_beside(given, settings.jars, cache)] if settings.on_s3 else given
     found = _delta_jars(cache)
-    return [*found, *_s3_jars(cache / "s3"), log_store_jar(cache / "s3", found)] if settings.on_s3 else found
+    return [*found, *_s3_jars(cache / "s3"), s3_classes_jar(cache / "s3", found)] if settings.on_s3 else found
 
 
 def _delta_jars(cache: Path) -> list[Path]:
@@ -124,10 +124,10 @@ def _s3_jars(folder: Path) -> list[Path]:
 
 
 def _beside(given: list[Path], folder: Path, cache: Path) -> list[Path]:
-    """What a folder of jars lacks for S3 and is built here; its own class for Delta's log wins."""
+    """What a folder of jars lacks for S3 and is built here; a jar of these classes that it has wins."""
     if not any("hadoop-aws" in jar.stem for jar in given):
         raise SettingsError(f"RIVERMEET_JARS={folder} lacks hadoop-aws and its SDK, for tables on S3; copy them there")
-    return [] if any(jar.stem.startswith(NAME) for jar in given) else [log_store_jar(cache / "s3", given)]
+    return [] if any(jar.stem.startswith(NAME) for jar in given) else [s3_classes_jar(cache / "s3", given)]
 
 
 def kafka_source_jars(settings: Settings, cache: Path = CACHE) -> list[Path]:

@@ -22,7 +22,7 @@ from obstore.store import from_url
 from infra.engine import conf
 from infra.engine.jars import jars
 from infra.engine.java import JavaError, find_java
-from infra.engine.log_store import log_store_jar
+from infra.engine.s3_classes import s3_classes_jar
 from infra.settings import Settings
 from tests.faulty_s3 import between, faults
 
@@ -131,10 +131,10 @@ def test_without_a_compiler_it_is_said_what_to_install(tmp_path: Path, monkeypat
     program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jre"))
     with pytest.raises(JavaError, match=r"tables on S3 need .*javac.*install the JDK"):
-        log_store_jar(tmp_path / "cache", [])
+        s3_classes_jar(tmp_path / "cache", [])
 
 
 def test_local_tables_need_none_of_this(settings: Settings) -> None:
     local = replace(settings, tables="/tables", data="/data")
-    assert not any("hadoop-aws" in jar.name or "log-store" in jar.name for jar in jars(local))
+    assert not any("hadoop-aws" in jar.name or "rivermeet-s3" in jar.name for jar in jars(local))
     assert not any("s3" in name for name in conf.server(local, []))
