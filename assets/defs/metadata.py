@@ -52,6 +52,7 @@ def changelog_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mappi
         **_late_share(result),
         **{f"seconds_{phase}": round(s, 3) for phase, s in result.seconds.items()},
         "seconds_checks": round(judgement.seconds, 3),
+        "written": "staged" if result.staged else "appended by Spark",
         "input_positions": dg.MetadataValue.json(_positions(result)),
         "dagster/partition_row_count": result.rows,
         "dagster/row_count": sum(end + 1 for end in result.note.ends.values()),

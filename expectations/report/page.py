@@ -102,6 +102,11 @@ class NodeHistory:
         """Records that its changelog holds."""
         return sum(end + 1 for end in self.measured[-1]["ends"].values()) if self.measured else None
 
+    @property
+    def appended(self) -> int:
+        """Epochs, of those that are shown, whose rows Spark appended: they could not be staged."""
+        return sum(not line.get("staged", True) for line in self.measured)
+
     @cached_property
     def checks(self) -> Checks:
         """What was judged."""

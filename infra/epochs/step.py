@@ -40,6 +40,7 @@ class EpochResult:
 
     ``one_sided`` is None where the rows do not show it. ``committed_at`` is the wall clock at the commit and
     ``newest_event`` the highest event time that the epoch took in, or gave where no operator keeps stream time (ms).
+    ``staged`` is False where the rows were appended by Spark.
     """
 
     plan: EpochPlan
@@ -52,6 +53,7 @@ class EpochResult:
     one_sided: int | None = None
     committed_at: int | None = None
     newest_event: int | None = None
+    staged: bool = True
 
     def measured(self) -> dict[str, Any]:
         """The line of the epoch log.
@@ -73,6 +75,7 @@ class EpochResult:
             "tombstones": self.tombstones,
             "one_sided": self.one_sided,
             **self.sides,
+            "staged": self.staged,
             "ends": self.note.ends,
             "seconds": {phase: round(s, 3) for phase, s in self.seconds.items()},
         }

@@ -41,7 +41,7 @@ def measured(node: Node) -> list[dict[str, Any]]:
     epochs = range(1, len(invariants_of(node)) + 3)
     paired = node.join_spec is not None and node.join_spec.family == "stream-stream"
     other = {} if paired else {"one_sided": None, "tombstones": 7}
-    return [of_source(e) if node.source else line(e, **other) for e in epochs]
+    return [of_source(e) if node.source else line(e, **other, staged=e > 1) for e in epochs]
 
 
 ROWS = {f"shop.{node.name}": planted(node) for node in NODES}
@@ -210,6 +210,14 @@ def drawer(shown: Page) -> dict[str, Any] | None:
 
 def focused(shown: Page) -> str:
     return shown.run("return document.activeElement.id")
+
+
+def test_epochs_that_were_not_staged_are_counted(shown: Page) -> None:
+    said = shown.run(
+        "return [...document.querySelectorAll('.node')].map((n) => [n.id, n.querySelector('.appended')?.textContent])"
+    )
+    sentence = "Of these epochs 1 could not be staged and went through Spark."
+    assert dict(said) == {f"shop.{node.name}": None if node.source else sentence for node in NODES}
 
 
 @pytest.mark.parametrize("key", [Keys.ENTER, pytest.param(Keys.SPACE, marks=pytest.mark.prove)], ids=["enter", "space"])

@@ -31,13 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Committed:
-    """A committed epoch: its plan, the changelog's version and note, counts of what was committed, wall clock (ms)."""
+    """A committed epoch: its plan, the changelog's version and note, counts of what was committed, wall clock (ms).
+
+    ``staged`` is False where Spark appended the rows (``infra/delta/staged.py``).
+    """
 
     plan: EpochPlan
     version: int
     note: CommitNote
     counts: Totals
     at: int
+    staged: bool
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ class Commit:
             protect(context.session, paths.changelog)
         table = opened(paths.changelog)
         assert table is not None
-        return Committed(plan, table.version(), note, counts, at)
+        return Committed(plan, table.version(), note, counts, at, written.staged is not None)
 
     def _note(self, counts: Totals, decision: Decision | None) -> CommitNote:
         plan, base = self.plan, self.base

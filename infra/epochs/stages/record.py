@@ -37,6 +37,7 @@ class Record:
             seconds=dict(seconds),
             one_sided=counts.one_sided,
             committed_at=committed.at,
+            staged=committed.staged,
             newest_event=max((counts.stream_time or counts.times).values(), default=None),
         )
         line = json.dumps(result.measured())

@@ -125,6 +125,7 @@ def test_every_asset_and_check_is_in_the_history(delivered: Shop) -> None:
         "dagster/row_count": 5,
     }
     assert metadata["dagster/uri"].endswith("tables/invoice/invoices/changelog")
+    assert metadata["written"] == "staged"
     lineage = metadata["dagster/column_lineage"].deps_by_column
     (price,) = lineage["value.price"]
     assert (price.asset_key, price.column_name) == (changelog_key(PIPELINE.node("priced_purchases")), "value.price")
