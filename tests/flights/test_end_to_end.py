@@ -69,12 +69,12 @@ def platform(home: Home) -> Platform:
 
 
 def changelog(platform: Platform, name: str) -> pd.DataFrame:
-    """A changelog with its key and value columns side by side."""
+    """A changelog with its key and value columns side by side; the airport called origin, not the file."""
     path = platform.runner(PIPELINE).paths(PIPELINE.node(name)).changelog
     found = last_note(path)
     assert found is not None
     rows = read(platform.session(), path, found[0])
-    provenance = [c for c in rows.columns if c not in ("key", "value", "timestamp")]
+    provenance = [c for c in rows.columns if c not in ("key", "value", "timestamp", "origin")]
     return rows.select("key.*", "value.*", rows.timestamp.alias("_timestamp"), *provenance).toPandas()
 
 
