@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import types as T
 
 from infra.small_frames import frame_of, no_rows
 
@@ -29,6 +31,16 @@ def test_none_have_their_columns(spark: SparkSession) -> None:
     frame = no_rows(spark, f"{DDL}, key STRUCT<k: STRING>")
     assert (frame.columns, frame.collect()) == (["file", "rank", "parts", "key"], [])
     assert frame.schema["key"].dataType.simpleString() == "struct<k:string>"
+
+
+def test_none_are_of_types_that_any_reader_of_delta_knows(spark: SparkSession, tmp_path: Path) -> None:
+    parts = T.MapType(T.StringType(), T.ArrayType(T.StringType()))
+    kind = T.StructType().add("file", T.StringType()).add("in", T.StructType().add("a `b`", T.StringType()))
+    path = str(tmp_path / "table")
+    no_rows(spark, kind.add("parts", parts)).write.format("delta").option("delta.columnMapping.mode", "name").save(path)
+    (log,) = (tmp_path / "table" / "_delta_log").glob("*.json")
+    assert "collate" not in log.read_text()
+    assert spark.read.format("delta").load(path).select("in.`a ``b```").columns == ["a `b`"]
 
 
 def test_none_leave_no_trace_in_a_plan(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
