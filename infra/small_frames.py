@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from infra.delta.io import quoted
+from infra.type_text import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,22 +46,7 @@ def no_rows(spark: SparkSession, schema: T.StructType | str) -> DataFrame:
     schema
         Its columns; as text: ``"key STRING, offset BIGINT"``.
     """
-    kind = f"STRUCT<{schema}>" if isinstance(schema, str) else _text(schema)
+    kind = f"STRUCT<{schema}>" if isinstance(schema, str) else type_text(schema)
     # Without the condition an empty range would stay in every plan that the frame is a part of.
     none = spark.range(0).where("false")
     return none.select(F.lit(None).cast(kind).alias("row")).select("row.*")
-
-
-def _text(kind: T.DataType) -> str:
-    """A type as SQL text takes it.
-
-    Sent as a value, Connect makes a text's type name its collation, and delta-rs opens no table whose log does
-    (``test_none_are_of_types_that_any_reader_of_delta_knows``).
-    """
-    if isinstance(kind, T.StructType):
-        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {_text(field.dataType)}' for field in kind.fields)}>"
-    if isinstance(kind, T.ArrayType):
-        return f"ARRAY<{_text(kind.elementType)}>"
-    if isinstance(kind, T.MapType):
-        return f"MAP<{_text(kind.keyType)}, {_text(kind.valueType)}>"
-    return kind.simpleString()

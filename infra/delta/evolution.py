@@ -24,6 +24,7 @@ from pyspark.sql.types import DataType, StructType
 from infra.delta.plain_files import schema_of
 from infra.delta.widening import widens
 from infra.epochs.refusal import EpochRefusedError
+from infra.type_text import type_text
 
 _WIDENING = {"delta.enableTypeWidening": "true"}
 _WITHOUT_ZONE = {"delta.feature.timestampNtz": "supported"}
@@ -116,10 +117,9 @@ def _as(column: Column, given: DataType, target: DataType) -> Column:
                 *(
                     _as(column.getField(f.name), given[f.name].dataType, f.dataType).alias(f.name)
                     if f.name in given.names
-                    # By the type's name: sent as a value, Connect makes a text's type name its collation.
-                    else F.lit(None).cast(f.dataType.simpleString()).alias(f.name)
+                    else F.lit(None).cast(type_text(f.dataType)).alias(f.name)
                     for f in target.fields
                 )
             ),
         )
-    return column if _shape(given) == _shape(target) else column.cast(target.simpleString())
+    return column if _shape(given) == _shape(target) else column.cast(type_text(target))

@@ -36,6 +36,7 @@ from infra.sources.delta.table import is_list_of_files, snapshot_files
 from infra.sources.discovery import spark_path
 from infra.sources.line_formats import path_of
 from infra.sources.parquet import CLOCKS
+from infra.type_text import type_text
 from pipelines import DeltaTable
 
 DELETE, OLD, NEW = range(3)
@@ -203,7 +204,7 @@ def _fitted(column: Column, kind: T.DataType, wanted: T.DataType) -> Column:
     fields = [
         _fitted(column.getField(there[w.name.lower()].name), there[w.name.lower()].dataType, w.dataType).alias(w.name)
         if w.name.lower() in there
-        else F.lit(None).cast(w.dataType).alias(w.name)
+        else F.lit(None).cast(type_text(w.dataType)).alias(w.name)
         for w in wanted
     ]
     return F.when(F.isnotnull(column), F.struct(*fields))

@@ -23,6 +23,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from infra.type_text import type_text
 from pipelines import Debezium, Expr, Source
 from pipelines.source import quoted
 
@@ -89,13 +90,12 @@ def _last(earlier: DataFrame, keys: DataFrame, kept: Mapping[str, str], struct: 
         .groupBy("key")
         .agg(F.max_by(F.struct("value"), F.struct("epoch", "offset")).getField("value").alias("old"))
     )
+    types = {column: type_text(struct[column].dataType) for column in kept}
     known = {
-        column: F.when(
-            F.isnotnull("old"), F.struct(F.col("old").getField(column).cast(struct[column].dataType).alias("v"))
-        )
+        column: F.when(F.isnotnull("old"), F.struct(F.col("old").getField(column).cast(of).alias("v")))
         if column in there.names
-        else F.lit(None).cast(T.StructType([T.StructField("v", struct[column].dataType)]))
-        for column in kept
+        else F.lit(None).cast(f"STRUCT<v: {of}>")
+        for column, of in types.items()
     }
     return newest.select("key", F.lit(0).alias("new_"), F.lit(False).alias("gone_"), _struct(known).alias("known_"))
 
