@@ -29,7 +29,6 @@ from pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
 
 
 def enforce(
@@ -107,25 +106,11 @@ def _digest(rows: DataFrame) -> tuple[int, str]:
 def _quarantined_sql(rows: DataFrame, paths: NodeTables, epoch: int) -> str:
     """A subquery that gives rows in quarantine as they were to be committed."""
     from infra.delta.io import quoted
+    from infra.type_text import type_text
 
-    shape = _sql_type(rows.schema).replace("'", "\\'")
+    shape = type_text(rows.schema).replace("'", "\\'")
     text = f"SELECT from_json(row, '{shape}') AS row FROM delta.{quoted(paths.quarantine)} WHERE epoch = {epoch}"
     return f"(SELECT row.* FROM ({text}))"
-
-
-def _sql_type(kind: DataType) -> str:
-    """A type as SQL text takes it, whatever characters its names have."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    from infra.delta.io import quoted
-
-    if isinstance(kind, StructType):
-        return f"STRUCT<{', '.join(f'{quoted(f.name)}: {_sql_type(f.dataType)}' for f in kind.fields)}>"
-    if isinstance(kind, ArrayType):
-        return f"ARRAY<{_sql_type(kind.elementType)}>"
-    if isinstance(kind, MapType):
-        return f"MAP<{_sql_type(kind.keyType)}, {_sql_type(kind.valueType)}>"
-    return kind.simpleString()
 
 
 def _keep(

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from infra.sources.postgres.changes import Emptied
+from infra.type_text import type_text
 
 
 def with_emptied(records: DataFrame, own: DataFrame | None, emptied: Sequence[Emptied], table: str) -> DataFrame:
@@ -50,7 +51,7 @@ def with_emptied(records: DataFrame, own: DataFrame | None, emptied: Sequence[Em
     place = F.struct(
         (F.col("rank") + 1).cast("int").alias("file_rank"), F.lit(0).cast("bigint").alias("block"), number.alias("row")
     )
-    kind = records.schema["value"].dataType.simpleString()
+    kind = type_text(records.schema["value"].dataType)
     tombstones = ended.select(
         "key",
         F.lit(None).cast(kind).alias("value"),
