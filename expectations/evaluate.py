@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from expectations.invariant import Invariant, judged_relation, relations_of, renamed
+from expectations.key_share import KeyShare
 from expectations.results import InvariantResult, Judged, Relation, asked
 from expectations.rules.derived import DERIVED
 from pipelines import Node
@@ -42,6 +43,11 @@ class _Query:
     rows: list[str] = field(default_factory=list)
     violations: int | None = None
     error: str | None = None
+
+    @property
+    def share(self) -> KeyShare | None:
+        """Keys that it is about; None: all."""
+        return self.judged.share if self.invariant.of_share is not None else None
 
 
 def evaluate(
@@ -81,13 +87,14 @@ def evaluate_parts(
     return [
         InvariantResult(
             invariant=query.invariant,
-            checked=query.judged.checked.get(query.about),
+            checked=None if query.share else query.judged.checked.get(query.about),
             violations=query.violations,
             sample=[_texts(row) for row in query.rows[:sample]],
             sql=query.sql,
             seconds=share,
             error=query.error,
             scope=query.judged.scope,
+            share=query.share,
         )
         for query in queries
     ]
@@ -113,7 +120,7 @@ class _Relations:
             if name in self._judged.relations:
                 return self._judged.relations[name]()
             if name in DERIVED:
-                return self._derived(DERIVED[name](self._node))
+                return self._derived(DERIVED[name](self._node, self._judged.share))
             return LookupError(f"no relation '{name}' was given")
         except Exception as error:  # whatever a reader of tables may raise
             return error
@@ -127,7 +134,7 @@ class _Relations:
 
 def _prepare(node: Node, query: _Query, relations: _Relations) -> None:
     try:
-        query.text = query.sql = query.invariant.violations(node)
+        query.text = query.sql = query.invariant.query(node, query.share)
         query.about = judged_relation(query.text) or ""
         query.named = {name: relations[name] for name in relations_of(query.text)}
         query.sql = query.text.format(**{name: relation.sql for name, relation in query.named.items()})

@@ -27,9 +27,13 @@ SCHEMA = {
     "error": "string",
     "run": "string",
     "scope": "string",
+    "judged_keys": "string",
     "judged_at": "int64",
 }
-"""Columns of the table with their Arrow types; ``sample`` is JSON, ``judged_at`` wall clock (ms)."""
+"""Columns of the table with their Arrow types.
+
+``sample`` is JSON, ``judged_keys`` the part that was judged (null: all), ``judged_at`` wall clock (ms).
+"""
 
 
 def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]) -> list[dict[str, Any]]:
@@ -61,6 +65,7 @@ def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]
             "error": result.error,
             "run": run,
             "scope": result.scope,
+            "judged_keys": str(result.share) if result.share else None,
             "judged_at": now,
         }
         for result in results

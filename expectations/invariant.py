@@ -15,6 +15,7 @@ A query names relations in braces; whoever evaluates it says what they are. Befo
 | ``{before}`` | the folded result before the epoch |
 | ``{bounds}`` | partition, first_offset where this epoch's offsets must start; absent: 0 |
 | ``{arrived}``, ``{reached}`` | what follows from the order of the records: ``expectations/rules/derived.py`` |
+| ``{made_of}`` | of a join of two streams: ``{rows}`` with key and time of the records that each is made of |
 | ``{times}`` | partition, stream_time before the epoch; absent: none yet |
 | ``{unread}`` | side, partition, records that an input had when the epoch was planned, and that wait |
 
@@ -41,6 +42,7 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import Literal
 
+from expectations.key_share import KeyShare
 from pipelines import Node
 from pipelines.check import Severity
 
@@ -55,8 +57,8 @@ Moment = Literal["audit", "commit", "fold"]
 
 FOLDED = frozenset({"table", "now", "was", "sizes"})
 """Relations that a folded table is needed for."""
-JUDGED = ("rows", "changelog", "table", "late")
-"""Relations whose rows an invariant is about; the others are what they are compared with."""
+JUDGED = {"rows": "rows", "made_of": "rows", "changelog": "changelog", "table": "table", "late": "late"}
+"""Relations that an invariant is about, and whose rows they have; the others are what they are compared with."""
 
 SEMANTICS = "Kafka Streams Join Semantics"
 EARLY = "Early joins"
@@ -95,6 +97,8 @@ class Invariant:
         on what is stored; ``verify``: by computing it once more.
     violations
         The query for a node: bad rows only. A brace that is no relation is doubled.
+    of_share
+        The same for some of the keys, of a rule that derives rows once more; None of one that is cheap for all.
     tolerated
         Share of the checked rows that may be bad without breaking it.
     excluded
@@ -113,6 +117,7 @@ class Invariant:
     violations: Callable[[Node], str]
     requirements: tuple[int, ...] = ()
     profiles: tuple[str, ...] | None = DOCUMENTED
+    of_share: Callable[[Node, KeyShare], str] | None = None
     tolerated: float = 0.0
     excluded: Callable[[Node], str | None] = _nothing
 
@@ -120,6 +125,10 @@ class Invariant:
     def source(self) -> str:
         """Document and section."""
         return f"{self.document}, {self.section}"
+
+    def query(self, node: Node, share: KeyShare | None = None) -> str:
+        """The query for a node; of a share of the keys, where the rule has one for that."""
+        return self.violations(node) if share is None or self.of_share is None else self.of_share(node, share)
 
     def applies_to(self, node: Node) -> bool:
         """Whether the node's results must keep this invariant."""
@@ -153,7 +162,7 @@ def renamed(query: str, names: Mapping[str, str]) -> str:
 
 def judged_relation(query: str) -> str | None:
     """Relation whose rows the query judges."""
-    return next((name for name in relations_of(query) if name in JUDGED), None)
+    return next((JUDGED[name] for name in relations_of(query) if name in JUDGED), None)
 
 
 def moment_of(invariant: Invariant, node: Node) -> Moment:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from expectations.invariant import Invariant, Scope
+from expectations.key_share import KeyShare
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,12 +49,15 @@ class Judged:
         Whether the relations have what one epoch touches, or everything.
     keep
         The same rows, computed once: for what is derived of relations, and read by several queries.
+    share
+        Keys for which rules derive rows once more; None: all.
     """
 
     relations: Mapping[str, Callable[[], Relation]]
     checked: Mapping[str, int | None] = field(default_factory=dict)
     scope: Scope = "epoch"
     keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
+    share: KeyShare | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,8 @@ class InvariantResult:
         Why it could not be evaluated.
     scope
         Whether one epoch was judged, or everything that there is.
+    share
+        Keys that were judged; None: all. How many rows they have is not counted.
     """
 
     invariant: Invariant
@@ -86,6 +92,7 @@ class InvariantResult:
     seconds: float
     error: str | None = None
     scope: Scope = "epoch"
+    share: KeyShare | None = None
 
     @property
     def state(self) -> State:

@@ -79,6 +79,8 @@ class Settings:
         ``RIVERMEET_SCHEMA_REGISTRY``: URL of the schema registry, with user and password if it asks for them.
     s3_endpoint, s3_region : str
         ``AWS_ENDPOINT_URL``, ``AWS_REGION``: where S3 is. Credentials are no setting: who needs them looks by itself.
+    all_keys_up_to : int
+        ``RIVERMEET_ALL_KEYS_UP_TO``: records of an epoch up to which checks derive its rows for all keys.
     lease_seconds : float
         ``RIVERMEET_LEASE_SECONDS``: tables at a URL are another machine's after so long without a word of ours.
     """
@@ -100,6 +102,7 @@ class Settings:
     s3_endpoint: str = ""
     s3_region: str = ""
     lease_seconds: float = 60.0
+    all_keys_up_to: int = 500_000
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -135,6 +138,7 @@ class Settings:
             s3_endpoint=given.get("AWS_ENDPOINT_URL", ""),
             s3_region=given.get("AWS_REGION", given.get("AWS_DEFAULT_REGION", "")),
             lease_seconds=_seconds(given.get("RIVERMEET_LEASE_SECONDS", "60")),
+            all_keys_up_to=_records(given.get("RIVERMEET_ALL_KEYS_UP_TO", "500000")),
         )
         if settings.on_s3:
             _reachable(given)
@@ -157,6 +161,7 @@ class Settings:
             "RIVERMEET_POSTGRES": self.postgres,
             "RIVERMEET_SCHEMA_REGISTRY": self.schema_registry,
             "RIVERMEET_LEASE_SECONDS": str(self.lease_seconds),
+            "RIVERMEET_ALL_KEYS_UP_TO": str(self.all_keys_up_to),
             # To AWS' own libraries an empty one would be another one.
             **({"AWS_ENDPOINT_URL": self.s3_endpoint} if self.s3_endpoint else {}),
             **({"AWS_REGION": self.s3_region} if self.s3_region else {}),
@@ -295,6 +300,12 @@ def _seconds(value: str) -> float:
     if not 1 <= seconds <= 3600:
         raise SettingsError(f"RIVERMEET_LEASE_SECONDS={value!r} is not a number of seconds from 1 to 3600")
     return seconds
+
+
+def _records(value: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", value):
+        raise SettingsError(f"RIVERMEET_ALL_KEYS_UP_TO={value!r} is not a number of records, 0 or more")
+    return int(value)
 
 
 def _port(variable: str, given: Mapping[str, str], default: int, lowest: int = 0) -> int:

@@ -156,6 +156,7 @@ class Platform:
                 engine=engine,
                 quality=self.quality,
                 lease_seconds=self.settings.lease_seconds,
+                all_keys_up_to=self.settings.all_keys_up_to,
             )
         return self._runners[pipeline.name]
 

@@ -29,6 +29,7 @@ from assets.refused.states import decision_on
 from expectations.evaluate import InvariantResult, Judged, Relation, evaluate
 from expectations.invariant import Moment, moment_of
 from expectations.invariants import Invariant, invariants_of
+from expectations.key_share import key_share
 from expectations.rules.touched import early
 from infra.delta.io import quoted
 from infra.engine.shared_frames import SharedFrames
@@ -83,7 +84,8 @@ class Judge:
             judged = audited_relations(context, node, plan, written.rows, written.counts.rows, ranges, shared, spark)
             late = written.sides.get("late")
             made = {"late": lambda: _late(spark, context.paths(node).late, plan, late)}
-            judged = replace(judged, relations={**judged.relations, **made})
+            share = key_share(plan.epoch, max(plan.records, written.counts.rows), context.all_keys_up_to)
+            judged = replace(judged, relations={**judged.relations, **made}, share=share)
             results = evaluate(spark, node, judged_at(node, "audit"), judged)
             decision = decision_on(context.log, plan)
             rows = judged.relations["rows"]()

@@ -27,6 +27,7 @@ from assets.refused.held_verdicts import as_held
 from assets.refused.states import AuditRefusedError
 from expectations.evaluate import InvariantResult, evaluate
 from expectations.invariant import Invariant
+from expectations.key_share import key_share
 from expectations.verdict import Verdict
 from infra.delta.changelog_files import epoch_rows
 from infra.delta.io import last_note, note_upto
@@ -112,12 +113,14 @@ def states_of(context: EpochContext, node: Node, epoch: int, run: str) -> States
 def _late(context: EpochContext, node: Node, epoch: int, run: str) -> Judgement:
     start, plan = time.monotonic(), _plan_of(context, node, epoch)
     mine, (version, _) = effective(node, plan), note_upto(context.paths(node).changelog, epoch)
-    results = [*_rows_again(context, mine, plan), *judge_commit(context, mine, plan, version)]
+    results = [*_rows_again(context, mine, plan, context.all_keys_up_to), *judge_commit(context, mine, plan, version)]
     return _recorded(context, node, plan, results, run, start)
 
 
-def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[InvariantResult]:
-    """What the audit of an epoch finds in its rows as they are committed."""
+def _rows_again(
+    context: EpochContext, node: Node, plan: EpochPlan, all_up_to: int | None = None
+) -> list[InvariantResult]:
+    """What the audit of an epoch finds in its rows as they are committed; for all keys where no limit is given."""
     spark, paths = context.session(), context.paths(node)
     version, note = note_upto(paths.changelog, plan.epoch)
     with relation_frames(node, plan, "again") as shared:
@@ -125,7 +128,9 @@ def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[Inva
         count = count_between(plan.ends, note.ends)
         ranges = partial(ColumnRanges.of_changelog, paths.changelog, plan.ends, note.ends)
         found = audited_relations(context, node, plan, rows, count, ranges, shared, spark)
-        found = replace(found, relations={**found.relations, "late": lambda: dropped(spark, paths.late, plan)})
+        share = None if all_up_to is None else key_share(plan.epoch, max(plan.records, count), all_up_to)
+        late = {"late": lambda: dropped(spark, paths.late, plan)}
+        found = replace(found, relations={**found.relations, **late}, share=share)
         return evaluate(spark, node, judged_at(node, "audit"), found)
 
 

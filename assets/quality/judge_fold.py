@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assets.quality.judge import input_relations, judged_at, relation_frames
 from assets.quality.quality_table import States
@@ -24,6 +24,7 @@ from assets.quality.relations.affected import Affected
 from assets.quality.relations.folded import Folded, changelog, folded, judged, rows_of_table, stored
 from assets.quality.relations.inputs import effective
 from expectations.evaluate import InvariantResult, evaluate
+from expectations.key_share import KeyShare, key_share
 from expectations.verdict import Verdict
 from infra import crash
 from infra.delta.io import last_note
@@ -107,11 +108,12 @@ def judge_fold_of_another_home(context: EpochContext, node: Node, known: States,
 
 def _recorded(context: EpochContext, of: Folded, run: str) -> Sequence[Verdict]:
     epoch = of.note.epoch
-    return record_verdicts(context, of.node, epoch, judged_fold(context, of), run, f"fold-{epoch:06d}", "table")
+    share = key_share(epoch, max(of.rows, of.span.records), context.all_keys_up_to)
+    return record_verdicts(context, of.node, epoch, judged_fold(context, of, share), run, f"fold-{epoch:06d}", "table")
 
 
-def judged_fold(context: EpochContext, of: Folded) -> list[InvariantResult]:
-    """What a folded table's invariants find."""
+def judged_fold(context: EpochContext, of: Folded, share: KeyShare | None = None) -> list[InvariantResult]:
+    """What a folded table's invariants find; some of them for a share of the keys, where one is given."""
     node, spark = effective(of.node, of.span), context.session()
     rules = judged_at(node, "fold")
     fit_shuffles(spark, of.span.records)
@@ -122,7 +124,7 @@ def judged_fold(context: EpochContext, of: Folded) -> list[InvariantResult]:
         inputs = input_relations(context, node, spark, of.span, shared, is_whole, ranges)
         rows, count = changelog(spark, of), max(of.rows, of.span.records)
         affected = Affected(spark, node, inputs, shared, rows, count, rules, lambda: stored(spark, of))
-        return evaluate(spark, node, rules, judged(spark, of, rows, affected))
+        return evaluate(spark, node, rules, replace(judged(spark, of, rows, affected), share=share))
 
 
 def _lines(context: EpochContext, node: Node, note: CommitNote) -> str | None:

@@ -39,7 +39,10 @@ def _broken(context: EpochContext, node: Node, epoch: int) -> Mapping[str, Mappi
 
 
 def _held(verdict: Verdict, line: Mapping[str, Any]) -> Verdict:
-    found = {name: line[name] for name in ("state", "checked", "violations", "seconds", "sql", "error", "scope")}
+    found = {
+        name: line[name]
+        for name in ("state", "checked", "violations", "seconds", "sql", "error", "scope", "judged_keys")
+    }
     text = f"{verdict.description} Epoch {line['epoch']} is held, and there it was {line['state']}."
     details = {**verdict.details, **found, "sample": json.loads(line["sample"] or "[]")}
     # The page that the verdict leads to is of what is committed.

@@ -65,11 +65,12 @@ def expect_invariant_holds() -> type[Any]:
         ) -> Any:
             row = metrics[METRIC]
             violations, checked = int(row["violations"]), int(row["checked"])
+            of = f" in {row['judged_keys']}" if row["judged_keys"] else f" of {checked}" if checked >= 0 else ""
             return {
                 "success": violations <= int(row["allowed"]),
                 "result": {
                     # -1 is unknown: with None in it, pandas would make the column floats.
-                    "observed_value": f"{violations}" + (f" of {checked}" if checked >= 0 else ""),
+                    "observed_value": f"{violations}{of}",
                     "details": {"unexpected_rows": json.loads(row["sample"]), "sql": row["sql"]},
                 },
             }

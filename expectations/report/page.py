@@ -208,12 +208,13 @@ JUDGED = {
     "verify": "by `rivermeet verify`",
 }
 SCOPES = {"epoch": ", as far as the epoch touches it", "whole": ", all of it"}
+"""By what was judged; of a part of the keys this is said instead."""
 
 
 def _detail(one: NodeHistory, row: CheckRow, cell: Cell) -> dict[str, Any]:
     """What the drawer shows of a cell."""
-    found = cell.found
-    keys = dict.fromkeys(row.get("key", "") for row in cell.sample)
+    found, keys = cell.found, cell.found.get("judged_keys")
+    bad = dict.fromkeys(row.get("key", "") for row in cell.sample)
     return {
         "id": f"{one.id}.{row.invariant}.{cell.epoch}",
         "node": one.id,
@@ -225,7 +226,7 @@ def _detail(one: NodeHistory, row: CheckRow, cell: Cell) -> dict[str, Any]:
         "look": cell.look,
         "severity": found["severity"],
         "blocking": found["blocking"],
-        "judged": JUDGED[found["stage"]] + SCOPES.get(found.get("scope") or "", ""),
+        "judged": JUDGED[found["stage"]] + (f", {keys}" if keys else SCOPES.get(found.get("scope") or "", "")),
         "checked": found["checked"],
         "violations": found["violations"],
         "seconds": round(found["seconds"], 3),
@@ -233,5 +234,5 @@ def _detail(one: NodeHistory, row: CheckRow, cell: Cell) -> dict[str, Any]:
         "error": found["error"],
         "sql": found["sql"],
         "sample": cell.sample,
-        "why": [one.reasons[key]._asdict() for key in keys if key in one.reasons],
+        "why": [one.reasons[key]._asdict() for key in bad if key in one.reasons],
     }

@@ -12,6 +12,7 @@ Source: wiki page "Early joins" (a join of tables is the join of the folds), KIP
 from __future__ import annotations
 
 from expectations.invariant import EARLY, KIP_213, Invariant, packed, quoted
+from expectations.key_share import KeyShare, of_share
 from expectations.rules.record_sql import joined_value, records, without_sql
 from expectations.rules.touched import pair, pointing_left, pointing_right, right_as_left
 from pipelines import ForeignKeyJoin, Node, OneToManyJoin, TableTableJoin
@@ -44,14 +45,16 @@ def _matched(node: Node) -> str:
   FROM {pointing_right(join, "{right}")} m JOIN {lefts} l ON l.key = m.mapped"""
 
 
-def _equals_batch_join(node: Node) -> str:
+def _equals_batch_join(node: Node, share: KeyShare | None = None) -> str:
     join = node.join_spec
     assert join is not None, node.name
+    expected = of_share(f"({_matched(node)})", share)
+    stored = f"(SELECT {packed(node.key)} AS key, {packed(node.value)} AS value FROM {{table}})"
     return f"""SELECT CASE WHEN t.key IS NULL THEN 'not in the table' WHEN e.key IS NULL THEN 'only in the table'
             ELSE 'differs' END AS problem,
        coalesce(e.key, t.key) AS key, e.value AS expected, t.value AS stored
-FROM (SELECT key, {joined_value(join)} AS value FROM ({_matched(node)})) e
-FULL OUTER JOIN (SELECT {packed(node.key)} AS key, {packed(node.value)} AS value FROM {{table}}) t ON e.key = t.key
+FROM (SELECT key, {joined_value(join)} AS value FROM {expected}) e
+FULL OUTER JOIN {of_share(stored, share)} t ON e.key = t.key
 WHERE NOT (e.value <=> t.value)"""
 
 
@@ -95,6 +98,7 @@ RULES = (
         blocking=False,
         stage="table",
         violations=_equals_batch_join,
+        of_share=_equals_batch_join,
         excluded=lambda node: versioned(node) or without_sql(node),
     ),
     Invariant(

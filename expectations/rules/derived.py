@@ -5,7 +5,8 @@ streams, both sides (0 left, 1 right): ``turn`` in the processing order, ``close
 the record, and whether it was ``taken``: it has key and value, and came in time. A record of an earlier epoch has no
 turn; it was in time if it is still open. Of a windowed aggregate, records with key and value: ``left``, and of new ones
 the stream time ``reached`` with them. ``{reached}`` has stream time per partition before the epoch (``started``) and
-after it (``reached``).
+after it (``reached``). ``{made_of}`` has the rows of a join of two streams beside the records that they are made of, so
+that two rules look each record up once.
 
     window 2/3, grace 1, stream time 11       left @20: turn (20, 0, …), before 11, close 24, taken
                                               left @7, after it: before 20, close 11, not taken
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from expectations.key_share import KeyShare, of_share
 from expectations.rules.record_sql import records
 from pipelines import Node, StreamStreamJoin, WindowedAggregate
 
@@ -32,10 +34,12 @@ def bounds(join: StreamStreamJoin) -> tuple[int, int]:
     return max(window.after, 0) + window.grace, max(window.before, 0) + window.grace
 
 
-def _arrived(node: Node) -> str:
+def _arrived(node: Node, share: KeyShare | None) -> str:
     made = node.operation
     if isinstance(made, StreamStreamJoin):
-        return _of_two_streams(made)
+        # Whoever reads it derives rows of that share; the order is of all keys.
+        ordered = _of_two_streams(made)
+        return ordered if share is None else f"SELECT * FROM {of_share(f'({ordered})', share)}"
     assert isinstance(made, WindowedAggregate), node.name
     usable = """(SELECT a.*, t.stream_time FROM {left} a LEFT JOIN {times} t ON t.partition = a.partition
       WHERE a.key IS NOT NULL AND a.value IS NOT NULL)"""
@@ -63,12 +67,30 @@ def _of_two_streams(join: StreamStreamJoin) -> str:
               LEFT JOIN {{times}} t ON t.partition = a.partition))"""
 
 
-def _reached(node: Node) -> str:
+def _made_of(node: Node, share: KeyShare | None) -> str:
+    sides = {"left": "l", "right": "r"}
+    facts = ", ".join(
+        f"{of}.key AS {side}_key, {of}.timestamp AS {side}_timestamp, "
+        f"CASE WHEN {of}.offset IS NOT NULL THEN {of}.value IS NOT NULL END AS {side}_has_value"
+        for side, of in sides.items()
+    )
+    joins = " ".join(
+        f"LEFT JOIN {{{side}}} {of} ON {of}.partition = o.partition AND {of}.offset = o.{side}_offset"
+        for side, of in sides.items()
+    )
+    return f"SELECT o.partition, o.offset, o.key, o.left_offset, o.right_offset, {facts} FROM {{rows}} o {joins}"
+
+
+def _reached(node: Node, share: KeyShare | None) -> str:
     return """SELECT partition, max(started) AS started, max(timestamp) AS reached
 FROM (SELECT partition, timestamp, CAST(NULL AS BIGINT) AS started FROM {new_left}
       UNION ALL SELECT partition, timestamp, NULL FROM {new_right}
       UNION ALL SELECT partition, stream_time, stream_time FROM {times}) GROUP BY partition"""
 
 
-DERIVED: Mapping[str, Callable[[Node], str]] = {"arrived": _arrived, "reached": _reached}
-"""Name to the query over other relations, for a node."""
+DERIVED: Mapping[str, Callable[[Node, KeyShare | None], str]] = {
+    "arrived": _arrived,
+    "made_of": _made_of,
+    "reached": _reached,
+}
+"""Name to the query over other relations, for a node and the keys for which rows are derived once more."""

@@ -38,15 +38,12 @@ HAVING count(*) > 1 AND bool_or(is_new)"""
 def _pair_in_window(node: Node) -> str:
     join = stream_stream(node)
     before, after = join.window.before, join.window.after
-    return f"""SELECT o.partition, o.offset, o.key, o.left_offset, o.right_offset,
-       l.key AS left_key, r.key AS right_key, l.timestamp AS left_timestamp,
-       r.timestamp AS right_timestamp, r.timestamp - l.timestamp AS distance_ms
-FROM {{rows}} o
-LEFT JOIN {{left}} l ON l.partition = o.partition AND l.offset = o.left_offset
-LEFT JOIN {{right}} r ON r.partition = o.partition AND r.offset = o.right_offset
-WHERE o.left_offset IS NOT NULL AND o.right_offset IS NOT NULL
-  AND NOT coalesce(o.key = l.key AND o.key = r.key AND r.timestamp BETWEEN
-                   l.timestamp - ({before}L) AND l.timestamp + ({after}L), false)"""
+    return f"""SELECT partition, offset, key, left_offset, right_offset, left_key, right_key, left_timestamp,
+       right_timestamp, right_timestamp - left_timestamp AS distance_ms
+FROM {{made_of}}
+WHERE left_offset IS NOT NULL AND right_offset IS NOT NULL
+  AND NOT coalesce(key = left_key AND key = right_key AND right_timestamp BETWEEN
+                   left_timestamp - ({before}L) AND left_timestamp + ({after}L), false)"""
 
 
 def _alone_where_allowed(node: Node) -> str:
@@ -64,10 +61,10 @@ def _has_value(node: Node) -> str:
 
 
 def _made_of_values(node: Node) -> str:
-    return """SELECT o.partition, o.offset, o.key, CASE o.side WHEN 0 THEN 'left' ELSE 'right' END AS side, o.record
-FROM (SELECT partition, offset, key, stack(2, 0, left_offset, 1, right_offset) AS (side, record) FROM {rows}) o
-JOIN {arrived} a ON a.partition = o.partition AND a.side = o.side AND a.offset = o.record
-WHERE NOT a.has_value"""
+    return """SELECT partition, offset, key, side, record
+FROM (SELECT partition, offset, key, stack(2, 'left', left_offset, left_has_value, 'right', right_offset,
+             right_has_value) AS (side, record, has_value) FROM {made_of})
+WHERE NOT has_value"""
 
 
 def stream_stream(node: Node) -> StreamStreamJoin:

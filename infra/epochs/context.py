@@ -59,6 +59,8 @@ class EpochContext:
         Where verdicts are kept; None where epochs are not judged (`rivermeet replay`).
     lease_seconds
         Term of the leases of tables behind a URL.
+    all_keys_up_to
+        Records or rows up to which an epoch is derived once more for all keys, and not for a share of them.
     """
 
     tables: str
@@ -70,6 +72,7 @@ class EpochContext:
     engine: Path | None = None
     quality: Quality | None = None
     lease_seconds: float = 60.0
+    all_keys_up_to: int = 500_000
     _large: Lock = field(default_factory=Lock, repr=False)
 
     @contextmanager

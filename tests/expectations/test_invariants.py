@@ -133,7 +133,7 @@ def test_an_invariant_reads_only_what_its_stage_has():
         for invariant in invariants_of(node):
             names = set(relations_of(invariant.violations(node)))
             derived = names & set(DERIVED)
-            names |= {name for one in derived for name in relations_of(DERIVED[one](node))}
+            names |= {name for one in derived for name in relations_of(DERIVED[one](node, None))}
             names -= derived
             assert names <= (_EPOCH if invariant.stage == "epoch" else _COMMITTED), name
             assert names <= set(make()), (name, invariant.id)

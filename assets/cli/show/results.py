@@ -55,7 +55,8 @@ def _print_result(platform: Platform, node: Node) -> None:
     header = shown.drop("_partition", "_offset", "_timestamp").columns
     cells = [["null" if cell is None else str(cell) for cell in row] for row in first]
     click.echo(table(header, [list(line) for line in cells]))
-    for name, (state, checked, violations, _) in last_states(platform.quality, node).items():
-        mark = {"passed": "ok  ", "violated": "BAD "}.get(state, "?   ")
-        rows_checked = f"{checked:,} rows" if checked is not None else "rows"
-        click.echo(f"  {mark}{name}: {violations if violations is not None else 'no'} violations in {rows_checked}")
+    for name, found in last_states(platform.quality, node).items():
+        mark = {"passed": "ok  ", "violated": "BAD "}.get(found.state, "?   ")
+        judged = found.judged_keys or (f"{found.checked:,} rows" if found.checked is not None else "rows")
+        violations = found.violations if found.violations is not None else "no"
+        click.echo(f"  {mark}{name}: {violations} violations in {judged}")

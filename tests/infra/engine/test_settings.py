@@ -48,9 +48,10 @@ def test_settings_survive_the_way_to_another_process(tmp_path: Path) -> None:
         "RIVERMEET_ENGINE_MEMORY": "512m",
         "RIVERMEET_ENGINE_PORT": "15002",
         "RIVERMEET_REPORTS_PORT": "8081",
+        "RIVERMEET_ALL_KEYS_UP_TO": "0",
     }
     settings = Settings.from_env(env)
-    assert Settings.from_env(settings.environ()) == settings
+    assert Settings.from_env(settings.environ()) == settings and settings.all_keys_up_to == 0
 
 
 @pytest.mark.parametrize("engine", ["auto", "local", "local[2]", "local[*]", "sc://host:15002", "spark://host:7077"])
@@ -72,6 +73,8 @@ def test_engines(engine: str) -> None:
         ("RIVERMEET_ENGINE_PORT", "-1", "1 to 65535"),
         ("RIVERMEET_REPORTS_PORT", "0", "use 1 to 65535"),
         ("RIVERMEET_HOME", __file__, "name a folder"),
+        ("RIVERMEET_ALL_KEYS_UP_TO", "-1", "is not a number of records"),
+        ("RIVERMEET_ALL_KEYS_UP_TO", "many", "is not a number of records"),
     ],
 )
 def test_a_wrong_value_is_named_in_one_line(variable: str, value: str, says: str) -> None:
