@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -51,7 +50,8 @@ def shown(home: Home) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def home(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    with homed(PIPELINE, tmp_path_factory.mktemp("shares"), replace(settings, all_keys_up_to=30)) as home:
+    with homed(PIPELINE, tmp_path_factory.mktemp("shares"), settings) as home:
+        home.platform.runner(PIPELINE).all_keys_up_to = 30
         deliver(home, 1)
         assert home.run(), home.said
         yield home
