@@ -25,7 +25,6 @@ _STREAMS: list[Any] = [PIPELINE.stream(name, _FILES[name], **_OF) for name in "a
 _TABLES: list[Any] = [PIPELINE.table(name, _FILES[name], **_OF) for name in "cd"]  # pyright: ignore[reportArgumentType]
 SEEN = _STREAMS[0].left_join(_STREAMS[1], "seen", window=JoinWindow(10, 10, grace=0), select=_BOTH)
 NAMED = _TABLES[0].outer_join(_TABLES[1], "named", select=_BOTH)
-PARTLY = {rule.id for rule in ALL if rule.of_share is not None}
 OF_SEEN, OF_NAMED = {"every_pair_in_window", "every_lonely_record"}, {"equals_batch_join"}
 
 
