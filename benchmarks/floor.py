@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from assets.bench.run import private_settings
 from assets.bench.workloads import Workload
-from infra.delta.io import last_note, quoted, read
+from infra.delta.io import last_note, read
 from infra.delta.layout import NodeTables
 from infra.engine.session import session
 from infra.settings import Settings
+from pipelines.source import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -26,9 +26,9 @@ class Expr:
     type: str
 
 
-def quoted(column: str) -> str:
-    """A column's name as SQL text takes it."""
-    return "`" + column.replace("`", "``") + "`"
+def quoted(identifier: str) -> str:
+    """A column's name, or a table's path, as SQL text takes it."""
+    return "`" + identifier.replace("`", "``") + "`"
 
 
 def expr(sql: str, type: str) -> Expr:

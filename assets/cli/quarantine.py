@@ -50,7 +50,7 @@ def show(pipeline: str, selected: str | None, limit: int) -> None:
 
 def _shown(platform: Platform, node: Node, state: HeldState, limit: int) -> str:
     from assets.refused.decisions import sample
-    from infra.delta.io import quoted
+    from pipelines.source import quoted
 
     held, paths = state.held, platform.runner(node.pipeline).paths(node)
     lines = [

@@ -31,7 +31,6 @@ from expectations.invariant import Moment, moment_of
 from expectations.invariants import Invariant, invariants_of
 from expectations.key_share import key_share
 from expectations.rules.touched import early
-from infra.delta.io import quoted
 from infra.engine.shared_frames import SharedFrames
 from infra.epochs.column_ranges import ColumnRanges
 from infra.epochs.context import EpochContext
@@ -39,6 +38,7 @@ from infra.epochs.inputs import PinnedInputs
 from infra.epochs.plan import Decision, EpochPlan
 from infra.epochs.stages.write import Written
 from pipelines import Node
+from pipelines.source import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

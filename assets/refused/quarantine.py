@@ -60,7 +60,7 @@ def enforce(
     broken = [r for r in results if r.invariant.blocking and not r.passed]
     if not broken and not (decision and decision.drops):
         return results
-    from infra.delta.io import quoted
+    from pipelines.source import quoted
 
     rows, paths = judged.frame, context.paths(node)
     there = _quarantined_sql(rows, paths, plan.epoch)
@@ -105,8 +105,8 @@ def _digest(rows: DataFrame) -> tuple[int, str]:
 
 def _quarantined_sql(rows: DataFrame, paths: NodeTables, epoch: int) -> str:
     """A subquery that gives rows in quarantine as they were to be committed."""
-    from infra.delta.io import quoted
     from infra.type_text import type_text
+    from pipelines.source import quoted
 
     shape = type_text(rows.schema).replace("'", "\\'")
     text = f"SELECT from_json(row, '{shape}') AS row FROM delta.{quoted(paths.quarantine)} WHERE epoch = {epoch}"

@@ -24,6 +24,7 @@ from infra.delta.log import KEPT
 from infra.delta.pinned_versions import pinned
 from infra.delta.plain_files import listed
 from infra.epochs.plan import CommitNote, Offsets
+from pipelines.source import quoted
 
 RETENTION = {
     **KEPT,
@@ -263,8 +264,3 @@ def _names(kind: DataType) -> list[str]:
     if isinstance(kind, ArrayType):
         return _names(kind.elementType)
     return _names(kind.keyType) + _names(kind.valueType) if isinstance(kind, MapType) else []
-
-
-def quoted(identifier: str) -> str:
-    """An identifier as SQL text takes it."""
-    return "`" + identifier.replace("`", "``") + "`"

@@ -19,12 +19,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, ShortType
 
 from infra.delta.changelog_files import files_with
-from infra.delta.io import quoted
 from infra.delta.lines import opened
 from infra.delta.plain_files import is_plain
 from infra.delta.staged import Staged, statistics_of
 from infra.epochs.offsets import any_of_sql
 from infra.epochs.plan import Offsets
+from pipelines.source import quoted
 
 WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 _Bounds = tuple[int, int] | None

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.delta.io import quoted
 from infra.sources.declared_types import as_declared
 from infra.sources.line_formats import LINE_COLUMNS, NOT_UTF8, Problems, Ranks, split_lines
 from pipelines import Files
+from pipelines.source import quoted
 
 _AS_DECLARED = ("DECIMAL", "NUMERIC", "ARRAY", "STRUCT", "MAP")
 """Types that the parser must give itself: as text, a number has been a double (test: digits)."""

@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from infra.delta.io import quoted
 from infra.sources.declared_types import as_declared
 from infra.sources.discovery import spark_path
 from infra.sources.line_formats import LINE_COLUMNS, Place, Problems, Ranks, no_column, ranked
 from pipelines import Files
+from pipelines.source import quoted
 
 CLOCKS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",

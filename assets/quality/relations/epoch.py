@@ -8,11 +8,12 @@ from assets.quality.relations.inputs import InputRelations, Relations
 from assets.quality.relations.sql import at_version, bounds, lines
 from expectations.results import Relation
 from infra.delta.changelog_files import records
-from infra.delta.io import quoted, read
+from infra.delta.io import read
 from infra.delta.layout import NodeTables
 from infra.epochs.inputs import FEW, broadcast_if_few, pinned_table
 from infra.epochs.offsets import between_sql, count_between
 from infra.epochs.plan import EpochPlan
+from pipelines.source import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

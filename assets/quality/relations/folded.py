@@ -23,7 +23,7 @@ from expectations.invariant import Scope
 from expectations.results import Judged, Relation
 from expectations.rules.touched import touched
 from infra.delta.changelog_files import records
-from infra.delta.io import last_note, note_upto, notes, quoted, read
+from infra.delta.io import last_note, note_upto, notes, read
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened, rows_in
 from infra.delta.plain_files import schema_at
@@ -33,6 +33,7 @@ from infra.epochs.log import EpochLog
 from infra.epochs.offsets import between_sql, count_between
 from infra.epochs.plan import CommitNote, EpochPlan
 from pipelines import Node
+from pipelines.source import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

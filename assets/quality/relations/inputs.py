@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from assets.quality.relations.sql import lines
 from expectations.results import Relation
-from infra.delta.io import notes, quoted
+from infra.delta.io import notes
 from infra.epochs.inputs import broadcast_if_few, pinned_table
 from infra.epochs.offsets import between_sql
 from infra.epochs.plan import EpochPlan
 from joins.equal_columns import needed_rows, rows_of_result
 from pipelines import Node
+from pipelines.source import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from expectations.results import Relation
-from infra.delta.io import quoted, read
+from infra.delta.io import read
 from infra.epochs.plan import EpochPlan
+from pipelines.source import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,7 +27,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from infra import small_frames
-from infra.delta.io import quoted
 from infra.delta.lines import opened
 from infra.epochs.plan import VersionRange
 from infra.sources.declared_types import as_declared
@@ -38,6 +37,7 @@ from infra.sources.line_formats import path_of
 from infra.sources.parquet import CLOCKS
 from infra.type_text import type_text
 from pipelines import DeltaTable
+from pipelines.source import quoted
 
 DELETE, OLD, NEW = range(3)
 """What a row of a version is to its key, in this order; `KINDS` of them to a version."""
