@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from time import sleep
 
 import obstore
 import pyspark
@@ -77,6 +78,8 @@ def test_of_two_that_make_a_version_one_does(s3: str, racer: Racer) -> None:
     store, theirs = from_url(s3), dict[int, str]()
 
     def put(n: int) -> None:
+        # Ours looks first and takes longer: begun at once, theirs may be ahead in all races.
+        sleep(n % 10 * 0.003)
         try:
             obstore.put(store, f"t/_delta_log/{n:020}.json", b"theirs\n", mode="create")
             theirs[n] = "won"
