@@ -169,10 +169,12 @@ class Lease:
         return tag
 
     def _read(self) -> tuple[dict[str, Any], str]:
+        # Before obstore is imported: it says what to install (test_without_obstore_it_is_said_what_to_install).
+        store = self._store
         from obstore import get
 
         try:
-            found = get(self._store, NAME)
+            found = get(store, NAME)
         except FileNotFoundError:
             return {}, ""
         return json.loads(bytes(found.bytes())), found.meta["e_tag"] or ""

@@ -24,7 +24,7 @@ from infra.delta.lines import append_lines, opened
 from infra.epochs.lease import NAME, Lease, identity
 from infra.epochs.log import EpochLog
 from infra.epochs.node_lock import NodeLock
-from infra.settings import PROJECT
+from infra.settings import PROJECT, SettingsError
 
 TERM = 30.0
 
@@ -63,6 +63,13 @@ def test_a_lease_that_was_given_back_is_taken_without_waiting(s3: str) -> None:
         assert one.check() == token
         one.give_back()
     assert clock.slept == []
+
+
+def test_without_obstore_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("obstore", *(name for name in sys.modules if name.startswith("obstore."))):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SettingsError, match=r"pip install 'rivermeet\[s3\]'"):
+        lease("s3://lake/node", "home").take()
 
 
 def test_a_silent_holder_is_replaced_after_a_term(s3: str) -> None:
