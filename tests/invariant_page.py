@@ -13,7 +13,7 @@ _HEAD = """# Invariants
 What results are held to, on every epoch. Those of stage *epoch* are judged on the rows that it computed, the
 blocking ones before they are committed, so that a violation commits nothing. Those of stage *table* are judged on what
 is stored: right after an epoch, on the keys that it could change; where checks are run alone and after a rebuild, on
-everything. What could not be evaluated is shown as that, and is no pass.
+everything. What could not be evaluated is shown as that, and is no pass; the next run judges that epoch once more.
 
 The numbers are those of the documents' requirements. Invariants with a profile in brackets are what that profile keeps;
 others are kept by all. An option that an invariant cannot hold for leaves it out, with its reason in the code.

@@ -126,7 +126,8 @@ def run_pipeline(
         platform.say(f"  FAILED {event.step_key}: {_shown(cause) if cause else 'see the run'}")
     failed = [check for check in evaluated if not check.passed]
     for check in failed:
-        platform.say(f"  VIOLATED {check.asset_key.to_user_string()}: {check.description}")
+        state = check.metadata["state"].value if "state" in check.metadata else "violated"
+        platform.say(f"  {str(state).upper()} {check.asset_key.to_user_string()}: {check.description}")
     return result.success and not any(check.severity is dg.AssetCheckSeverity.ERROR for check in failed)
 
 

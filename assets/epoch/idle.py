@@ -65,8 +65,8 @@ def idle_run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = (
         if one.state != "passed":
             asset = f"{one.node.name}_{'table' if one.invariant.needs_table else 'changelog'}"
             platform.say(
-                f"  VIOLATED {pipeline.name}/{asset}: {one.invariant.id}, as judged with epoch {one.epoch}; nothing is "
-                f"new since. {one.invariant.sentence}"
+                f"  {one.state.upper()} {pipeline.name}/{asset}: {one.invariant.id}, as judged with epoch {one.epoch}; "
+                f"nothing is new since. {one.invariant.sentence}"
             )
     return not any(one.fails for one in standing)
 

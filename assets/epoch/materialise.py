@@ -35,7 +35,7 @@ def materialise_epoch(platform: Platform, node: Node, run_id: str, rebuild: Rebu
     if outcome.missed is not None:
         missed = outcome.missed
         platform.say(
-            f"  {node.name:<24} epoch {missed.epoch}: its run ended before its checks; {_holds(missed.verdicts)}"
+            f"  {node.name:<24} epoch {missed.epoch}: its run ended without all its checks; {_holds(missed.verdicts)}"
         )
     for line in _warnings(node, outcome):
         platform.say(f"  {node.name:<24} WARNING {line}")

@@ -4,6 +4,7 @@
 |---|---|
 | after an epoch's commit | the commit; all else was judged before it |
 | by a run that finds an epoch of a killed run without verdicts | the epoch's rows as committed, and the commit |
+| by the run after one that could not evaluate all of them | the same, once |
 | for checks that are run alone | the last epoch's rows, and all that the changelog and the table hold |
 """
 
@@ -55,11 +56,14 @@ def judge_epoch(
     """Judge the commit of an epoch, at ``version`` of the changelog, and record that with what its audit found."""
     start = time.monotonic()
     results = [*audit, *judge_commit(context, effective(node, plan), plan, version)]
-    return _recorded(context, node, plan, results, run, start)
+    # An executor is lost with the rows that a check wanted: the next run has them from the commit. It tries once, as a
+    # query that always fails would be tried by each run (test_what_could_not_be_evaluated_is_judged_once_more).
+    is_done = all(result.state != "not evaluated" for result in results)
+    return _recorded(context, node, plan, results, run, start, is_done=is_done)
 
 
 def judge_missed(context: EpochContext, node: Node, epoch: int, run: str) -> Judgement | None:
-    """Judge a committed epoch whose run was killed before its verdicts; None where it was judged, or is none."""
+    """Judge a committed epoch whose run was killed before its verdicts, or could not evaluate them all; else None."""
     if context.quality is None or not epoch or context.log.lines(node.name, "judged", epoch - 1):
         return None
     return _late(context, node, epoch, run)
@@ -145,10 +149,17 @@ def _of_changelog(context: EpochContext, of: Folded, rules: Sequence[Invariant])
 
 
 def _recorded(
-    context: EpochContext, node: Node, plan: EpochPlan, results: list[InvariantResult], run: str, start: float
+    context: EpochContext,
+    node: Node,
+    plan: EpochPlan,
+    results: list[InvariantResult],
+    run: str,
+    start: float,
+    is_done: bool = True,
 ) -> Judgement:
     verdicts = record_verdicts(context, node, plan.epoch, results, run, _name(plan.epoch))
-    context.log.write(node.name, plan.incarnation, plan.epoch, "judged", json.dumps({"run": run}))
+    if is_done:
+        context.log.write(node.name, plan.incarnation, plan.epoch, "judged", json.dumps({"run": run}))
     return Judgement(plan.epoch, results, verdicts, time.monotonic() - start)
 
 

@@ -203,8 +203,10 @@ def test_checks_alone_say_the_same(planted: Home) -> None:
 
 def test_a_run_that_finds_nothing_new_says_it_again(planted: Home) -> None:
     before = {name: (check.passed, check.severity) for name, check in checks(planted).items()}
-    assert not planted.run(), "a critical rule is broken, now as before"
-    assert {name: (check.passed, check.severity) for name, check in checks(planted).items()} == before
+    # One of the rules could not be evaluated: the first run after judges all of the epoch once more.
+    for _ in range(2):
+        assert not planted.run(), "a critical rule is broken, now as before"
+        assert {name: (check.passed, check.severity) for name, check in checks(planted).items()} == before
     check = checks(planted)["planted_critical"]
     assert check.description == "As judged with epoch 1; nothing is new since."
     event = planted.instance.get_latest_materialization_event(KEY)

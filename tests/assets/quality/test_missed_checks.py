@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pyarrow.compute as pc
 import pytest
 
+from assets.epoch.idle import is_idle
 from assets.epoch.materialise import materialise
 from assets.epoch.run import run_epoch
+from assets.quality import judge_commit, judge_committed
 from assets.quality.quality_table import quality_lines
+from expectations.results import InvariantResult
 from infra.settings import Settings
 from pipelines import Files, Node, Pipeline
 from tests.assets.home import Home, homed
@@ -54,7 +58,7 @@ def test_the_next_run_judges_what_a_killed_one_committed(home: Home) -> None:
     assert judged(home) == {}
     # Nothing is new.
     assert materialise(home.platform, ORDERS, "next").result is None
-    assert any("its run ended before its checks" in line for line in home.said)
+    assert any("its run ended without all its checks" in line for line in home.said)
     assert judged(home) == {1: 1}
 
     deliver(home, 2)
@@ -66,3 +70,38 @@ def test_the_next_run_judges_what_a_killed_one_committed(home: Home) -> None:
     assert materialise(home.platform, ORDERS, "idle").result is None
     assert judged(home) == {1: 1, 2: 1, 3: 1}
     assert not any("checks" in line for line in home.said)
+
+
+@pytest.mark.slow
+def test_what_could_not_be_evaluated_is_judged_once_more(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where an executor was lost with the rows that a check wanted; a query that always fails is tried twice."""
+
+    def lost(*given: Any) -> list[InvariantResult]:
+        return [
+            replace(one, checked=None, violations=None, error="the executor is lost")
+            for one in judge_commit.judge_commit(*given)
+        ]
+
+    def states(epoch: int) -> list[str]:
+        which = (pc.field("invariant") == "dense_changelog") & (pc.field("epoch") == epoch)
+        return [line["state"] for line in quality_lines(home.platform.quality, which)]
+
+    def run(name: str) -> bool:
+        home.said.clear()
+        materialise(home.platform, ORDERS, name)
+        return any("ended without all its checks" in line for line in home.said)
+
+    deliver(home, 4)
+    with monkeypatch.context() as once:
+        once.setattr(judge_committed, "judge_commit", lost)
+        assert not run("lost") and not is_idle(home.platform, [ORDERS])
+    assert states(4) == ["not evaluated"]
+    assert run("again") and is_idle(home.platform, [ORDERS])
+    assert sorted(states(4)) == ["not evaluated", "passed"]
+    assert not run("idle")
+
+    deliver(home, 5)
+    with monkeypatch.context() as always:
+        always.setattr(judge_committed, "judge_commit", lost)
+        assert (run("lost"), run("again"), run("idle")) == (False, True, False)
+    assert states(5) == ["not evaluated"] * 2
