@@ -100,13 +100,14 @@ def judge_refused(context: EpochContext, node: Node, refusal: AuditRefusedError,
 
 
 def states_of(context: EpochContext, node: Node, epoch: int, run: str) -> States:
-    """What was found of a committed epoch and of the last fold; judged now if this home never has.
+    """What was found of a committed epoch and of the last fold; judged now if it never was, here or as a whole.
 
     Where several homes share tables, an epoch is judged by the one that made it: the others have no verdicts of it.
     """
     quality = quality_of(context)
     known, is_new = last_states(quality, node, epoch), False
-    if not any(state.epoch == epoch for state in known.values()):
+    is_judged = context.log.lines(node.name, "judged", epoch - 1)
+    if not is_judged or not any(state.epoch == epoch for state in known.values()):
         _late(context, node, epoch, run)
         is_new = True
     if judge_fold_of_another_home(context, node, known, run) or is_new:

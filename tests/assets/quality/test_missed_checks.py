@@ -105,3 +105,11 @@ def test_what_could_not_be_evaluated_is_judged_once_more(home: Home, monkeypatch
         always.setattr(judge_committed, "judge_commit", lost)
         assert (run("lost"), run("again"), run("idle")) == (False, True, False)
     assert states(5) == ["not evaluated"] * 2
+
+    # As a step of Dagster that has nothing new.
+    deliver(home, 6)
+    with monkeypatch.context() as once:
+        once.setattr(judge_committed, "judge_commit", lost)
+        assert not run("lost")
+    found = judge_committed.states_of(home.platform.runner(PIPELINE), ORDERS, 6, "confirmed")
+    assert found["dense_changelog"].state == "passed" and is_idle(home.platform, [ORDERS])
