@@ -105,12 +105,12 @@ def states_of(context: EpochContext, node: Node, epoch: int, run: str) -> States
     Where several homes share tables, an epoch is judged by the one that made it: the others have no verdicts of it.
     """
     quality = quality_of(context)
-    known, is_new = last_states(quality, node, epoch), False
-    is_judged = context.log.lines(node.name, "judged", epoch - 1)
-    if not is_judged or not any(state.epoch == epoch for state in known.values()):
+    judge_missed(context, node, epoch, run)
+    known = last_states(quality, node, epoch)
+    if not any(state.epoch == epoch for state in known.values()):
         _late(context, node, epoch, run)
-        is_new = True
-    if judge_fold_of_another_home(context, node, known, run) or is_new:
+        known = last_states(quality, node, epoch)
+    if judge_fold_of_another_home(context, node, known, run):
         known = last_states(quality, node, epoch)
     return known
 
