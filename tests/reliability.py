@@ -1,8 +1,10 @@
-"""The table of docs/reliability.md: fault, outcome, count, as tests saw them.
+"""The tables of docs/reliability.md, as tests saw them.
 
-A test that has survived a fault says so by `survived`. With ``RIVERMEET_RELIABILITY=LINES.jsonl`` each call appends a
-line to that file, and ``python -m tests.reliability LINES.jsonl`` makes the table of them. The lines of one whole run
-belong together: the table is made anew, so what the run left out is no longer in it.
+A test that has survived a fault says so by `survived`; one that holds what other systems got wrong, by `handled`. With
+``RIVERMEET_RELIABILITY=LINES.jsonl`` each call appends a line to that file, and
+``python -m tests.reliability LINES.jsonl`` makes the tables of them. Lines of one whole run belong together: a table
+is made anew, so what the run left out is no longer in it. A table of which there is no line stays as it is, so that
+``pytest $(git grep -l 'handled(' tests)`` is enough for the second one.
 """
 
 from __future__ import annotations
@@ -19,28 +21,61 @@ PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
 BLOCK = re.compile(
     r"(<!-- faults: python -m tests\.reliability LINES\.jsonl -->\n).*?(<!-- end of faults -->)", re.DOTALL
 )
+HANDLED = re.compile(
+    r"(<!-- handled: python -m tests\.reliability LINES\.jsonl -->\n).*?(<!-- end of handled -->)", re.DOTALL
+)
 SETTING = "RIVERMEET_RELIABILITY"
 
 
 def survived(fault: str, outcome: str, count: int = 1) -> None:
     """Note that a fault ended so, so many times; 0 is a count too (rows lost: 0)."""
+    _note({"fault": fault, "outcome": outcome, "count": count})
+
+
+def handled(where: str, what: str, outcome: str) -> None:
+    """Note that an input or a trouble that other systems got wrong ends so.
+
+    Parameters
+    ----------
+    where : str
+        Files, PostgreSQL, Kafka, Debezium, Delta, types, runs or engine.
+    what : str
+        The input or the trouble, as a user would name it.
+    outcome : str
+        What becomes of it.
+    """
+    _note({"where": where, "what": what, "outcome": outcome})
+
+
+def _note(line: dict[str, str | int]) -> None:
     target = os.environ.get(SETTING)
     if not target:
         return
     # One write of one line: several test processes may append to the file.
     with Path(target).open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps({"fault": fault, "outcome": outcome, "count": count}) + "\n")
+        lines.write(json.dumps(line) + "\n")
 
 
 def table(lines: Iterable[str]) -> str:
-    """The lines, summed, in Markdown."""
+    """Lines of `survived`, summed, in Markdown."""
     counts: Counter[tuple[str, str]] = Counter()
-    for line in filter(str.strip, lines):
-        seen = json.loads(line)
-        counts[seen["fault"], seen["outcome"]] += seen["count"]
-    head = ["| fault | outcome | count |", "|---|---|---:|"]
+    for seen in _seen(lines):
+        if "fault" in seen:
+            counts[seen["fault"], seen["outcome"]] += seen["count"]
     rows = [f"| {_cell(fault)} | {_cell(outcome)} | {n:,} |" for (fault, outcome), n in sorted(counts.items())]
-    return "\n".join(head + rows) + "\n"
+    return "\n".join(["| fault | outcome | count |", "|---|---|---:|", *rows]) + "\n" if rows else ""
+
+
+def handled_table(lines: Iterable[str]) -> str:
+    """Lines of `handled`, each once, in Markdown."""
+    found = {(seen["where"], seen["what"], seen["outcome"]) for seen in _seen(lines) if "what" in seen}
+    rows = [f"| {' | '.join(map(_cell, row))} |" for row in sorted(found)]
+    head = ["| where | input or trouble | what becomes of it |", "|---|---|---|"]
+    return "\n".join([*head, *rows]) + "\n" if rows else ""
+
+
+def _seen(lines: Iterable[str]) -> list[dict]:
+    return [json.loads(line) for line in filter(str.strip, lines)]
 
 
 def listed(page: str) -> set[str]:
@@ -50,17 +85,27 @@ def listed(page: str) -> set[str]:
     return {row.split(" | ")[0].removeprefix("| ").replace("\\|", "|") for row in rows if row.startswith("| ")}
 
 
+def listed_as_handled(page: str) -> set[str]:
+    """Inputs and troubles that stand in the page's second table."""
+    block = HANDLED.search(page)
+    rows = block[0].splitlines() if block else []
+    return {row.split(" | ")[1].replace("\\|", "|") for row in rows if row.startswith("| ")}
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
 def main() -> None:
-    """Write the table into the page."""
+    """Write the tables into the page."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m tests.reliability LINES.jsonl")
-    made = table(Path(sys.argv[1]).read_text("utf-8").splitlines())
+    lines = Path(sys.argv[1]).read_text("utf-8").splitlines()
     page = PAGE.read_text("utf-8")
-    PAGE.write_text(BLOCK.sub(lambda block: block[1] + made + block[2], page), "utf-8")
+    for block, made in ((BLOCK, table(lines)), (HANDLED, handled_table(lines))):
+        if made:
+            page = block.sub(lambda found, made=made: found[1] + made + found[2], page)
+    PAGE.write_text(page, "utf-8")
 
 
 if __name__ == "__main__":

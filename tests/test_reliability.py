@@ -1,4 +1,4 @@
-"""docs/reliability.md has every fault that a test says it survived."""
+"""docs/reliability.md has every fault that a test says it survived, and all that a test says is handled."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests import reliability
-from tests.reliability import SETTING, listed, survived, table
+from tests.reliability import SETTING, handled, handled_table, listed, listed_as_handled, survived, table
 
 TESTS = Path(__file__).parent
 
 
-def faults() -> Iterator[tuple[str, str]]:
-    """(where, pattern) of each fault that is named in a call of `survived`."""
+def calls(function: str, argument: int) -> Iterator[tuple[str, str]]:
+    """(where, pattern) of what each call of `function` names as that argument."""
     for file in sorted({*TESTS.rglob("*.py")} - {Path(__file__)}):
         tree = ast.parse(file.read_text("utf-8"))
         texts = {
@@ -28,9 +28,9 @@ def faults() -> Iterator[tuple[str, str]]:
             if isinstance(target, ast.Name)
         }
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "survived":
-                first = node.args[0]
-                named = texts.get(first.id, first) if isinstance(first, ast.Name) else first
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function:
+                given = node.args[argument]
+                named = texts.get(given.id, given) if isinstance(given, ast.Name) else given
                 yield f"{file.relative_to(TESTS)}:{node.lineno}", _pattern(named)
 
 
@@ -41,10 +41,17 @@ def _pattern(fault: ast.expr) -> str:
     return "".join(re.escape(str(p.value)) if isinstance(p, ast.Constant) else ".+" for p in parts) or ".+"
 
 
-@pytest.mark.parametrize(("where", "fault"), list(faults()))
+@pytest.mark.parametrize(("where", "fault"), list(calls("survived", 0)))
 def test_a_fault_is_in_the_page(where: str, fault: str) -> None:
     assert any(re.fullmatch(fault, name) for name in listed(reliability.PAGE.read_text("utf-8"))), (
         f"{where}: the page has no such fault; run that test with {SETTING}=LINES.jsonl and make the table anew"
+    )
+
+
+@pytest.mark.parametrize(("where", "what"), list(calls("handled", 1)))
+def test_what_is_handled_is_in_the_page(where: str, what: str) -> None:
+    assert any(re.fullmatch(what, name) for name in listed_as_handled(reliability.PAGE.read_text("utf-8"))), (
+        f"{where}: the page has no such row; run that test with {SETTING}=LINES.jsonl and make the table anew"
     )
 
 
@@ -59,3 +66,15 @@ def test_lines_are_summed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [json.loads(line)["count"] for line in lines.read_text().splitlines()] == [0, 1200, 1]
     made = table(lines.read_text().splitlines())
     assert made.splitlines()[2:] == ["| a\\|b | kills | 1,201 |", "| a\\|b | rows lost | 0 |"]
+
+
+def test_what_is_handled_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = tmp_path / "lines.jsonl"
+    monkeypatch.setenv(SETTING, str(lines))
+    for _ in range(2):
+        handled("files", "a|b", "a dead letter")
+    survived("a kill", "rows lost", 0)
+    made = lines.read_text().splitlines()
+    assert handled_table(made).splitlines()[2:] == ["| files | a\\|b | a dead letter |"]
+    assert table(made).splitlines()[2:] == ["| a kill | rows lost | 0 |"]
+    assert not table([]) and not handled_table([])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,16 +104,6 @@ def test_a_package_imports_only_from_its_left(package: str) -> None:
         if (what := fault(package, found))
     ]
     assert not faults, "\n".join(faults)
-
-
-MOST = 16
-"""Python files in a folder, its ``__init__`` among them."""
-
-
-@pytest.mark.parametrize("package", [*PACKAGES, "benchmarks", "tests"])
-def test_a_folder_is_read_at_a_glance(package: str) -> None:
-    counts = Counter(file.parent.relative_to(PROJECT) for file in sources(package))
-    assert not {str(folder): count for folder, count in counts.items() if count > MOST}
 
 
 KNOWN_CIRCLES: tuple[frozenset[str], ...] = (
