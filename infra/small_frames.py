@@ -47,6 +47,8 @@ def no_rows(spark: SparkSession, schema: T.StructType | str) -> DataFrame:
         Its columns; as text: ``"key STRING, offset BIGINT"``.
     """
     kind = f"STRUCT<{schema}>" if isinstance(schema, str) else type_text(schema)
-    # Without the condition an empty range would stay in every plan that the frame is a part of.
-    none = spark.range(0).where("false")
-    return none.select(F.lit(None).cast(kind).alias("row")).select("row.*")
+    # The limit is the first thing that the optimizer looks at, and all above it goes. Of columns that are literals it
+    # would copy every expression over them into every other one first, before it sees that there is no row: seven
+    # columns of a source took minutes, and a heap (tests/infra/sources/test_empty_plans.py).
+    one = spark.range(1).select(F.lit(None).cast(kind).alias("row"))
+    return one.limit(0).select("row.*")
