@@ -100,10 +100,12 @@ def record(platform: Platform, found: Verified, seconds: float) -> None:
 def _differences(committed: DataFrame, recomputed: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
+    from infra.sources.parquet import CLOCKS
+
     place = ["partition", "offset"]
 
     def shown(frame: DataFrame, name: str) -> DataFrame:
-        row = F.to_json(F.struct(*RECORD), {"ignoreNullFields": "false"})
+        row = F.to_json(F.struct(*RECORD), {"ignoreNullFields": "false", **CLOCKS})
         return frame.select(*place, row.alias(name))
 
     both = shown(committed, "committed").join(shown(recomputed, "recomputed"), place, "full_outer")

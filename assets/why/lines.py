@@ -113,7 +113,7 @@ def _same_json(found: Any, value: Any) -> bool:
 def _parquet(path: str, source: Source, wanted: Mapping[str, Any]) -> Iterator[int]:
     del source
     number = 0
-    for batch in pq.ParquetFile(path).iter_batches(columns=list(wanted)):
+    for batch in pq.ParquetFile(path, coerce_int96_timestamp_unit="us").iter_batches(columns=list(wanted)):
         for line in batch.to_pylist():
             number += 1
             if all(line[name] == value for name, value in wanted.items()):

@@ -10,11 +10,13 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
-from pyarrow.dataset import Dataset, dataset
+from pyarrow.dataset import Dataset, ParquetFileFormat, ParquetReadOptions, dataset
 
 from infra.delta.location import files_below, is_local, tag_of
 from infra.delta.log import LOG
 
+# Files from before timestamps were written as microseconds have INT96, of which nanoseconds end in 2262.
+_PARQUET = ParquetFileFormat(read_options=ParquetReadOptions(coerce_int96_timestamp_unit="us"))
 _RIVALS = 8
 """Times that a write to a store looks again, where another machine's came first."""
 
@@ -128,7 +130,7 @@ def lines_of(table: DeltaTable, path: str, schema: pa.Schema, files: Callable[[p
         table has statistics of them.
     """
     wanted = files(pa.table(table.get_add_actions(flatten=True)))
-    return dataset(wanted["path"].to_pylist(), schema, "parquet", files_below(path))
+    return dataset(wanted["path"].to_pylist(), schema, _PARQUET, files_below(path))
 
 
 def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: str, app_id: str, version: int) -> None:

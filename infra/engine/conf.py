@@ -21,6 +21,13 @@ SESSION = {
     # join could read what it pins. What is needed stays (infra/delta/care/oldest_needed.py), and what is gone the guard
     # finds.
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
+    # Spark's own INT96 is nanoseconds to all but Spark: 9999-12-31 came out of Arrow as 1816, and no reader of Delta
+    # but Spark read the table (tests/infra/delta/test_far_times.py).
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # A day before 1582-10-15 is the day that was written, in files of whatever writer.
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
 }
 
 DELTA = {

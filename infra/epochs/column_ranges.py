@@ -55,7 +55,9 @@ class ColumnRanges:
         if table is None or not is_plain(table):
             return cls({})
         files = files_with(pa.table(table.get_add_actions(flatten=True)), after, upto)
-        return cls._of_files(files.to_pylist())
+        # Dates are left where they are: Python has none after the year 9999 or before 1.
+        numbers = [field.name for field in files.schema if pa.types.is_integer(field.type)]
+        return cls._of_files(files.select(numbers).to_pylist())
 
     @classmethod
     def of_staged(cls, staged: Staged) -> Self:

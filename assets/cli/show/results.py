@@ -12,8 +12,12 @@ from assets.quality.quality_table import last_states
 from infra.delta.io import last_note, read
 from infra.delta.lines import opened
 from pipelines import Node, Pipeline
+from pipelines.source import quoted
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import StructField
+
     from assets.epoch.platform import Platform
 
 FIRST_ROWS = 5
@@ -51,12 +55,22 @@ def _print_result(platform: Platform, node: Node) -> None:
             alone = F.count_if(F.col("left_offset").isNull() | F.col("right_offset").isNull())
             what += f", {rows.select(alone).collect()[0][0]:,} of them one-sided"
     click.echo(f"\n{node.name} ({what}; epoch {note.epoch})")
-    first = shown.drop("_partition", "_offset", "_timestamp").limit(FIRST_ROWS).collect()
-    header = shown.drop("_partition", "_offset", "_timestamp").columns
-    cells = [["null" if cell is None else str(cell) for cell in row] for row in first]
-    click.echo(table(header, [list(line) for line in cells]))
+    wanted = shown.drop("_partition", "_offset", "_timestamp")
+    # As text of the engine's: Python has no time after the year 9999, and would show all others in a zone of its own.
+    first = wanted.limit(FIRST_ROWS).select(*map(_as_text, wanted.schema)).collect()
+    click.echo(table(wanted.columns, [["null" if cell is None else cell for cell in row] for row in first]))
     for name, found in last_states(platform.quality, node).items():
         mark = {"passed": "ok  ", "violated": "BAD "}.get(found.state, "?   ")
         judged = found.judged_keys or (f"{found.checked:,} rows" if found.checked is not None else "rows")
         violations = found.violations if found.violations is not None else "no"
         click.echo(f"  {mark}{name}: {violations} violations in {judged}")
+
+
+def _as_text(field: StructField) -> Column:
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    column = F.col(quoted(field.name))
+    if isinstance(field.dataType, T.BinaryType):
+        return F.hex(column).alias(field.name)
+    return column.cast("string").alias(field.name)
