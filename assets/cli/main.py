@@ -81,6 +81,11 @@ def _run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -
 
     idle = idle_run(platform, pipeline, selected)
     if idle is not None:
+        if any((platform.settings.dagster_home / "processes").glob("*")):
+            from assets.defs.runs import close_runs_left
+
+            for line in close_runs_left(platform.settings):
+                platform.say(f"  {line}")
         return idle
     from assets.defs.runs import run_pipeline
 

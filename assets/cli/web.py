@@ -16,7 +16,7 @@ import click
 import psutil
 
 from assets.defs.links import HOST
-from assets.defs.runs import prepare_instance
+from assets.defs.runs import close_runs_left, prepare_instance
 from infra.settings import PROJECT, Settings
 
 ENDS_WITHIN = 10
@@ -35,6 +35,8 @@ def serve(port: int) -> None:
         raise click.ClickException(f"port {port} is that of the reports; choose another with --port")
     _need(settings.reports_port, "choose another for the reports with RIVERMEET_REPORTS_PORT")
     prepare_instance(settings)
+    for line in close_runs_left(settings):
+        click.echo(line)
     # It recommends a tool that knows other layouts of a project only.
     quiet = {"PYTHONWARNINGS": os.environ.get("PYTHONWARNINGS", "ignore:Function `dev_command` is superseded")}
     env = {**os.environ, **settings.environ(), **quiet}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import PrivateAttr
 
+from assets.defs.processes import PROCESS, HeldProcess, close_runs_of_the_dead, hold_process, is_held_here
 from assets.epoch.platform import Platform, current
 
 if TYPE_CHECKING:
@@ -24,6 +25,17 @@ class PlatformResource(dg.ConfigurableResource):
     _shown: set[str] = PrivateAttr(default_factory=set)
     _judged: bool = PrivateAttr(default=False)
     _nodes: SideBySide | None = PrivateAttr(default=None)
+    _process: HeldProcess | None = PrivateAttr(default=None)
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Say which process executes the run, where nobody has: it was launched from Dagster's page or a schedule."""
+        run, instance = context.run, context.instance
+        if run is not None and instance is not None and not is_held_here(instance, run):
+            self._process = hold_process(instance)
+            instance.add_run_tags(run.run_id, {PROCESS: self._process.file.name})
+            for line in close_runs_of_the_dead(instance):
+                if context.log is not None:
+                    context.log.warning(line)
 
     @property
     def shown(self) -> set[str]:
@@ -60,8 +72,13 @@ class PlatformResource(dg.ConfigurableResource):
         """End what an interrupted run has started, and write the index of Data Docs; no run fails by that."""
         if self._nodes is not None:
             self._nodes.close()
-        if not self._judged:
-            return
+        if self._judged:
+            self._write_index(context)
+        if self._process is not None:
+            self._process.let_go()
+
+    @staticmethod
+    def _write_index(context: dg.InitResourceContext) -> None:
         try:
             from expectations.gx.data_docs import write_index
 

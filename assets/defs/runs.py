@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import dagster as dg
@@ -13,6 +14,7 @@ from dagster_shared.error import SerializableErrorInfo
 from assets.defs.automation import WHOLE
 from assets.defs.keys import keys_of
 from assets.defs.node_assets import node_assets
+from assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, processes
 from assets.defs.resource import PlatformResource
 from assets.defs.shadow_assets import shadow_asset, shadow_key
 from assets.defs.sink_assets import sink_asset, topic_key
@@ -82,6 +84,16 @@ def prepare_instance(settings: Settings) -> Path:
     return home
 
 
+def close_runs_left(settings: Settings) -> list[str]:
+    """Close the runs of this home whose process is gone; a line for each."""
+    home = settings.dagster_home
+    if not processes(home).is_dir() or not any(processes(home).iterdir()):
+        return []
+    prepare_instance(settings)
+    with dg.DagsterInstance.get() as instance:
+        return close_runs_of_the_dead(instance)
+
+
 def run_pipeline(
     platform: Platform,
     pipeline: Pipeline,
@@ -101,7 +113,11 @@ def run_pipeline(
     prepare_instance(platform.settings)
     use(platform)
     nodes = [node for node in pipeline.stored if not selected or node.name in selected]
-    with dg.DagsterInstance.get() as instance:
+    with dg.DagsterInstance.get() as instance, ExitStack() as held:
+        for line in close_runs_of_the_dead(instance):
+            platform.say(f"  {line}")
+        process = hold_process(instance)
+        held.callback(process.let_go)
         result = dg.materialize(
             [
                 *map(node_assets, pipeline.stored),
@@ -117,8 +133,11 @@ def run_pipeline(
             instance=instance,
             run_config=QUIET,
             raise_on_error=False,
-            tags={"rivermeet/pipeline": pipeline.name} | ({} if selected else {WHOLE: pipeline.name}),
+            tags={"rivermeet/pipeline": pipeline.name, PROCESS: process.file.name}
+            | ({} if selected else {WHOLE: pipeline.name}),
         )
+        # Left there by what ended otherwise: its run may be noted as unfinished.
+        process.file.unlink(missing_ok=True)
         evaluated = _evaluations(instance, result.run_id)
     for event in result.get_step_failure_events():
         error = event.step_failure_data.error
