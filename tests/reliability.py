@@ -3,7 +3,7 @@
 A test that has survived a fault says so by `survived`; one that holds what other systems got wrong, by `handled`. With
 ``RIVERMEET_RELIABILITY=LINES.jsonl`` each call appends a line to that file, and
 ``python -m tests.reliability LINES.jsonl`` makes the tables of them. Lines of one whole run belong together: a table
-is made anew, so what the run left out is no longer in it. A table of which there is no line stays as it is, so that
+is made anew. That of faults stays as it is where a fault in it has no line, for those lines are not of a whole run;
 ``pytest $(git grep -l 'handled(' tests)`` is enough for the second one.
 """
 
@@ -18,9 +18,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
-BLOCK = re.compile(
-    r"(<!-- faults: python -m tests\.reliability LINES\.jsonl -->\n).*?(<!-- end of faults -->)", re.DOTALL
-)
+_BEGIN, _END = "<!-- faults: python -m tests.reliability LINES.jsonl -->\n", "<!-- end of faults -->"
+BLOCK = re.compile(f"({re.escape(_BEGIN)}).*?({re.escape(_END)})", re.DOTALL)
 HANDLED = re.compile(
     r"(<!-- handled: python -m tests\.reliability LINES\.jsonl -->\n).*?(<!-- end of handled -->)", re.DOTALL
 )
@@ -102,7 +101,11 @@ def main() -> None:
         sys.exit("usage: python -m tests.reliability LINES.jsonl")
     lines = Path(sys.argv[1]).read_text("utf-8").splitlines()
     page = PAGE.read_text("utf-8")
-    for block, made in ((BLOCK, table(lines)), (HANDLED, handled_table(lines))):
+    faults = table(lines)
+    lost = listed(page) - listed(f"{_BEGIN}{faults}{_END}") if faults else set()
+    if lost:
+        print(f"not of a whole run: the table of faults stays, for {min(lost)!r} is not in the lines", file=sys.stderr)
+    for block, made in ((BLOCK, "" if lost else faults), (HANDLED, handled_table(lines))):
         if made:
             page = block.sub(lambda found, made=made: found[1] + made + found[2], page)
     PAGE.write_text(page, "utf-8")

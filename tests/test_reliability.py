@@ -78,3 +78,18 @@ def test_what_is_handled_is_listed_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert handled_table(made).splitlines()[2:] == ["| files | a\\|b | a dead letter |"]
     assert table(made).splitlines()[2:] == ["| a kill | rows lost | 0 |"]
     assert not table([]) and not handled_table([])
+
+
+def test_a_part_of_a_run_leaves_the_table_of_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, lines = tmp_path / "page.md", tmp_path / "lines.jsonl"
+    blocks = [block.search(reliability.PAGE.read_text("utf-8")) for block in (reliability.BLOCK, reliability.HANDLED)]
+    before = "".join(found[0] for found in blocks if found)
+    page.write_text(before)
+    monkeypatch.setattr(reliability, "PAGE", page)
+    monkeypatch.setattr("sys.argv", ["reliability", str(lines)])
+    monkeypatch.setenv(SETTING, str(lines))
+    survived("a kill", "rows lost", 0)
+    handled("files", "a thing", "a dead letter")
+    reliability.main()
+    assert listed(page.read_text()) == listed(before)
+    assert listed_as_handled(page.read_text()) == {"input or trouble", "a thing"}
