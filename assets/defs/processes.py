@@ -11,7 +11,7 @@ however the process ends.
 | is not there | is left alone: a process that has not begun, or none that says so |
 
 A lock needs neither a process's number nor a time: numbers are given again, also at each start of a container, and
-clocks are set. A host is told by its name, or by what its system drew at its start, where containers share that.
+clocks are set. A host is known by its name, or by what its system drew at its start, where containers share that.
 Held by ``tests/assets/defs/test_processes.py``.
 """
 
