@@ -35,7 +35,8 @@ class TopicSlice(_Value):
     compaction leave gaps. ``high`` is the high watermark when it was planned: past ``end`` lies what open transactions
     hold back. ``added`` are partitions that the slice before did not have; ``lost`` is what was gone before it was
     read, ``[start, end)``, and accepted as such. ``times`` are the newest timestamps (ms) below
-    ``end`` that the broker has.
+    ``end`` that the broker has. ``anew`` says whether changes of another log than those before are read, and not
+    refused (``infra/sources/kafka/debezium/repeats.py``).
     """
 
     topic: str
@@ -45,6 +46,7 @@ class TopicSlice(_Value):
     added: tuple[int, ...] = ()
     lost: dict[int, tuple[int, int]] = {}
     times: dict[int, int] = {}
+    anew: bool = False
 
     @property
     def records(self) -> int:

@@ -162,7 +162,8 @@ class Debezium:
     Inserts, updates and rows of a snapshot are records of what is in ``after``; a delete is a tombstone. Besides its
     own columns a record has ``debezium_op`` (``r``, ``c``, ``u`` or ``d``), ``debezium_ts_ms`` (epoch millis of the
     change in the database), ``debezium_lsn`` (of PostgreSQL) and ``debezium_absent``: columns that the record has no
-    value of, for it was not changed and lies out of line. They keep the value that the key's row has.
+    value of, for it was not changed and lies out of line. They keep the value that the key's row has. Behind a ``?``
+    are columns of a type that has no marker, whose null may be such a value.
 
     Attributes
     ----------
@@ -174,15 +175,22 @@ class Debezium:
         What the decimals of JSON without schemas are: ``"text"`` where the connector has
         ``decimal.handling.mode=string``. ``"schema"``: text is refused, which may as well be a decimal's bytes.
     full
-        Whether ``before`` is the whole row (``REPLICA IDENTITY FULL``), so that absent values are taken from there.
+        Whether ``before`` is the whole row (``REPLICA IDENTITY FULL``), so that absent values are taken from there, and
+        all columns of a row that is deleted.
+    unavailable
+        What the connector writes in place of a value that it does not have, as its ``unavailable.value.placeholder``;
+        ``hex:6e2f61`` is the bytes ``6e 2f 61``.
     """
 
     schema: Mapping[str, str] = field(default_factory=dict)
     encoding: Literal["json", "avro"] = "json"
     decimals: Literal["schema", "text"] = "schema"
     full: bool = False
+    unavailable: str = "__debezium_unavailable_value"
 
     def __post_init__(self) -> None:
+        if not re.fullmatch(r"(?!hex:).+|hex:([0-9A-Fa-f]{2})+", self.unavailable, re.DOTALL):
+            raise ValueError(f"unavailable={self.unavailable!r}: give a text, or hex: and an even number of digits")
         if self.encoding not in ("json", "avro"):
             raise ValueError(f"encoding {self.encoding!r} is not one of json, avro")
         if self.decimals not in ("schema", "text"):

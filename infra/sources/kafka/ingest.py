@@ -32,12 +32,12 @@ from infra.sources.history import SourceStep
 from infra.sources.kafka.connection import Connection
 from infra.sources.kafka.consume import PATIENCE, consumed
 from infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values
-from infra.sources.kafka.debezium.repeats import Repeats
+from infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
 from infra.sources.kafka.formats.registry import Registry
 from infra.sources.kafka.landing import Landing
 from infra.sources.kafka.letters import letters_again
 from infra.sources.kafka.records import landing_of, taken
-from infra.sources.kafka.refusals import PositionLostError
+from infra.sources.kafka.refusals import AnotherDatabaseError, PositionLostError
 from infra.sources.kafka.rows import landed_rows
 from infra.sources.kafka.topic import TopicState, next_slice, problem, topic_id, topic_state, unreadable
 from infra.sources.reading import SourceFrames, partition_of
@@ -109,12 +109,21 @@ class TopicStep(SourceStep):
             due = found.unread or found.lost or (before is not None and before.id != found.id)
             if previous is not None and not due and not new_columns(self.node, previous):
                 return None
+        found = found.model_copy(update={"anew": self._accepts_another_log(before)})
         return self.next_plan(previous, version, epoch, topic=found, retries=retries, code_version=self.code_version)
+
+    def _accepts_another_log(self, before: TopicSlice | None) -> bool:
+        """Whether changes of another log are read: it was accepted now, or, of a rebuild, when they were read first."""
+        if self.accept_loss or before is not None:
+            return self.accept_loss and bool(self.topic.envelope)
+        return any(plan.topic is not None and plan.topic.anew for plan in self.so_far(self.note()).plans)
 
     def check(self, plan: EpochPlan) -> str | None:
         """Why a plan is passed over: what it reads is gone, and that was accepted. Else reading it refuses it."""
         if not self.accept_loss or plan.topic is None or not plan.topic.unread:
             return None
+        if self.topic.envelope and not plan.topic.anew:
+            return "changes of another log than those before were accepted"
         why = unreadable(plan.topic, self.state(), self.name)
         return None if why is None else str(why)
 
@@ -171,7 +180,7 @@ class TopicStep(SourceStep):
         if not self.topic.envelope:
             return None
         kept = self.log.lines(self.node.name, "position", plan.previous_epoch - 1).get(plan.previous_epoch)
-        return Repeats.of(kept, planned.id)
+        return Repeats.of(kept, planned.id, planned.anew)
 
     def _earlier(self, spark: SparkSession, plan: EpochPlan) -> DataFrame | None:
         """The records of before the epoch, where rows may keep values of them."""
@@ -186,7 +195,15 @@ class TopicStep(SourceStep):
         if not planned.unread:
             return
         self._refuse_unreadable(planned)
-        yield from taken(consumed(self.connection, planned, self.name, self.patience), planned, landed)
+        try:
+            yield from taken(consumed(self.connection, planned, self.name, self.patience), planned, landed)
+        except AnotherLogError as error:
+            raise AnotherDatabaseError(
+                f"source '{self.name}': topic '{planned.topic}' has a change {error}, and it was made after that: its "
+                "positions are of another server's log, or of a database that was put back. `rivermeet accept-loss "
+                f"{self.name.replace('.', ' ')}` reads on from there; rows that this database does not have stay: let "
+                "the connector take a snapshot into a new topic to be without them"
+            ) from None
         self._refuse_remade(planned)
 
     def _refuse_unreadable(self, planned: TopicSlice) -> None:

@@ -17,6 +17,10 @@ class TopicRemadeError(TopicRefusedError):
     """The topic is another one than its records so far came from: made anew, or declared under another name."""
 
 
+class AnotherDatabaseError(TopicRefusedError):
+    """Changes come from another log than those that were read: of another server, or of one that was put back."""
+
+
 class TopicMissingError(TopicRefusedError):
     """There is no topic of that name."""
 

@@ -16,7 +16,6 @@ and the envelopes recorded in ``tests/infra/sources/kafka/debezium``. Held by
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -24,56 +23,103 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from infra.kafka.json_text import as_json
+from infra.sources.kafka.debezium.unavailable import DOUBTFUL, absence, may_be_absent
 from infra.sources.kafka.debezium.values import Kind, as_text
 from infra.sources.kafka.formats.avro import avro_reader
 from infra.sources.kafka.formats.framing import HEADER, MAGIC, UndecodableError
 from infra.sources.kafka.formats.registry import Registry
 from pipelines import Debezium
 
-UNAVAILABLE = "__debezium_unavailable_value"
-_MARKS = (UNAVAILABLE, UNAVAILABLE.encode(), base64.b64encode(UNAVAILABLE.encode()).decode())
-"""How the marker of a value that is not there looks in a text, and in bytes."""
 _TRUNCATED = (
     "is a TRUNCATE of the table, which names no key: its rows stay here. Delete them with DELETE, or rebuild the "
     "source from a new snapshot"
 )
 
-Position = tuple[Any, ...]
-"""Where a change stands in the database's log; two of one database compare as they were committed."""
+Position = tuple[int, ...]
+"""Where a change stands in the database's log; two of one log compare as they were written."""
+
+
+class Change(NamedTuple):
+    """What distinguishes a change from others, and marks it where it is written again.
+
+    Attributes
+    ----------
+    log
+        Whose log it is of: the connector and the name of its server.
+    position
+        Its place there.
+    content
+        What happened: op, row before and row after.
+    committed
+        When the database made it (ms).
+    written
+        When the connector wrote it (ns).
+    exact
+        Whether ``written`` is known to the nanosecond, so that no two changes have the same.
+    shared
+        Whether changes that are alike may have its position, as rows of one record of PostgreSQL's log.
+    snapshot
+        Whether it is a row that was read, and not a change of the log.
+    """
+
+    log: str
+    position: Position
+    content: tuple[Any, ...] = ()
+    committed: int | None = None
+    written: int | None = None
+    exact: bool = False
+    shared: bool = False
+    snapshot: bool = False
 
 
 class Envelope(NamedTuple):
-    """A change: its text, what it was, and where it stands; None where the source does not say."""
+    """What a record says: its text or why there is none, its op, and the change; None where it has no position.
 
-    text: str
+    ``absent`` says whether any column lacks its value, or may do so.
+    """
+
+    text: str | None
     op: str
-    position: Position | None = None
-    incremental: bool = False
+    change: Change | None = None
     absent: bool = False
+    problem: str | None = None
 
 
 def envelope_decode(format: Debezium, registry: Registry) -> Callable[[bytes], Envelope]:
     """What gives the envelopes of payloads of this format."""
-    read = _reader(format, registry)
+    read, is_absent = _reader(format, registry), absence(format.unavailable)
 
     def decode(payload: bytes) -> Envelope:
         found, kinds_in = read(payload)
         op = found.get("op") if isinstance(found, dict) else None
-        if not isinstance(op, str) or "source" not in found:
+        if not isinstance(op, str) or not isinstance(found.get("source"), dict):
             raise UndecodableError("is no envelope of Debezium: it has no op and source")
-        source = found.get("source") or {}
+        change = change_of(found)
+        try:
+            text, absent = row(found, op, kinds_in)
+        except UndecodableError as error:
+            # A repeat of what is no row is a repeat all the same, and not a second dead letter.
+            return Envelope(None, op, change, problem=str(error))
+        return Envelope(text, op, change, absent)
+
+    def row(found: Mapping[str, Any], op: str, kinds_in: KindsIn) -> tuple[str, bool]:
         if op == "t":
             raise UndecodableError(_TRUNCATED)
         if op not in ("r", "c", "u", "d", "m"):
             raise UndecodableError(f"has op '{op[:20]}', which is not one of r, c, u, d, t, m")
-        after = found.get("after") if op in "rcu" else {}
+        after, before = found.get("after") if op in "rcu" else {}, found.get("before")
         if not isinstance(after, dict):
             raise UndecodableError(f"has op '{op}' and no row after it")
-        absent = [name for name in format.schema if _is_absent(after.get(name))]
-        if format.full and isinstance(before := found.get("before"), dict):
+        if op == "d" and format.full and isinstance(before, dict):
+            # The key of a table without one is among its columns.
+            after = before
+        absent = [name for name in format.schema if is_absent(after.get(name))]
+        if format.full and isinstance(before, dict):
             after = after | {name: before.get(name) for name in absent}
-            absent = [name for name in absent if _is_absent(after.get(name))]
+            absent = [name for name in absent if is_absent(after.get(name))]
         kinds = kinds_in("after")
+        written = {name: None if kinds is None else kinds.get(name, Kind()).type for name in format.schema}
+        nulls = [name for name in format.schema if after.get(name) is None] if op == "u" and not format.full else []
         columns = {
             name: as_text(
                 name, after.get(name), None if kinds is None else kinds.get(name, Kind()), kind, format.decimals
@@ -81,15 +127,14 @@ def envelope_decode(format: Debezium, registry: Registry) -> Callable[[bytes], E
             for name, kind in format.schema.items()
             if name not in absent
         }
+        absent += [DOUBTFUL + name for name in nulls if may_be_absent(format.schema[name], written[name])]
         own = {
             "debezium_op": op,
-            "debezium_ts_ms": source.get("ts_ms") or found.get("ts_ms"),
-            "debezium_lsn": source.get("lsn"),
+            "debezium_ts_ms": found["source"].get("ts_ms") or found.get("ts_ms"),
+            "debezium_lsn": found["source"].get("lsn"),
             "debezium_absent": absent,
         }
-        text = as_json(columns | own)
-        incremental = source.get("snapshot") == "incremental"
-        return Envelope(text, op, position(source), incremental, bool(absent))
+        return as_json(columns | own), bool(absent)
 
     return decode
 
@@ -115,23 +160,54 @@ def key_decode(format: Debezium, registry: Registry) -> Callable[[bytes], str]:
     return decode
 
 
+def change_of(envelope: Mapping[str, Any]) -> Change | None:
+    """The change that an envelope is of; None where its source gives no place in a log."""
+    source, transaction = envelope["source"], envelope.get("transaction")
+    place = position(source)
+    if place is None:
+        return None
+    # The connector's own count of a transaction's changes, where it has to give one.
+    count = transaction.get("total_order") if isinstance(transaction, dict) else None
+    number = count if isinstance(count, int) else 0
+    snapshot = source.get("snapshot")
+    parts = [envelope.get(f"ts_{unit}") for unit in ("ns", "us", "ms")]
+    written = next((part * 1000**i for i, part in enumerate(parts) if isinstance(part, int)), None)
+    return Change(
+        log=f"{source.get('connector') or ''} {source.get('name') or ''}",
+        position=(*place, number),
+        content=(envelope["op"], envelope.get("before"), envelope.get("after")),
+        committed=source.get("ts_ms") or None,
+        written=written,
+        exact=isinstance(parts[0], int),
+        shared="lsn" in source and not number,
+        snapshot=envelope["op"] == "r" or snapshot not in (None, False, "false"),
+    )
+
+
 def position(source: Mapping[str, Any]) -> Position | None:
     """Where a change stands: the last commit and the change of PostgreSQL's log, or file, place and row of MySQL's.
+
+    The last commit is 0 where the connector has not seen one yet. A server's id says nothing: events of a binary log
+    have that of the server where they were made first.
 
     Examples
     --------
     >>> position({"connector": "postgresql", "lsn": 9, "sequence": '["7","9"]'})
-    ('', 7, 9)
+    (7, 9)
     >>> position({"connector": "mysql", "server_id": 1, "file": "binlog.000012", "pos": 4, "row": 0})
-    ('1', 12, 4, 0)
+    (12, 4, 0)
     """
-    if source.get("lsn") is not None:
-        commit, change = (json.loads(source.get("sequence") or "null") or [None, None])[:2]
-        return "", int(commit or 0), int(change or source["lsn"])
+    if "lsn" in source:
+        try:
+            commit, change = json.loads(source.get("sequence") or "")
+            return int(commit or 0), int(change)
+        except (ValueError, TypeError):
+            # Of versions that do not say it, and of other connectors: LSNs alone are in no order.
+            return None
     number = re.search(r"(\d+)$", str(source.get("file") or ""))
     if number is None or source.get("pos") is None:
         return None
-    return str(source.get("server_id", "")), int(number[1]), int(source["pos"]), int(source.get("row") or 0)
+    return int(number[1]), int(source["pos"]), int(source.get("row") or 0)
 
 
 KindsIn = Callable[[str], Mapping[str, Kind] | None]
@@ -172,7 +248,7 @@ def _json_kinds(schema: Mapping[str, Any], field: str) -> Mapping[str, Kind]:
 
 def _json_kind(one: Mapping[str, Any]) -> Kind:
     items = one.get("items")
-    return Kind(one.get("name") or "", one.get("parameters") or {}, _json_kind(items) if items else None)
+    return Kind(one.get("name") or "", one.get("parameters") or {}, _json_kind(items) if items else None, one["type"])
 
 
 def _avro_kinds(schema: Any, field: str) -> Mapping[str, Kind]:
@@ -199,10 +275,4 @@ def _avro_type(schema: Any, named: dict[str, Any]) -> Any:
 def _avro_kind(schema: Any, named: dict[str, Any]) -> Kind:
     found = _avro_type(schema, named)
     items = _avro_kind(found["items"], named) if found.get("type") == "array" else None
-    return Kind(found.get("connect.name") or "", found.get("connect.parameters") or {}, items)
-
-
-def _is_absent(value: Any) -> bool:
-    if isinstance(value, list):
-        return len(value) == 1 and value[0] in _MARKS
-    return isinstance(value, str | bytes) and value in _MARKS
+    return Kind(found.get("connect.name") or "", found.get("connect.parameters") or {}, items, found.get("type") or "")

@@ -8,6 +8,7 @@
 | u, n 3 | note | "other", of the same epoch |
 | d, then c, note "new", then u, n 4 | note | "new" |
 | u of key 9, of which there is no row, or c after an update of the key | note | none: a dead letter |
+| u, rates null, an array of a type that has no marker | ?rates | null where the row has none, else a dead letter |
 
 A value column that is the column takes its value. An expression over it, a key, a filter or a time cannot be computed
 without it: a dead letter, too. `REPLICA IDENTITY FULL` lets the database say all values. Held by
@@ -23,11 +24,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from infra.sources.kafka.debezium.unavailable import DOUBTFUL
 from infra.type_text import type_text
 from pipelines import Debezium, Expr, Source
 from pipelines.source import quoted
 
 ABSENT = "debezium_absent"
+_NO_MARKER = "as a value of its type also is that was not changed and lies out of line"
 _CURE = "ALTER TABLE … REPLICA IDENTITY FULL lets the database say it"
 
 
@@ -44,7 +47,10 @@ def with_kept_values(parsed: DataFrame, source: Source, earlier: DataFrame | Non
     # Where the value is null for another reason than a tombstone, the row is dead already.
     gone = good & F.isnull("value")
     known = {
-        column: F.when(good & ~gone & ~_has(absent, of), F.struct(F.col("value").getField(column).alias("v")))
+        column: F.when(
+            good & ~gone & ~_has(absent, of) & ~_has(absent, DOUBTFUL + of),
+            F.struct(F.col("value").getField(column).alias("v")),
+        )
         for column, of in kept.items()
     }
     struct = parsed.schema["value"].dataType
@@ -110,7 +116,12 @@ def _problems(source: Source, kept: Mapping[str, str]) -> Iterator[Column]:
             if re.search(rf"(?<!\w){re.escape(column)}(?!\w)", sql):
                 says = f"'{column}' is not in the record, for it was not changed and lies out of line, and {what} asks"
                 yield F.when(_has(absent, column), F.lit(f"{says} for it; {_CURE}"))
+                asks = f"'{column}' is null, {_NO_MARKER}, and {what} asks for it; {_CURE}"
+                yield F.when(_has(absent, DOUBTFUL + column), F.lit(asks))
     for name, column in kept.items():
+        before = F.col("found_").getField(name).getField("v")
+        asks = f"value column '{name}': '{column}' is null, {_NO_MARKER}, and the row of its key has one; {_CURE}"
+        yield F.when(_has(absent, DOUBTFUL + column) & F.isnotnull(before), F.lit(asks))
         says = f"value column '{name}': '{column}' was not changed and lies out of line, and no row of its key has it"
         yield F.when(_has(absent, column) & F.isnull(F.col("found_").getField(name)), F.lit(f"{says} here; {_CURE}"))
 

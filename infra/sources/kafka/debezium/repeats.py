@@ -1,18 +1,37 @@
-"""Which records of a partition say again what was read: Debezium repeats changes after a restart, and itself.
+"""Which records of a partition say again what was read: a connector that starts again repeats a run of changes.
 
 | partition 0 | record | is read |
 |---|---|---|
-| offset 0 | c, key 1, position 5 | yes |
-| offset 1 | d, key 1, position 7 | yes: a tombstone |
-| offset 2 | no value, key 1 | no: a mark for compaction, behind the delete that it repeats |
-| offset 3 | c, key 4, position 7 | yes: an update of the key is a delete and an insert of one position |
-| offset 4 | c, key 1, position 5 | no: a repeat, its position lies behind |
-| offset 5 | d, key 1, position 7 | no: a repeat, the key was there at this position |
-| offset 6 | r, key 1, position 3 | yes: a new snapshot, and positions begin anew |
+| offset 0 to 2 | c of rows A, B, A: position 5, a page of a COPY | yes: rows share a position, and may be alike |
+| offset 3, 4 | c of A, B: position 5, an hour later | no: the connector was silent, and then wrote what it had |
+| offset 5 | d of key 1, position 7 | yes: a tombstone |
+| offset 6 | no value, key 1 | no: a mark for compaction, behind the delete that it repeats |
+| offset 7 to 9 | c of A, B, A: position 5 | no: the position went back, and all below position 7 was read |
+| offset 10, 11 | d of key 1, position 7, and its mark | no: it was read there |
+| offset 12 | d of key 2, position 7 | yes: it was not there |
+| offset 13 | r of any row, any position | yes: a snapshot, which always begins at its beginning |
 
-Offsets do not show repeats; positions do, within a partition. A mark without its delete, which compaction has removed,
-is a delete. What was seen last of each partition goes from epoch to epoch in the epoch log. Changes without a position,
-and those of a snapshot that runs beside the stream, are never repeats. Held by
+**What the connector promises**: it writes the changes of one log in the log's order, and after it was stopped it goes
+on behind the last offset that it has stored, which may lie far back, also within a transaction or a page. So of one
+log, and in one partition, positions only grow, but where a run begins again, and that run has the same changes in the
+same order. A change below the highest position was read. One at the highest position was read if it is one of those
+that were read there and have not come again in this run. Where a position can have several changes that are alike, as
+a page of PostgreSQL's COPY into a table without a key, a run begins again only where the connector was silent for a
+second, which a start takes, or where a change was written before the one in front of it, as by a producer that sends
+a batch twice.
+
+**Another log**: a change below the highest position that was made after all that were read is no repeat. The
+database was put back, or another server has its name: refused, until `accept-loss` says to go on. A snapshot whose
+rows lie below the highest position is of another log, too, and begins anew by itself.
+
+**What nobody can know**: rows that are alike and share a position, where the connector was silent for a second between
+them (taken for repeats), or was stopped in the middle of them (as many are read as came in one run); the rows of
+a snapshot that did not end and is begun again, which are as they are then (read again); another server's changes below
+the highest position that were made before the newest one (taken for repeats), and all above it (read). Rows that are
+alike are distinct where the connector counts the changes of a transaction (``provide.transaction.metadata``).
+
+What was seen last of each log in each partition goes from epoch to epoch in the epoch log. Changes without a position,
+such as other connectors', and rows of a snapshot, also of an incremental one, are never repeats. Held by
 ``tests/infra/sources/kafka/debezium/test_repeats.py``.
 """
 
@@ -20,24 +39,71 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
 
-from infra.sources.kafka.debezium.envelope import Envelope, Position
+from infra.sources.kafka.debezium.envelope import Change, Envelope, Position
+
+_SILENCE = 1_000_000_000
+"""Nanoseconds in which a connector that was stopped cannot have started again."""
+_BYTES = 8
+
+
+class AnotherLogError(ValueError):
+    """A change that lies before what was read, and was made after it."""
 
 
 @dataclass
 class _Seen:
-    """What was seen last of a partition: the highest position with the keys there, and the newest op and key.
+    """What was read of a log in a partition.
 
-    ``start`` is the highest position before a commit was known: of a snapshot, and of the transaction behind it.
+    Attributes
+    ----------
+    position
+        The highest one.
+    there
+        Digests of the changes that were read there, with how many there were of each.
+    left
+        Those of them that may come again in the run that has begun.
+    committed
+        When the newest change of all was made (ms).
+    written
+        When the last record was written (ns).
+    first
+        The change that ``there`` has not got yet: most positions have one, whose digest nobody asks for.
     """
 
     position: Position | None = None
-    keys: set[bytes | None] = field(default_factory=set)
+    there: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
+    committed: int | None = None
+    written: int | None = None
+    first: tuple[bytes | None, Change] | None = None
+
+    def digests(self) -> Counter[str]:
+        if self.first is not None:
+            self.there[_digest(*self.first)] += 1
+            self.first = None
+        return self.there
+
+    def began_again(self, change: Change) -> bool:
+        """Whether the connector, or its producer, began again with this change."""
+        if self.written is None or change.written is None:
+            return False
+        passed = change.written - self.written
+        return passed >= _SILENCE or passed < 0 or (change.exact and passed == 0)
+
+
+@dataclass
+class _Partition:
+    """The logs that have changes in a partition, and op and key of the last record."""
+
+    logs: dict[str, _Seen] = field(default_factory=dict)
     op: str | None = None
     key: bytes | None = None
-    start: Position | None = None
 
 
 @dataclass
@@ -46,21 +112,30 @@ class Repeats:
 
     Attributes
     ----------
+    anew
+        Whether a log that is another one is read from there on, and not refused.
     repeats, marks, messages
         How many records were passed over: repeats, nulls behind deletes, and messages that are of no row.
     absent
-        Whether any record lacks a value that was not changed.
+        Whether any record lacks a value that was not changed, or may do so.
     """
 
-    partitions: dict[int, _Seen] = field(default_factory=dict)
+    partitions: dict[int, _Partition] = field(default_factory=dict)
+    anew: bool = False
     repeats: int = 0
     marks: int = 0
     messages: int = 0
     absent: bool = False
 
     def passes_over(self, partition: int, key: bytes | None, value: Envelope | None) -> bool:
-        """Whether a record is to be passed over; ``value`` is None where it has none."""
-        seen = self.partitions.setdefault(partition, _Seen())
+        """Whether a record is to be passed over; ``value`` is None where it has none.
+
+        Raises
+        ------
+        AnotherLogError
+            Where it is of another log than the records before it.
+        """
+        seen = self.partitions.setdefault(partition, _Partition())
         if value is None:
             mark = seen.op == "d" and seen.key == key
             seen.op, seen.key = None, None
@@ -69,31 +144,36 @@ class Repeats:
         if value.op == "m":
             self.messages += 1
             return True
-        repeated = self._is_repeat(seen, key, value)
+        repeated = value.change is not None and self._is_repeat(seen.logs, key, value.change)
         # A repeated delete has its mark behind it, too.
         seen.op, seen.key = value.op, key
         self.repeats += repeated
         self.absent |= value.absent and not repeated
         return repeated
 
-    def _is_repeat(self, seen: _Seen, key: bytes | None, value: Envelope) -> bool:
-        place = value.position
-        if place is None or value.incremental:
+    def _is_repeat(self, logs: dict[str, _Seen], key: bytes | None, change: Change) -> bool:
+        # What an older version has seen names no log.
+        seen = logs.setdefault(change.log, logs.pop("", None) or _Seen())
+        place = 1 if seen.position is None else _compared(change.position, seen.position)
+        if change.snapshot:
+            if place < 0:
+                logs[change.log] = _Seen()
             return False
-        begins = value.op == "r" and seen.op != "r"
-        if seen.position is not None and not begins and place[:2] == ("", 0) and seen.position[1] > 0:
-            # A connector that does not know the last commit says nothing of the order, but for where it began.
-            return seen.start is not None and place <= seen.start
-        same_log = seen.position is not None and seen.position[0] == place[0]
-        if seen.position is None or not same_log or place > seen.position or (begins and place != seen.position):
-            if place[:2] == ("", 0):
-                seen.start = place
-            seen.position, seen.keys = place, {key}
-            return False
-        if place < seen.position or key in seen.keys:
-            return True
-        seen.keys.add(key)
-        return False
+        if place < 0 and (change.committed or 0) > (seen.committed or change.committed or 0):
+            if not self.anew:
+                raise AnotherLogError(f"at {list(change.position)}, below {list(seen.position or ())} that was read")
+            logs[change.log] = seen = _Seen()
+            place = 1
+        repeated = place < 0 or (place == 0 and _comes_again(seen, key, change))
+        if place < 0:
+            seen.left = seen.digests().copy()
+        if place > 0:
+            seen.position, seen.first = change.position, (key, change)
+            seen.there, seen.left = Counter(), Counter()
+        if not repeated:
+            seen.committed = max(seen.committed or 0, change.committed or 0)
+        seen.written = change.written
+        return repeated
 
     @property
     def counted(self) -> Mapping[str, int]:
@@ -104,27 +184,77 @@ class Repeats:
     def kept(self, topic_id: str) -> str:
         """What the next epoch has to know, as JSON."""
         parts = {
-            str(partition): [seen.position, sorted(map(_text, seen.keys)), seen.op, _text(seen.key), seen.start]
-            for partition, seen in sorted(self.partitions.items())
+            str(partition): {
+                "logs": {
+                    log: [one.position, one.digests(), +one.left, one.committed, one.written]
+                    for log, one in sorted(found.logs.items())
+                },
+                "last": [found.op, _text(found.key)],
+            }
+            for partition, found in sorted(self.partitions.items())
         }
         return json.dumps({"topic": topic_id, "partitions": parts})
 
     @classmethod
-    def of(cls, kept: str | None, topic_id: str) -> Repeats:
+    def of(cls, kept: str | None, topic_id: str, anew: bool = False) -> Repeats:
         """What an epoch has kept; nothing of another topic."""
         found = json.loads(kept) if kept else {}
-        if found.get("topic") != topic_id:
-            return cls()
-        return cls(
-            {
-                int(partition): _Seen(_place(place), set(map(_bytes, keys)), op, _bytes(key), _place(start))
-                for partition, (place, keys, op, key, start) in found["partitions"].items()
-            }
-        )
+        partitions = found["partitions"] if found.get("topic") == topic_id else {}
+        return cls({int(number): _partition(part) for number, part in partitions.items()}, anew)
 
 
-def _place(kept: list[int | str] | None) -> Position | None:
-    return None if kept is None else tuple(kept)
+def _comes_again(seen: _Seen, key: bytes | None, change: Change) -> bool:
+    """Whether a change at the highest position was read there; if not, it is from now on."""
+    digest, there = _digest(key, change), seen.digests()
+    if there[digest] and (not change.shared or seen.began_again(change)):
+        seen.left = there.copy()
+    # What an older version has seen is keys.
+    again = next((each for each in (digest, _text(key)) if seen.left[each] > 0), None)
+    if again is None:
+        there[digest] += 1
+        return False
+    seen.left[again] -= 1
+    return True
+
+
+def _compared(found: Position, top: Position) -> int:
+    """Whether a position lies before another one (-1), behind it (1), or is the same (0).
+
+    The first transaction behind a connector's start has no commit before it: its position is (0, LSN). A commit is
+    behind all changes of its transaction, so that an LSN can be set against commits.
+    """
+    if found[0] == 0 and top[0] > 0:
+        return 1 if found[1] > max(top[:2]) else -1
+    if top[0] == 0 and found[0] > 0:
+        if found[0] > top[1]:
+            return 1
+        found, top = found[1:], top[1:]
+    return (found > top) - (found < top)
+
+
+def _digest(key: bytes | None, change: Change) -> str:
+    return blake2b(repr((key, change.content)).encode(), digest_size=_BYTES).hexdigest()
+
+
+def _partition(kept: Any) -> _Partition:
+    if isinstance(kept, dict):
+        op, key = kept["last"]
+        return _Partition({log: _seen(*parts) for log, parts in kept["logs"].items()}, op, _bytes(key))
+    # Of an older version: server, place and keys of its highest position, and the last op and key.
+    place, keys, op, key, _ = kept
+    seen = _seen([*place[1:], 0], dict.fromkeys(keys, 1), {}, None, None) if place else _Seen()
+    return _Partition({"": seen}, op, _bytes(key))
+
+
+def _seen(
+    position: list[int] | None,
+    there: Mapping[str, int],
+    left: Mapping[str, int],
+    committed: int | None,
+    written: int | None,
+) -> _Seen:
+    place = None if position is None else tuple(position)
+    return _Seen(place, Counter(there), Counter(left), committed, written)
 
 
 def _text(key: bytes | None) -> str:

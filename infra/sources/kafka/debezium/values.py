@@ -49,11 +49,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Kind:
-    """The semantic type of a value, with its parameters; ``items`` is that of an array's elements."""
+    """The semantic type of a value, with its parameters; ``items`` is that of an array's elements.
+
+    ``type`` is how it is written, as the schema names it.
+    """
 
     name: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
     items: Kind | None = None
+    type: str = ""
 
 
 def as_text(column: str, value: Any, kind: Kind | None, declared: str, decimals: str) -> Any:

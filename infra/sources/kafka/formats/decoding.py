@@ -50,7 +50,9 @@ def decoder(format: Format | None, place: str, registry: Registry) -> Callable[[
             return Decoded()
         try:
             found = decode(payload)
-            return Decoded(found.text, envelope=found) if isinstance(found, Envelope) else Decoded(found)
+            if not isinstance(found, Envelope):
+                return Decoded(found)
+            return Decoded(found.text, found.problem and f"the {place} {found.problem}", found)
         except UndecodableError as error:
             return Decoded(problem=f"the {place} {error}")
 

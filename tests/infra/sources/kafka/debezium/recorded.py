@@ -22,7 +22,7 @@ def recorded(name: str, table: str = "orders") -> list[Recorded]:
     return [
         Recorded(one["topic"], one["key"] and one["key"].encode(), one["value"] and one["value"].encode())
         for one in found
-        if one["topic"].endswith(f".{table}")
+        if one["topic"].endswith(f".{table}" if table else "")
     ]
 
 

@@ -11,11 +11,12 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
+from infra.sources.kafka.refusals import AnotherDatabaseError
 from pipelines import Debezium, Kafka, Pipeline, Table
 from tests.crashes import crashing_at
 from tests.infra.sources.kafka.debezium.recorded import Recorded, envelope, recorded
 from tests.infra.sources.kafka.town import Town
-from tests.reliability import survived
+from tests.reliability import handled, survived
 
 pytestmark = pytest.mark.slow
 KEY = Debezium({"id": "INT"})
@@ -139,3 +140,67 @@ def test_killed_at_every_point(town: Town, point: str) -> None:
         pass
     town.run(whole)
     assert town.rows(node) == town.rows(whole)
+
+
+def test_pages_of_a_copy_into_a_table_without_a_key(town: Town) -> None:
+    """Recorded, with four starts of the connector: a stream has each row once, and a table the rows that are there.
+
+    Deletes of a table without a key have one where `before` is whole, as under REPLICA IDENTITY FULL.
+    """
+    town.make("orders")
+    source = Kafka(town.named("orders"), value=Debezium({"a": "INT", "note": "STRING"}, full=True))
+    stream = Pipeline("copied").stream("rows", source, key={"a": "a"}, value={"note": "note"}, partitions=1)
+    table = Pipeline("copies").table("rows", source, key={"a": "a"}, value={"note": "note"}, partitions=1)
+    records = recorded("copies", "keyless")
+    for start in range(0, len(records), 8):
+        put(town, *records[start : start + 8])
+        town.run(stream)
+    town.run(table)
+    copied = [(0, "s"), (0, "s"), (1, "x"), (2, "y"), (1, "x"), (3, "z"), (3, None), (5, "q"), (5, "q"), (6, "q")]
+    assert [(key[0], value and value[0]) for _, _, key, value, _ in town.rows(stream)] == copied
+    assert folded(town, table) == [(0, "s"), (1, "x"), (2, "y"), (5, "q"), (6, "q")]
+    assert town.letters(stream) == town.letters(table) == []
+
+
+def test_values_of_types_that_have_a_marker_of_their_own(town: Town) -> None:
+    """The row keeps them; null of a type that has none is refused where the row has a value."""
+    town.make("orders")
+    types = {"ids": "ARRAY<INT>", "refs": "ARRAY<STRING>", "tags": "MAP<STRING, STRING>", "rates": "ARRAY<DOUBLE>"}
+    node = orders(town, Debezium({"n": "INT", **types}, unavailable="n/a"))
+    marks = {"ids": [110, 47, 97], "refs": ["274b6819-2b05-3e26-8f12-8ff63bfcd4a4"], "tags": {"n/a": "n/a"}}
+    row = {"ids": [1], "refs": ["x"], "tags": {"a": "b"}}
+    put(town, change("c", 1, 1, n=1, rates=[1.5], **row), change("c", 2, 2, n=1, rates=None, **row))
+    town.run(node)
+    put(town, change("u", 1, 3, n=2, rates=None, **marks), change("u", 2, 4, n=2, rates=None, **marks))
+    town.run(node)
+    assert folded(town, node) == [(1, 1, [1], ["x"], {"a": "b"}, [1.5]), (2, 2, [1], ["x"], {"a": "b"}, None)]
+    (letter,) = town.letters(node)
+    assert "'rates' is null, as a value of its type also is that was not changed" in letter["reason"]
+    handled(
+        "Debezium",
+        "null in an update, where the type (smallint[], numeric[], float8[], timestamp[] …) has no marker",
+        "taken where the row has none; else a dead letter that names REPLICA IDENTITY FULL",
+    )
+
+
+def test_a_database_that_was_put_back(town: Town) -> None:
+    """Its changes lie below what was read; refused each time, until they are accepted. A new snapshot needs no word."""
+    town.make("orders")
+    node = orders(town, Debezium({"n": "INT"}))
+    put(town, change("c", 1, 900, n=1), change("c", 2, 901, n=1))
+    town.run(node)
+    later = change("u", 1, 500, n=2)
+    assert later.value is not None
+    put(town, later._replace(value=later.value.replace(b'"ts_ms": 500', b'"ts_ms": 5000')))
+    for _ in range(2):
+        with pytest.raises(AnotherDatabaseError, match="put back.*`rivermeet accept-loss shop orders` reads on from"):
+            town.run(node)
+    assert town.run(node, accept_loss=True) is not None
+    put(town, change("r", 3, 400, n=3), change("u", 3, 401, n=4))
+    town.run(node)
+    assert folded(town, node) == [(1, 2), (2, 1), (3, 4)]
+    handled(
+        "Debezium",
+        "changes of another server, or of a database that was put back, at lower positions",
+        "refused; `accept-loss` reads on from there, and a new snapshot begins anew by itself",
+    )
