@@ -44,6 +44,7 @@ _CLOCKS = {
 }
 _DECIMAL = f"{_CONNECT}Decimal"
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "LONG")
+_FLOATS = ("FLOAT", "REAL", "DOUBLE")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -84,6 +85,9 @@ def as_text(column: str, value: Any, kind: Kind | None, declared: str, decimals:
         return [as_text(column, each, items, inner, decimals) for each in value]
     if isinstance(value, dict) and set(value) == {"scale", "value"}:
         return _decimal(column, value["value"], int(value["scale"]))
+    if isinstance(value, Decimal) and wanted in _FLOATS:
+        # Spark casts the text of a number, but in an array it asks for the number.
+        return float(value)
     if isinstance(value, Decimal | datetime):
         return value
     if kind is None:

@@ -193,7 +193,7 @@ def test_a_database_that_was_put_back(town: Town) -> None:
     assert later.value is not None
     put(town, later._replace(value=later.value.replace(b'"ts_ms": 500', b'"ts_ms": 5000')))
     for _ in range(2):
-        with pytest.raises(AnotherDatabaseError, match="put back.*`rivermeet accept-loss shop orders` reads on from"):
+        with pytest.raises(AnotherDatabaseError, match=r"put back.*`rivermeet accept-loss shop orders` reads on from"):
             town.run(node)
     assert town.run(node, accept_loss=True) is not None
     put(town, change("r", 3, 400, n=3), change("u", 3, 401, n=4))

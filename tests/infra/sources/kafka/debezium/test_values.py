@@ -36,6 +36,7 @@ CENTS = Kind(f"{CONNECT}.Decimal", {"scale": "2"})
         (Decimal("12.30"), CENTS, "DECIMAL(10,2)", Decimal("12.30")),
         ({"scale": 4, "value": "EtaH"}, Kind(f"{TIME}.VariableScaleDecimal"), "DECIMAL(10,4)", "123.4567"),
         ([19724, None], Kind(items=Kind(f"{TIME}.Date")), "ARRAY<DATE>", ["2024-01-02", None]),
+        ([Decimal("1.5"), None], None, "ARRAY<DOUBLE>", [1.5, None]),
         (True, Kind(), "BOOLEAN", True),
         ("x", Kind(), "STRING", "x"),
         # Without a schema.
