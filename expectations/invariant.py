@@ -13,6 +13,7 @@ A query names relations in braces; whoever evaluates it says what they are. Befo
 | ``{left}``, ``{right}``, other tables | the tables' live rows after the epoch, at least those that it reaches |
 | ``{left_before}``, ``{right_before}`` | the same before the epoch |
 | ``{before}`` | the folded result before the epoch |
+| ``{placed}`` | key and partition of the folded result's rows, and of all that came since its last fold |
 | ``{bounds}`` | partition, first_offset where this epoch's offsets must start; absent: 0 |
 | ``{arrived}``, ``{reached}`` | what follows from the order of the records: ``expectations/rules/derived.py`` |
 | ``{made_of}`` | of a join of two streams: ``{rows}`` with key and time of the records that each is made of |
@@ -57,8 +58,10 @@ Moment = Literal["audit", "commit", "fold"]
 
 FOLDED = frozenset({"table", "now", "was", "sizes"})
 """Relations that a folded table is needed for."""
-JUDGED = {"rows": "rows", "made_of": "rows", "changelog": "changelog", "table": "table", "late": "late"}
-"""Relations that an invariant is about, and whose rows they have; the others are what they are compared with."""
+JUDGED = {"rows": "rows", "made_of": "rows", "changelog": "changelog", "table": "table", "late": "read"}
+"""Relations that an invariant is about, and whose rows they have; the others are what they are compared with.
+
+``read`` are the records that the epoch read, which a rule about inputs alone judges."""
 
 SEMANTICS = "Kafka Streams Join Semantics"
 EARLY = "Early joins"
@@ -103,6 +106,8 @@ class Invariant:
         Share of the checked rows that may be bad without breaking it.
     excluded
         Why a node of these families need not keep it; None where it must.
+    cure
+        What mends a violation at a node, as a sentence without its full stop; None where that depends.
     """
 
     id: str
@@ -120,6 +125,7 @@ class Invariant:
     of_share: Callable[[Node, KeyShare], str] | None = None
     tolerated: float = 0.0
     excluded: Callable[[Node], str | None] = _nothing
+    cure: Callable[[Node], str | None] = _nothing
 
     @property
     def source(self) -> str:
@@ -162,7 +168,9 @@ def renamed(query: str, names: Mapping[str, str]) -> str:
 
 def judged_relation(query: str) -> str | None:
     """Relation whose rows the query judges."""
-    return next((JUDGED[name] for name in relations_of(query) if name in JUDGED), None)
+    named = relations_of(query)
+    of_inputs = "read" if {"new_left", "new_right", "left", "right"} & {*named} else None
+    return next((JUDGED[name] for name in named if name in JUDGED), of_inputs)
 
 
 def moment_of(invariant: Invariant, node: Node) -> Moment:

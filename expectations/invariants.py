@@ -8,6 +8,7 @@ from expectations.rules import batch as batch_rules
 from expectations.rules import changelog as changelog_rules
 from expectations.rules import late as late_rules
 from expectations.rules import lookup as lookup_rules
+from expectations.rules import partition as partition_rules
 from expectations.rules import stream as stream_rules
 from expectations.rules import table as table_rules
 from expectations.rules import window as window_rules
@@ -25,6 +26,7 @@ ALL: tuple[Invariant, ...] = (
     *batch_rules.RULES,
     *aggregate_rules.RULES,
     *changelog_rules.RULES,
+    *partition_rules.RULES,
     *late_rules.RULES,
 )
 _IDS = frozenset(invariant.id for invariant in (*ALL, VERIFY))

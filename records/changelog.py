@@ -34,9 +34,11 @@ def field_names(frame: DataFrame, column: str) -> list[str]:
 def last_per_key(changelog: DataFrame) -> DataFrame:
     """The last record of each key, tombstones included; columns `RECORD`. A table has no row without a key.
 
-    A key lives in one partition, so that its highest offset is its last record.
+    A key lives in one partition, so that its highest offset is its last record. One whose row has ended may begin anew
+    in another partition (a topic got more of them): of a changelog with its epochs, the later epoch comes last.
     """
-    last = F.max_by(F.struct("value", "timestamp", "partition", "offset"), F.col("offset"))
+    order = F.struct("epoch", "offset") if "epoch" in changelog.columns else F.col("offset")
+    last = F.max_by(F.struct("value", "timestamp", "partition", "offset"), order)
     return changelog.where(F.col("key").isNotNull()).groupBy("key").agg(last.alias("last")).select("key", "last.*")
 
 

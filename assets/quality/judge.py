@@ -122,7 +122,7 @@ def audited_relations(
         affected = Affected(spark, node, inputs, shared, relations["rows"](), max(count, plan.records), rules)
         relations |= affected.relations
     read = sum(part.records for part in plan.inputs.values())
-    return Judged(relations, {"rows": count, "changelog": count, "late": read}, keep=shared.keep)
+    return Judged(relations, {"rows": count, "changelog": count, "read": read}, keep=shared.keep)
 
 
 def _late(spark: SparkSession, path: str, plan: EpochPlan, late: DataFrame | None) -> Relation:

@@ -91,7 +91,8 @@ def enforce(
     # After the rows: where the log says that an epoch is held, they can be seen.
     context.log.write(node.name, plan.incarnation, plan.epoch, "held", found.model_dump_json(), found.attempt)
     readable = [r for r in moved if quoted(paths.late) not in r.sql]
-    raise AuditRefusedError(_refusal(node, found), plan.epoch, readable)
+    cure = next(r.invariant.cure(node) for r in moved if r.invariant.id == found.broken[0].id)
+    raise AuditRefusedError(_refusal(node, found, cure), plan.epoch, readable)
 
 
 def _digest(rows: DataFrame) -> tuple[int, str]:
@@ -136,12 +137,12 @@ def _keep(
     write_side(kept, paths.quarantine, paths.app_id("quarantine", plan.incarnation), plan, besides)
 
 
-def _refusal(node: Node, held: HeldEpoch) -> str:
+def _refusal(node: Node, held: HeldEpoch, cure: str | None) -> str:
     first, where = held.broken[0], f"{node.pipeline.name} --select {node.name}"
     return (
         f"{node.pipeline.name}.{node.name}: epoch {held.epoch} was not committed. {first.sentence} "
         f"({first.found}; broken: {', '.join(held.invariants)}). Its inputs stay unread. "
-        f"Mend what is wrong and run again; or look at its rows with `rivermeet quarantine show {where}`, then commit "
+        f"{cure or 'Mend what is wrong and run again'}; or look at its rows with `rivermeet quarantine show {where}`, then commit "
         f"them as they are with `rivermeet quarantine release {where} --epoch {held.epoch}`, or pass them over with "
         f"`rivermeet quarantine drop {where} --epoch {held.epoch}`. The violations: {first.sql}"
     )

@@ -50,7 +50,7 @@ def _fold_equals_table(node: Node) -> str:
        coalesce(f.key, t.key) AS key, f.row AS folded, t.row AS stored
 FROM (SELECT {packed(node.key)} AS key, {row} AS row
       FROM (SELECT {", ".join(fields)}
-            FROM (SELECT max_by(struct(key, value, timestamp, partition, offset), offset) AS last
+            FROM (SELECT max_by(struct(key, value, timestamp, partition, offset), struct(epoch, offset)) AS last
                   FROM {{changelog}} WHERE key IS NOT NULL GROUP BY key)
             WHERE last.value IS NOT NULL)) f
 FULL OUTER JOIN (SELECT {packed(node.key)} AS key, {row} AS row FROM {{now}}) t ON f.key <=> t.key
@@ -89,7 +89,7 @@ WHERE o.value IS NULL AND NOT coalesce(o.was_live, b.key IS NOT NULL)"""
 def _grown_by_what_it_got(node: Node) -> str:
     return f"""SELECT s.before, s.after, s.before + grown AS must_be
 FROM (SELECT count_if(c.live) - count_if(b.key IS NOT NULL) AS grown
-      FROM (SELECT key, max_by(value IS NOT NULL, offset) AS live
+      FROM (SELECT key, max_by(value IS NOT NULL, struct(epoch, offset)) AS live
             FROM {{changelog}} WHERE key IS NOT NULL GROUP BY key) c
       LEFT JOIN (SELECT {packed(node.key)} AS key FROM {{was}}) b ON b.key = c.key)
 CROSS JOIN {{sizes}} s

@@ -316,6 +316,13 @@ def _filtered() -> Epoch:
     return {"rows": rows, "changelog": rows, "new_left": new, "bounds": []}
 
 
+def _placed(epoch: Epoch) -> Epoch:
+    """The same of a node that keeps its topic's partitions: keys of ``{before}`` lie in partition 0."""
+    columns = [column for column in ("id", "window_start", "window_end") if any(column in r for r in epoch["before"])]
+    placed = [{"key": {column: r[column] for column in columns}, "partition": 0} for r in epoch["before"]]
+    return epoch | {"placed": placed}
+
+
 CLEAN: dict[str, tuple[Node, Callable[[], Epoch]]] = {
     "seen": (nodes.seen, lambda: _window("left")),
     "seen_inner": (nodes.seen_inner, lambda: _window("inner")),
@@ -342,4 +349,10 @@ CLEAN: dict[str, tuple[Node, Callable[[], Epoch]]] = {
     "orders": (nodes.orders, _source),
     "names": (nodes.names, _named_source),
     "clicks": (nodes.clicks, _source),
+    "items": (nodes.items, lambda: _source() | {"placed": [{"key": {"id": 1}, "partition": 0}]}),
+    "returned": (nodes.returned, lambda: _window("left")),
+    "itemised": (nodes.itemised, lambda: _looked("left")),
+    "rated": (nodes.rated, _priced),
+    "tagged": (nodes.tagged, lambda: _placed(_tables("left"))),
+    "sold": (nodes.sold, lambda: _placed(_windowed())),
 }

@@ -7,7 +7,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from expectations.evaluate import Judged, Relation
-from pipelines import Files, JoinWindow, Node, Pipeline, SlidingWindows, TimeWindows, average, count, expr, total
+from pipelines import (
+    JSON,
+    Files,
+    JoinWindow,
+    Kafka,
+    Node,
+    Number,
+    Pipeline,
+    SlidingWindows,
+    TimeWindows,
+    average,
+    count,
+    expr,
+    total,
+)
 
 Row = dict[str, Any]
 Rows = Mapping[str, Sequence[Row]]
@@ -57,8 +71,24 @@ weekly = counted.left_join(counted, "weekly", window_map=-10, select={"a": "left
 grouped = orders.group_by({"who": expr("n", "STRING")}).aggregate({"c": count(), "m": average("id")}, "grouped")
 kept = clicks.filter("n <> ''", "kept")
 
+# Of topics, in whose partitions they stay.
+_TOPIC = Kafka("none", key=Number("INT", "id"), value=JSON({"n": "STRING"}))
+sales, refunds = (_SHOP.stream(name, _TOPIC, value=["n"]) for name in ("sales", "refunds"))
+items, tags = (_SHOP.table(name, _TOPIC, value=["n"]) for name in ("items", "tags"))
+tariffs = _SHOP.table("tariffs", _TOPIC, value=["n"], history="100ms")
+returned = sales.left_join(refunds, "returned", window=_WINDOW, select=_BOTH)
+itemised = sales.left_join(items, "itemised", select=_BOTH)
+rated = sales.left_join(tariffs, "rated", select=_BOTH)
+tagged = items.left_join(tags, "tagged", select=_BOTH)
+sold = (
+    sales.group_by_key()
+    .windowed_by(TimeWindows(10, grace=2))
+    .aggregate({"c": count(), "t": total("CAST(length(n) AS DOUBLE)")}, "sold")
+)
+
 _VALUES = {
     "counted": "c: BIGINT, t: DOUBLE",
+    "sold": "c: BIGINT, t: DOUBLE",
     "slid": "c: BIGINT",
     "weekly": "a: BIGINT, b: BIGINT",
     "grouped": "c: BIGINT, m: DOUBLE",
@@ -94,6 +124,8 @@ def _schema(node: Node, relation: str) -> str:
         return _SMALL[relation]
     if relation in ("table", "before", "was", "now", "stored"):
         return f"{_key(node)}, {_value(node)}, {_FOLDED}".replace(":", "")
+    if relation == "placed":
+        return f"key STRUCT<{_key(node)}>, partition INT"
     made = node.operation
     side = next((s for s in ("left", "right") if relation in (s, f"new_{s}", f"{s}_before")), None)
     if side is not None and made is not None:
@@ -128,5 +160,5 @@ def judged_on(spark: Any, node: Node, rows: Rows) -> Judged:
 
     checked: dict[str, int | None] = {name: len(given) for name, given in rows.items()}
     # What was dropped is judged among all that was read.
-    checked["late"] = sum(len(rows.get(side) or rows.get(f"new_{side}", ())) for side in ("left", "right"))
+    checked["read"] = sum(len(rows.get(side) or rows.get(f"new_{side}", ())) for side in ("left", "right"))
     return Judged({name: (lambda name=name: relation(name)) for name in rows}, checked)

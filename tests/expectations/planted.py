@@ -79,6 +79,7 @@ _ALONE, _HASH, _FOLD, _BATCH = "no_spurious_one_sided_row", "foreign_key_hash", 
 _PAIRS, _LONELY, _ORDER = "every_pair_in_window", "every_lonely_record", "processing_order"
 _ROW, _NEWEST, _LOADED, _SIZE = "row_of_every_record", "newest_version", "loaded_first", "table_size"
 _WINDOW, _HELD = "row_of_every_window", "aggregate_of_window"
+_PLACE, _MEET = "one_partition_per_key", "equal_keys_meet"
 
 PLANTED: tuple[Planted, ...] = (
     plant(_ALONE, "seen", "paired and alone", _add("rows", pair(1, 10, 8, 0, None)), 37),
@@ -254,6 +255,17 @@ PLANTED: tuple[Planted, ...] = (
         193,
         also=_NEWEST,
     ),
+    plant(_PLACE, "items", "in another one before", _set("placed", 0, partition=1), 3),
+    plant(_PLACE, "items", "in two of the epoch", _set("rows", 0, partition=1, key={"id": 2}), 3),
+    plant(_PLACE, "items", "tombstone elsewhere", _all(_set("rows", 2, partition=1, offset=0)), 3),
+    plant(_PLACE, "sold", "window of one key in two", _set("placed", 0, partition=1), 3),
+    plant(_PLACE, "tagged", "row in another one before", _set("placed", 0, partition=1), 3),
+    plant(_MEET, "returned", "right elsewhere", _set("right", 0, partition=1), 3),
+    plant(_MEET, "itemised", "row elsewhere", _set("right_before", 0, partition=1), 3),
+    plant(_MEET, "itemised", "update elsewhere", _set("new_right", 0, partition=1, offset=0), 3),
+    plant(_MEET, "rated", "version elsewhere", _set("right", 0, partition=1), 3),
+    plant(_MEET, "tagged", "right row elsewhere", _set("right", 1, partition=1), 3),
+    plant(_MEET, "tagged", "left row elsewhere", _set("left", 0, partition=1), 3),
     plant("late_share", "seen", "one of seven", _add("late", late(1, 3, 20, 15))),
     plant("late_share", "looked_inner", "one without a key", _add("late", late(1, 3, 20, 15))),
     plant("late_share", "seen_inner", "two of seven", lambda e: e["late"].extend([late(1, 3, 20, 15)] * 2)),

@@ -22,10 +22,10 @@ pytestmark = pytest.mark.slow
 
 _STREAMS = {14, 25, 26, 29, 37, 38, 42, 45, 51, 53, 55, 63, 69}
 _TABLES = {84, 85, 86, 87, 91, 112, 113, 118, 122, 123, 125, 156}
-DOCUMENTED = _STREAMS | _TABLES | {165, 167, 184, 193, 194}
+DOCUMENTED = _STREAMS | _TABLES | {3, 165, 167, 184, 193, 194}
 """Requirements of the documents that results can be held to."""
 _EPOCH = {"rows", "earlier", "left", "right", "new_left", "new_right", "left_before", "right_before"}
-_EPOCH |= {"bounds", "times", "before", "unread"}
+_EPOCH |= {"bounds", "times", "before", "placed", "unread"}
 _COMMITTED = {"changelog", "table", "bounds", "sizes", "was", "now", "left", "right", "late"}
 
 

@@ -45,6 +45,7 @@ def epoch_relations(
         "bounds": lambda: bounds(spark, plan),
         "times": lambda: lines(spark, {"partition": "INT", "stream_time": "BIGINT"}, plan.stream_time.items()),
         "before": lambda: _before(spark, paths, plan, rows),
+        "placed": lambda: _placed(spark, paths, plan, rows),
     }
     if inputs is not None:
         relations |= inputs.all()
@@ -71,6 +72,26 @@ def _before(spark: SparkSession, paths: NodeTables, plan: EpochPlan, rows: DataF
     last = f"SELECT key, max_by(struct(value), offset) AS last FROM ({known}) GROUP BY key"
     sql = f"(SELECT key.*, last.value.* FROM ({last}) WHERE last.value IS NOT NULL)"
     return Relation(flatten(live).drop("_deleted"), sql)
+
+
+def _placed(spark: SparkSession, paths: NodeTables, plan: EpochPlan, rows: DataFrame) -> Relation:
+    """Keys with their partitions before the epoch: the folded table's, and those of the records since its last fold."""
+    from records.changelog import unflatten
+
+    columns, path = ("key", "partition"), quoted(paths.changelog)
+    if plan.output_version is None or not plan.ends:
+        none = rows.where("false").select(*columns)
+        return Relation(none, f"(SELECT key, partition FROM delta.{path} WHERE false)")
+    version, ends = pinned_table(paths.table, plan.ends, plan.incarnation)
+    tail = records(spark, paths.changelog, ends, plan.ends)
+    key, value = (cast("StructType", tail.schema[column].dataType) for column in ("key", "value"))
+    frame = tail.select(*columns).where("key IS NOT NULL")
+    sql = f"SELECT key, partition FROM delta.{path} WHERE ({between_sql(ends, plan.ends)}) AND key IS NOT NULL"
+    if version is not None:
+        frame = frame.unionByName(unflatten(read(spark, paths.table, version), key, value).select(*columns))
+        own = f"struct({', '.join(quoted(name) for name in key.fieldNames())})"
+        sql += f" UNION ALL SELECT {own}, _partition FROM delta.{quoted(paths.table)} VERSION AS OF {version}"
+    return Relation(frame, f"({sql})")
 
 
 def _earlier(inputs: InputRelations, rows: DataFrame, changelog: str) -> Relation:

@@ -166,7 +166,7 @@ def judged(spark: SparkSession, of: Folded, changelog: Relation, affected: Affec
         relations |= affected.inputs.all()
     checked: dict[str, int | None] = {
         "changelog": of.rows,
-        "late": sum(part.records for part in of.span.inputs.values()),
+        "read": sum(part.records for part in of.span.inputs.values()),
     }
     if of.table is not None:
         relations |= {"table": made.table, "sizes": made.sizes}
