@@ -142,7 +142,8 @@ def _refusal(node: Node, held: HeldEpoch, cure: str | None) -> str:
     return (
         f"{node.pipeline.name}.{node.name}: epoch {held.epoch} was not committed. {first.sentence} "
         f"({first.found}; broken: {', '.join(held.invariants)}). Its inputs stay unread. "
-        f"{cure or 'Mend what is wrong and run again'}; or look at its rows with `rivermeet quarantine show {where}`, then commit "
-        f"them as they are with `rivermeet quarantine release {where} --epoch {held.epoch}`, or pass them over with "
+        f"{cure or 'Mend what is wrong and run again'}; or look at its rows with "
+        f"`rivermeet quarantine show {where}`, then commit them as they are with "
+        f"`rivermeet quarantine release {where} --epoch {held.epoch}`, or pass them over with "
         f"`rivermeet quarantine drop {where} --epoch {held.epoch}`. The violations: {first.sql}"
     )

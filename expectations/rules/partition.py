@@ -7,8 +7,8 @@ A node with a number of partitions of its own has records where the hash of the 
 sources, so that both hold by construction. A node that keeps its topic's partitions is at the mercy of the producers.
 What a key had is found in the folded table and in what came since; a key whose row has ended may begin anew elsewhere.
 
-Source: wiki page "Early joins" (a table is the fold of its changelog; joined inputs are co-partitioned). Held by ``tests/expectations/test_invariants.py`` and
-``tests/infra/sources/kafka/test_partitions_of_keys.py``.
+Source: wiki page "Early joins" (a table is the fold of its changelog; joined inputs are co-partitioned). Held by
+``tests/expectations/test_invariants.py`` and ``tests/infra/sources/kafka/test_partitions_of_keys.py``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from pipelines.source import quoted as quoted_name
 
 
 def _of_one_key(node: Node) -> str:
-    return """SELECT key, min(partition) AS first_partition, max(partition) AS last_partition, count_if(is_new) AS records
+    return """SELECT key, min(partition) AS first_partition, max(partition) AS last_partition,
+       count_if(is_new) AS records
 FROM (SELECT key, partition, true AS is_new FROM {rows} WHERE key IS NOT NULL
       UNION ALL SELECT key, partition, false FROM {placed} WHERE key IN (SELECT key FROM {rows}))
 GROUP BY key HAVING min(partition) <> max(partition)"""
@@ -42,7 +43,7 @@ def _of_equal_keys(node: Node) -> str:
         rights = _touched(" UNION ALL ".join(both), touched)
     else:
         # The window that a record picks is of its own key, and so in its partition.
-        key = _struct(node.operation.inputs["left"].key)
+        key = _struct(made.inputs["left"].key)
         tables = ("{right}",) if made.reads_history("right") else ("{right_before}", "{new_right}")
         lefts = f"SELECT {key} AS key, partition FROM {{new_left}} WHERE key IS NOT NULL"
         both = (f"SELECT {key} AS key, partition FROM {relation} WHERE key IS NOT NULL" for relation in tables)
@@ -77,10 +78,10 @@ def _never_met(node: Node) -> str | None:
 
 
 def _cure(node: Node) -> str:
+    where = "sources" if node.operation is not None else "source"
     return (
-        f"Declare partitions=N at the {'sources' if node.operation is not None else 'source'}, which puts records where "
-        "the decoded key belongs, whoever wrote them, and read the topic anew with "
-        f"`rivermeet rebuild {node.pipeline.name}`"
+        f"Declare partitions=N at the {where}, which puts records where the decoded key belongs, whoever wrote them, "
+        f"and read the topic anew with `rivermeet rebuild {node.pipeline.name}`"
     )
 
 
