@@ -5,6 +5,7 @@
 | ``{"n": 1}``, a record | ``{"n": 1}`` |
 | ``"a"``, and the format declares one column ``id`` | ``{"id": "a"}`` |
 | bytes ``ff``, decimal 1.50, the instant of 1 ms | ``"/w=="``, ``"1.50"``, ``"1970-01-01T00:00:00.001000+00:00"`` |
+| decimal 1234.56, by a schema of precision 4 | ``"1234.56"``: what is written counts |
 | by a schema with a field less | no such field: it is null |
 | by a schema that refers to others of the registry | as if they stood in it |
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from functools import cache
 from io import BytesIO
 from typing import Any
@@ -23,6 +25,9 @@ from infra.kafka.json_text import as_json
 from infra.sources.kafka.formats.framing import Decode, UndecodableError, framed
 from infra.sources.kafka.formats.registry import Registry
 from pipelines import Avro
+
+_DECIMAL = "rivermeet-decimal"
+"""Logical type that stands for ``decimal`` in schemas to decode by: fastavro's own rounds to the precision."""
 
 
 def avro_decode(format: Avro, registry: Registry) -> Decode:
@@ -47,7 +52,10 @@ def avro_reader(writer: str | None, registry: Registry) -> Callable[[bytes], tup
         The schema of bare payloads; None: each begins with its id.
     """
     from fastavro import parse_schema, schemaless_reader
+    from fastavro.read import LOGICAL_READERS
     from fastavro.schema import UnknownType
+
+    LOGICAL_READERS |= {f"{kind}-{_DECIMAL}": _decimal for kind in ("bytes", "fixed")}
 
     def value(body: bytes, writer: Any) -> Any:
         stream = BytesIO(body)
@@ -62,7 +70,7 @@ def avro_reader(writer: str | None, registry: Registry) -> Callable[[bytes], tup
 
     if writer is not None:
         own = json.loads(writer)
-        parsed = parse_schema(own)
+        parsed = parse_schema(_exact(own))
         return lambda payload: (value(payload, parsed), own)
 
     @cache
@@ -76,10 +84,10 @@ def avro_reader(writer: str | None, registry: Registry) -> Callable[[bytes], tup
         for name, part in registry.referred(described).items():
             if part is None:
                 return f"has schema {id}, which refers to '{name}', and the registry does not have that"
-            parse_schema(json.loads(part["schema"]), named_schemas=named)
+            parse_schema(_exact(json.loads(part["schema"])), named_schemas=named)
         try:
             own = json.loads(described["schema"])
-            return parse_schema(own, named_schemas=named), own
+            return parse_schema(_exact(own), named_schemas=named), own
         except UnknownType as error:
             return f"has schema {id}, which has the type {error.name}, and refers to no schema of it"
         except ValueError:
@@ -93,3 +101,18 @@ def avro_reader(writer: str | None, registry: Registry) -> Callable[[bytes], tup
         return value(body, found[0]), found[1]
 
     return read
+
+
+def _exact(schema: Any) -> Any:
+    """The schema with decimals that keep all of their digits."""
+    if isinstance(schema, list):
+        return [_exact(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # A default value is none of the schema's parts.
+    parts = {name: _exact(part) if name != "default" else part for name, part in schema.items()}
+    return parts | ({"logicalType": _DECIMAL} if schema.get("logicalType") == "decimal" else {})
+
+
+def _decimal(unscaled: bytes, schema: Any, *_: Any) -> Decimal:
+    return Decimal(f"{int.from_bytes(unscaled, 'big', signed=True)}E-{schema.get('scale', 0)}")

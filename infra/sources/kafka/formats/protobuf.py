@@ -6,6 +6,7 @@
 | ``optional`` and absent | no such field: it is null |
 | an int64, bytes ``ff``, a ``google.protobuf.Timestamp`` | ``"12"``, ``"/w=="``, ``"1970-01-01T00:00:00.001Z"`` |
 | another message of the schema | none: a dead letter, for ``shop.Order`` is declared |
+| a Timestamp of the year 10000, an Any of an unknown type | none: a dead letter, for JSON has no form for it |
 
 A registry's payload names its message by indexes behind the schema's id: a count and so many numbers, or a lone 0 for
 the first message. Held by ``tests/infra/sources/kafka/formats/test_formats.py``.
@@ -86,7 +87,7 @@ def protobuf_decode(format: Protobuf, registry: Registry) -> Decode:
 
 
 def _text(body: bytes, message: Descriptor) -> str:
-    from google.protobuf.json_format import MessageToJson
+    from google.protobuf.json_format import Error, MessageToJson
     from google.protobuf.message import DecodeError
     from google.protobuf.message_factory import GetMessageClass
 
@@ -94,9 +95,13 @@ def _text(body: bytes, message: Descriptor) -> str:
         found = GetMessageClass(message).FromString(body)
     except DecodeError:
         raise UndecodableError(f"is no {message.full_name}") from None
-    return MessageToJson(
-        found, preserving_proto_field_name=True, always_print_fields_with_no_presence=True, indent=None
-    )
+    try:
+        return MessageToJson(
+            found, preserving_proto_field_name=True, always_print_fields_with_no_presence=True, indent=None
+        )
+    # Of an Any of a type that nobody described TypeError; of text of proto2 that is not UTF-8 ValueError.
+    except (Error, TypeError, ValueError, RecursionError) as error:
+        raise UndecodableError(f"is a {message.full_name} without a form in JSON: {error}") from None
 
 
 def message_class(files: list[FileDescriptorProto], name: str) -> type[Message]:
@@ -127,6 +132,8 @@ def _named(file: FileDescriptorProto, indexes: tuple[int, ...]) -> str:
     """Full name of the message that the indexes lead to, from one nested in the other."""
     messages, names = file.message_type, [file.package] if file.package else []
     for index in indexes:
+        if index < 0:
+            raise IndexError(index)
         names.append(messages[index].name)
         messages = messages[index].nested_type
     return ".".join(names)
