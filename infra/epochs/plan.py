@@ -35,8 +35,9 @@ class TopicSlice(_Value):
     compaction leave gaps. ``high`` is the high watermark when it was planned: past ``end`` lies what open transactions
     hold back. ``added`` are partitions that the slice before did not have; ``lost`` is what was gone before it was
     read, ``[start, end)``, and accepted as such. ``times`` are the newest timestamps (ms) below
-    ``end`` that the broker has. ``anew`` says whether changes of another log than those before are read, and not
-    refused (``infra/sources/kafka/debezium/repeats.py``).
+    ``end`` that the broker has. ``leaders`` are the leader epochs of the partitions at ``end``, and ``since`` those at
+    ``start``: by them the broker says whether the records below are those that were read. ``anew`` says whether changes
+    of another log than those before are read, and not refused (``infra/sources/kafka/debezium/repeats.py``).
     """
 
     topic: str
@@ -46,6 +47,8 @@ class TopicSlice(_Value):
     added: tuple[int, ...] = ()
     lost: dict[int, tuple[int, int]] = {}
     times: dict[int, int] = {}
+    leaders: dict[int, int] = {}
+    since: dict[int, int] = {}
     anew: bool = False
 
     @property

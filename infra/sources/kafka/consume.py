@@ -4,7 +4,8 @@
 
     given                3, 4, 7
     done                 when the position has come to 9, for 8 ended the transaction and no record lies there
-    refused              when offset 3 was removed meanwhile, or no record and no end came for a minute
+    refused              when offset 3 was removed meanwhile, when the log below it is another one than was read, as
+                         the leader epoch shows, or when no record and no end came for a minute
 
 Held by ``tests/infra/sources/kafka/test_reading.py`` and ``tests/infra/sources/kafka/test_faults.py``.
 """
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from infra.epochs.plan import TopicSlice
 from infra.sources.kafka.connection import Connection, unavailable
-from infra.sources.kafka.refusals import BrokerUnavailableError, RecordsGoneError
+from infra.sources.kafka.refusals import BrokerUnavailableError, EndWentBackError, RecordsGoneError
 from infra.sources.kafka.topic import topic_id
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ def consumed(
         return
     consumer = connection.consumer()
     try:
-        consumer.assign([TopicPartition(planned.topic, p, start) for p, (start, _) in planned.unread.items()])
+        starts = {p: (start, planned.since.get(p, -1)) for p, (start, _) in planned.unread.items()}
+        places = [TopicPartition(planned.topic, p, start, leader_epoch=epoch) for p, (start, epoch) in starts.items()]
+        consumer.assign(places)
         yield from _until(consumer, planned, ends, name, connection, patience)
     except KafkaException as error:
         # What librdkafka says of it names hosts.
@@ -102,10 +105,18 @@ def _refuse(error: KafkaError, planned: TopicSlice, name: str, connection: Conne
     """Raise for an event that no waiting mends; the end of a partition and lost connections are none."""
     from confluent_kafka import KafkaError
 
+    where = name.replace(".", " ")
+    if error.code() == KafkaError._AUTO_OFFSET_RESET and "truncat" in error.str().lower():
+        raise EndWentBackError(
+            f"source '{name}': topic '{planned.topic}' has lost records that were read of it, and others lie under "
+            "their offsets: a leader without them was elected, or a disk was lost. "
+            f"`rivermeet rebuild {where.replace(' ', ' --select ')}` reads what it has now; "
+            f"`rivermeet accept-loss {where}` goes on behind what was read, without what lies below"
+        )
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
         raise RecordsGoneError(
             f"source '{name}': topic '{planned.topic}' removed records of its slice while it was read; "
-            f"`rivermeet accept-loss {name.replace('.', ' ')}` goes on with what is there, and says what is lost"
+            f"`rivermeet accept-loss {where}` goes on with what is there, and says what is lost"
         )
     if error.fatal() or error.code() in (
         KafkaError.TOPIC_AUTHORIZATION_FAILED,

@@ -46,7 +46,8 @@ def landed_rows(landed: DataFrame, topic: Kafka) -> DataFrame:
         problems += problem
     columns |= {name: F.col("value_parsed")["r"].getField(name) for name in topic.envelope}
     columns |= {
-        "kafka_timestamp": F.col("timestamp"),
+        # -1 is Kafka's own sign for a record that has none.
+        "kafka_timestamp": F.nullif("timestamp", F.lit(-1)),
         "kafka_partition": F.col("partition"),
         "kafka_offset": F.col("offset"),
         "kafka_tombstone": F.isnull("value"),

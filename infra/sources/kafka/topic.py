@@ -6,6 +6,7 @@
     refused      low watermark 13: record 12 is gone, before it was read
     refused      stable end 9: what was read is gone, and other records will come under its offsets
     refused      another topic id: other records lie under all offsets
+    refused      stable end 14, but of a log that once ended at 9: the broker knows it by the leader epoch at 12
 
 The slice goes into the epoch log before it is read, and the position is the end of the last committed slice, never that
 of a consumer group. Held by ``tests/infra/sources/kafka/test_slices.py``
@@ -33,7 +34,8 @@ from infra.sources.kafka.refusals import (
 class TopicState:
     """A topic, and of each partition the first offset that is there, the last stable one, and the last, plus one.
 
-    ``newest`` is the newest timestamp (ms) of what is stable, of partitions where the broker says it.
+    ``newest`` is the newest timestamp (ms) of what is stable, and ``leaders`` the leader epoch at its end, of
+    partitions where the broker says it.
     """
 
     topic: str
@@ -42,6 +44,7 @@ class TopicState:
     stable: Mapping[int, int]
     high: Mapping[int, int]
     newest: Mapping[int, int] = field(default_factory=dict)
+    leaders: Mapping[int, int] = field(default_factory=dict)
 
 
 def topic_id(connection: Connection, topic: str) -> tuple[str, list[int]]:
@@ -73,12 +76,16 @@ def topic_state(connection: Connection, topic: str) -> TopicState:
     committed, all_records = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
     try:
         # The end before the beginning: retention in between must not put one behind the other.
-        stable, high = (offsets(OffsetSpec.latest(), level) for level in (committed, all_records))
+        ends = asked(OffsetSpec.latest(), committed)
+        stable, high = {p: end.offset for p, end in ends.items()}, offsets(OffsetSpec.latest(), all_records)
         low = offsets(OffsetSpec.earliest(), committed)
         newest = asked(OffsetSpec.max_timestamp(), committed)
         # Of an open transaction, or of records that came meanwhile, it is not that of what is planned.
         times = {p: found.timestamp for p, found in newest.items() if 0 <= found.offset < stable[p]}
-        return TopicState(topic, id, low, stable, high, times)
+        leaders = {
+            p: end.leader_epoch for p, end in ends.items() if end.leader_epoch is not None and end.leader_epoch >= 0
+        }
+        return TopicState(topic, id, low, stable, high, times, leaders)
     except KafkaException as error:
         raise topic_refusal(error, topic, connection) from None
 
@@ -112,6 +119,8 @@ def next_slice(before: TopicSlice | None, state: TopicState, name: str, accept_l
         added=tuple(sorted(state.low.keys() - before.ranges.keys())) if before and same else (),
         lost=lost,
         times=(dict(before.times) if before and same else {}) | dict(state.newest),
+        leaders=dict(state.leaders),
+        since=dict(before.leaders) if before and same and not accept_loss else {},
     )
 
 

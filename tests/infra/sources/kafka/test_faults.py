@@ -22,6 +22,7 @@ from infra.settings import PROJECT, Settings
 from infra.sources.kafka import consume, ingest
 from infra.sources.kafka.refusals import (
     BrokerUnavailableError,
+    EndWentBackError,
     PositionLostError,
     RecordsGoneError,
     TopicMissingError,
@@ -32,7 +33,7 @@ from infra.sources.kafka.topic import topic_id
 from pipelines import Kafka, Pipeline, Stream, Text
 from tests.crashes import crashing_at
 from tests.infra.sources.kafka.town import Town
-from tests.reliability import survived
+from tests.reliability import handled, survived
 
 pytestmark = pytest.mark.slow
 
@@ -277,6 +278,40 @@ def test_skewed_clocks(town: Town) -> None:
     (lag,) = lag_of(town.step(node).position(result.note), town.step(node).state())
     assert (lag.behind, lag.seconds, (lag.age(time.time() * 1000) or 0) < 0) == (0, 0.0, True)
     survived("records of a topic with skewed clocks", "kept in their order; a time out of bounds is a dead letter")
+
+
+@pytest.mark.prove
+def test_a_log_that_was_cut_and_has_grown_again(town: Town) -> None:
+    """On a broker of its own, which loses the partition's disk: its offsets say nothing, its leader epoch does."""
+    with running() as own:
+        there = Town(town.world, own)
+        there.make("lines")
+        node = lines(there)
+        put(there, "a", "b")
+        there.run(node)
+        own.stop()
+        own.start()
+        put(there, "c")
+        there.run(node)
+        own.stop()
+        shutil.rmtree(own.folder / "data" / f"{there.named('lines')}-0")
+        own.start()
+        there.ready("lines", 1)
+        put(there, *"ABCDEF")
+        for _ in range(2):
+            with pytest.raises(EndWentBackError, match="has lost records that were read of it, and others lie under"):
+                there.run(node)
+        assert said(there, node) == ["a", "b", "c"], "the broker that had only started anew had lost none"
+        there.run(node, accept_loss=True)
+        assert said(there, node) == ["a", "b", "c", "D", "E", "F"]
+        put(there, "G")
+        there.run(node)
+        assert said(there, node) == ["a", "b", "c", "D", "E", "F", "G"]
+        handled(
+            "Kafka",
+            "a log that was cut (unclean election, lost disk) and has grown beyond what was read",
+            "refused by the leader epoch, with the commands that read it anew or go on",
+        )
 
 
 @pytest.mark.prove

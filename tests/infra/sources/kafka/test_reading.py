@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from infra.epochs.plan import TopicSlice
 from infra.kafka.lag import PartitionLag, lag_of
@@ -15,7 +16,7 @@ from infra.sources.kafka.consume import consumed
 from infra.sources.kafka.topic import topic_state
 from pipelines import JSON, Kafka, Pipeline, Stream, Table, Text, expr
 from tests.infra.sources.kafka.town import Town
-from tests.reliability import survived
+from tests.reliability import handled, survived
 
 pytestmark = pytest.mark.slow
 
@@ -124,6 +125,27 @@ def test_kafkas_own_fields_are_columns(town: Town) -> None:
         (0, 0, ("x",), (0, "0/0", None, 5), 5),
         (1, 0, ("a",), (1, "1/0", "one", 10), 77),
     ]
+
+
+def test_a_record_without_a_time(town: Town) -> None:
+    """Kafka writes -1 for none, and a year of 1969 it is not; compressed in every way, and with headers of nothing."""
+    town.make("orders")
+    made, topic = Pipeline("shop"), Kafka(town.named("orders"), key=Text("id"), value=Text("v"), headers=True)
+    sizes = {"headers": expr("to_json(kafka_headers)", "STRING")}
+    node = made.stream("orders", topic, value=sizes, max_bad_share=1)
+    coalesced = made.stream("coalesced", topic, value=["v"], timestamp="coalesce(kafka_timestamp, 7)")
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        producer = Producer({"bootstrap.servers": town.broker.address, "compression.type": codec})
+        headers, at = [("h", None), ("e", b"")], -1 if codec == "none" else 5
+        producer.produce(town.named("orders"), "", codec, 0, timestamp=at, headers=headers)
+        assert producer.flush(20) == 0
+    town.run_all((node, coalesced))
+    assert [letter["reason"] for letter in town.letters(node)] == ["no event time: 'kafka_timestamp' gave null"]
+    shown = '[{"key":"h"},{"key":"e","value":""}]'
+    codecs = ("gzip", "snappy", "lz4", "zstd")
+    assert town.rows(node) == [(0, n, (codec,), (shown,), 5) for n, codec in enumerate(codecs)]
+    assert town.rows(coalesced) == [(0, n, (c,), ("",), (n and 5) or 7) for n, c in enumerate(("none", *codecs))]
+    handled("Kafka", "a record whose timestamp is -1: it has none", "a dead letter, unless timestamp= gives it one")
 
 
 def test_another_key_is_hashed_anew(town: Town) -> None:
