@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -21,15 +21,20 @@ if TYPE_CHECKING:
 @click.argument("pipeline")
 @one_line_errors
 def check(pipeline: str) -> None:
-    """Say what keeps the PostgreSQL tables of PIPELINE from being read, and how much log its slot holds back."""
+    """Say what keeps the PostgreSQL tables of PIPELINE from being read, with a script for psql that mends it.
+
+    Of those that can be read: how far they were, and how much log the slot holds back.
+    """
     from pipelines import load
 
     found = list(checked(platform_here(), load(pipeline)))
-    for line, _ in found:
-        click.echo(line)
+    for one in found:
+        click.echo(one.line)
     if not found:
         click.echo(f"{pipeline}: no source reads PostgreSQL")
-    if not all(good for _, good in found):
+    for line in script(found):
+        click.echo(line)
+    if not all(one.is_good for one in found):
         sys.exit(1)
 
 
@@ -52,9 +57,36 @@ def resnapshot(pipeline: str, source: str | None) -> None:
         sys.exit(1)
 
 
-def checked(platform: Platform, pipeline: Pipeline) -> Iterator[tuple[str, bool]]:
-    """Lines about each table, and whether what they say is good."""
+class Finding(NamedTuple):
+    """A line about a table, whether it is good, and else the SQL statements that mend it in a database, if any do."""
+
+    line: str
+    is_good: bool
+    database: str = ""
+    cure: Sequence[str] = ()
+
+
+def script(found: Iterable[Finding]) -> Iterator[str]:
+    """All that mends what was found, as one script for psql, each statement once; nothing where no statement does."""
+    by_database: dict[str, dict[str, None]] = {}
+    for one in found:
+        by_database.setdefault(one.database, {}).update(dict.fromkeys(one.cure))
+    statements = [statement for of in by_database.values() for statement in of]
+    if statements:
+        yield "\n-- as a superuser, or whoever owns the tables, with psql:"
+    for database, of in by_database.items():
+        if of:
+            yield "\\connect {}".format('"' + database.replace('"', '""') + '"')
+            # Once it is published, a table without an identity cannot be updated any more.
+            yield from (f"{statement};" for statement in sorted(of, key=lambda one: one.split()[1] == "PUBLICATION"))
+    if any(statement.startswith("ALTER SYSTEM") for statement in statements):
+        yield "-- then restart the server"
+
+
+def checked(platform: Platform, pipeline: Pipeline) -> Iterator[Finding]:
+    """What there is to say about each table: all that its run would be refused for, or how far it was read."""
     from infra.epochs.refusal import EpochRefusedError
+    from infra.postgres.state import table_state
     from infra.settings import SettingsError
     from infra.sources.postgres.lag import lag_of
 
@@ -64,14 +96,17 @@ def checked(platform: Platform, pipeline: Pipeline) -> Iterator[tuple[str, bool]
             read = step.position(step.note())
             with step.database.asked() as connection:
                 problems = list(step.problems(connection, read))
+                table = table_state(connection, step.reads)
             for problem in problems:
-                yield f"{node.name}: {problem}", False
+                yield Finding(f"{node.name}: {problem}", False, step.database.name, problem.cure)
             if problems:
                 continue
             about = "not read yet" if read is None else lag_of(step.database, step.slot, read).shown
-            yield f"{node.name}: table '{step.reads.table}' can be read; {about}", True
+            if table is not None and table.heirs:
+                about += f"; rows of what inherits from it are no part of it: {', '.join(table.heirs)}"
+            yield Finding(f"{node.name}: table '{step.reads.table}' can be read; {about}", True)
         except (EpochRefusedError, SettingsError) as refusal:
-            yield f"{node.name}: {refusal}", False
+            yield Finding(f"{node.name}: {refusal}", False)
 
 
 def tables_of(pipeline: Pipeline) -> list[Node]:

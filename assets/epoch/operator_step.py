@@ -200,6 +200,9 @@ class OperatorStep:
             sides["dead_letter"] = dead
         return StepFrames(frames.rows, sides, frames.timed, frames.memory)
 
+    def give_up(self, is_running: Callable[[Node], bool]) -> None:
+        """Nothing: what the epoch wrote is below its own tables."""
+
     def without_failing_records(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
         """The plan without the records that its expressions fail on."""
         from assets.epoch.failing_records import without_failing_records

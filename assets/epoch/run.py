@@ -97,6 +97,14 @@ def run_epoch(context: EpochContext, step: Step, run_id: str = "", rebuild: Rebu
     EpochRefusedError
         Where the epoch must not be committed, or not even be planned (`ExternalModificationError`).
     """
+    try:
+        return _run_epoch(context, step, run_id, rebuild)
+    except Exception:
+        step.give_up(lambda node: not context.lock(node).is_free)
+        raise
+
+
+def _run_epoch(context: EpochContext, step: Step, run_id: str, rebuild: Rebuild | None) -> Outcome:
     clock, node = Clock(), step.node
     # Held until the verdicts are recorded: to a second run the epoch would look like that of a killed one.
     with context.lock(node).held():

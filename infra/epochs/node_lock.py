@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from infra.epochs.lease import Lease
 
@@ -82,6 +82,19 @@ class NodeLock:
                 raise
             # Left there by Ctrl-C, as by a kill: what it was about may still be going on.
             self._holder.unlink(missing_ok=True)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody on this machine holds it, this process included."""
+        if not self._folder.is_dir():
+            return True
+        asked = FileLock(self._folder / ".lock")
+        try:
+            asked.acquire(timeout=0)
+        except Timeout:
+            return False
+        asked.release()
+        return True
 
     def check(self) -> int | None:
         """The token of the lease, which a commit is to ask for; None where there is no lease.

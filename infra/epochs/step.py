@@ -104,6 +104,16 @@ class Step(Protocol):
         """A function of the plan alone."""
         ...
 
+    def give_up(self, is_running: Callable[[Node], bool]) -> None:
+        """Leave nothing behind elsewhere of an epoch that came to nothing.
+
+        Parameters
+        ----------
+        is_running
+            Whether somebody runs an epoch of a node now.
+        """
+        ...
+
     def without_failing_records(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
         """The plan without the records that make it fail; None where the error is of no record."""
         ...

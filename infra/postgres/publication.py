@@ -1,51 +1,190 @@
-"""The publication of a pipeline in a database: all tables that its sources read, and all of their changes.
+"""The publication of a pipeline in a database: all tables that its sources read there, and all of their changes.
 
 | the publication | a source that is read for the first time |
 |---|---|
-| is not there | makes it, with its table |
-| lacks the table | puts the table in |
-| and the user may not | is refused, with the statement that whoever may has to run |
+| is not there, or lacks the table | makes it, or puts the table in, with all others that the pipeline reads there |
+| and the user may not | is refused, with the statements for whoever may |
+| leaves out changes, rows or columns, or names the partitions in a table's place | is refused, with the statements |
 
-It has to be there before the slot's position, for changes are decoded by the catalog of their time. Held by
-``tests/infra/sources/postgres/test_faults.py``.
+The statements are for all tables of the pipeline, so that they are the same whichever source is asked. It has to be
+there before the slot's position, for changes are decoded by the catalog of their time. Several that find it missing at
+a time make it once. Held by ``tests/infra/sources/postgres/test_published.py``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from infra.postgres.refusals import NotPublishedError
-from infra.postgres.state import PublicationState, publication_state
+from infra.epochs.plan import WalRange
+from infra.postgres.refusals import NotPublishedError, TableRefusedError
+from infra.postgres.state import PublicationState, TableState, publication_state, table_state
 from pipelines import Postgres
 
 if TYPE_CHECKING:
     import psycopg
 
+_ATTEMPTS = 20
+"""How often somebody else may publish a table while we are about to."""
 
-def publish(connection: psycopg.Connection[Any], name: str, reads: Postgres, oid: int) -> PublicationState:
-    """Have a table published; the publication as it is then.
+
+@dataclass(frozen=True)
+class Publication:
+    """A publication as it is, for the tables that a pipeline reads in a database.
+
+    Attributes
+    ----------
+    name
+        Made of a pipeline's name, so that SQL takes it without quotes.
+    tables
+        Those that can be published, by their declared names, and what the publication has of each.
+    """
+
+    name: str
+    may_create: bool
+    tables: Mapping[str, tuple[TableState, PublicationState | None]]
+
+    def problems(self, reads: Postgres, before: WalRange | None) -> Iterator[TableRefusedError]:
+        """What keeps a table's changes from being had, but for what its first run mends by itself."""
+        if reads.table not in self.tables:
+            return
+        table, found = self.tables[reads.table]
+        whole = self._whole(table, found)
+        if whole is not None:
+            yield NotPublishedError(
+                f"'{reads.table}' is a partition of {whole}, and publication {self.name} has its changes as those of "
+                "the whole: read the whole, or the partition in a pipeline of its own"
+            )
+            return
+        if found is None:
+            if before is not None:
+                yield NotPublishedError(f"publication {self.name} is gone, and with it the changes since", self.cure)
+            elif not self._may_publish(table, found):
+                yield NotPublishedError(
+                    f"there is no publication {self.name} for '{reads.table}', and the user may not make it", self.cure
+                )
+            return
+        if found.lacks(table):
+            if before is not None or not self._may_publish(table, found):
+                lost = "; what changed meanwhile is lost" if before is not None else ""
+                yield NotPublishedError(f"publication {self.name} lacks '{reads.table}'{lost}", self.cure)
+        elif before is not None and before.published != found.published:
+            yield NotPublishedError(
+                f"'{reads.table}' was taken out of publication {self.name} and put in again: what changed meanwhile is "
+                "lost"
+            )
+        if table.kind == "p" and not found.via_root:
+            what = "has changes of its partitions in the place of those of"
+            yield NotPublishedError(f"publication {self.name} {what} '{reads.table}'", self.cure)
+        if found.is_filtered:
+            yield NotPublishedError(f"publication {self.name} leaves out rows or columns of '{reads.table}'", self.cure)
+        if not found.of_all_changes:
+            yield NotPublishedError(f"publication {self.name} leaves out changes", self.cure)
+
+    @property
+    def cure(self) -> Sequence[str]:
+        """The statements that make it fit for all of the tables, in order."""
+        return list(self._statements({table.shown: table for table, _ in self.tables.values()}))
+
+    def addition(self, reads: Postgres) -> str:
+        """The statement that puts a table in, with all others that it lacks and the user may put in."""
+        own, _ = self.tables[reads.table]
+        lacking = {own.shown: own} | {
+            table.shown: table
+            for table, found in self.tables.values()
+            # Once it is published, the server refuses an UPDATE of a table without an identity to whoever wants one.
+            if (found is None or found.lacks(table)) and self._may_publish(table, found) and table.has_identity
+        }
+        return self._added(lacking, self._state is None)
+
+    @property
+    def _state(self) -> PublicationState | None:
+        return next((found for _, found in self.tables.values()), None)
+
+    def _statements(self, tables: Mapping[str, TableState]) -> Iterator[str]:
+        state = self._state
+        if state is None:
+            yield self._added(tables, True)
+            return
+        options = []
+        if not state.of_all_changes:
+            options.append("publish = 'insert, update, delete, truncate'")
+        if not state.via_root and any(table.kind == "p" for table in tables.values()):
+            options.append("publish_via_partition_root = true")
+        if options:
+            yield f"ALTER PUBLICATION {self.name} SET ({', '.join(options)})"
+        lacking = {t.shown: t for t, found in self.tables.values() if found is not None and found.lacks(t)}
+        if lacking and not state.of_all_tables:
+            yield self._added(lacking, False)
+        filtered = {t.published_as: t for t, found in self.tables.values() if found is not None and found.is_filtered}
+        if filtered:
+            yield f"ALTER PUBLICATION {self.name} DROP TABLE {', '.join(filtered)}"
+            yield f"ALTER PUBLICATION {self.name} ADD TABLE {', '.join(filtered)}"
+
+    def _added(self, tables: Mapping[str, TableState], new: bool) -> str:
+        oids = {table.oid for table in tables.values()}
+        # Of a partition whose whole is there, the changes are the whole's.
+        named = ", ".join(table.published_as for table in tables.values() if not oids & set(table.ancestors))
+        if new:
+            return f"CREATE PUBLICATION {self.name} FOR TABLE {named} WITH (publish_via_partition_root = true)"
+        return f"ALTER PUBLICATION {self.name} ADD TABLE {named}"
+
+    def _may_publish(self, table: TableState, found: PublicationState | None) -> bool:
+        return table.is_owned and (self.may_create if found is None else found.may_alter)
+
+    def _whole(self, table: TableState, found: PublicationState | None) -> str | None:
+        if found is not None and not found.via_root:
+            return None
+        declared = (other.shown for other, _ in self.tables.values() if other.oid in table.ancestors)
+        return (found.whole if found is not None else None) or next(declared, None)
+
+
+def publication(connection: psycopg.Connection[Any], name: str, tables: Sequence[Postgres]) -> Publication:
+    """A publication as it is, for the tables that a pipeline reads in the connection's database."""
+    ((may_create,),) = connection.execute("SELECT has_database_privilege(current_database(), 'CREATE')").fetchall()
+    found = {reads.table: (reads, table_state(connection, reads)) for reads in tables}
+    return Publication(
+        name,
+        may_create,
+        {
+            declared: (table, publication_state(connection, name, reads, table.oid))
+            for declared, (reads, table) in found.items()
+            if table is not None and table.has_log
+        },
+    )
+
+
+def publish(
+    connection: psycopg.Connection[Any], name: str, tables: Sequence[Postgres], reads: Postgres
+) -> tuple[Publication, bool]:
+    """Have a table published, and others of the pipeline with it.
+
+    Returns
+    -------
+    tuple of Publication and bool
+        The publication as it is then, and whether it was altered for that.
 
     Raises
     ------
     NotPublishedError
         Where the user may not.
     """
-    from psycopg import errors, sql
+    from psycopg import errors
 
-    found = publication_state(connection, name, reads, oid)
-    if found is not None and found.has_table:
-        return found
-    action = "CREATE PUBLICATION {} FOR TABLE {}" if found is None else "ALTER PUBLICATION {} ADD TABLE {}"
-    # Changes of a partition come as those of its table.
-    options = " WITH (publish_via_partition_root = true)" if found is None else ""
-    statement = sql.SQL(action + options).format(sql.Identifier(name), sql.Identifier(*reads.place))
-    try:
-        connection.execute(statement)
-    except errors.InsufficientPrivilege as error:
-        raise NotPublishedError(
-            f"the user may not publish '{reads.table}' ({error.diag.message_primary}): let its owner run "
-            f"{statement.as_string(connection)}"
-        ) from None
-    made = publication_state(connection, name, reads, oid)
-    assert made is not None
-    return made
+    altered = False
+    for _ in range(_ATTEMPTS):
+        found = publication(connection, name, tables)
+        table, state = found.tables[reads.table]
+        if state is not None and not state.lacks(table):
+            return found, altered
+        altered = True
+        try:
+            connection.execute(found.addition(reads).encode())
+        except (errors.DuplicateObject, errors.UniqueViolation, errors.UndefinedTable):
+            # Another source, or another home, got ahead of us; or a table of another source has gone.
+            continue
+        except errors.InsufficientPrivilege as error:
+            why = error.diag.message_primary
+            raise NotPublishedError(f"the user may not publish '{reads.table}' ({why})", found.cure) from None
+    raise NotPublishedError(f"publication {name} lacks '{reads.table}': others alter it all the time; run again")

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from infra.epochs.refusal import EpochRefusedError
 
 
 class TableRefusedError(EpochRefusedError):
-    """A table of PostgreSQL that cannot be read as it was planned."""
+    """A table of PostgreSQL that cannot be read as it was planned.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong.
+    cure : sequence of str
+        SQL statements that mend it where they are run as they stand, in this order; the message ends with them.
+    """
+
+    def __init__(self, what: str, cure: Sequence[str] = ()) -> None:
+        super().__init__(": ".join([what, "; ".join(cure)] if cure else [what]))
+        self.cure = tuple(cure)
 
 
 class ServerUnavailableError(TableRefusedError):
@@ -19,6 +33,10 @@ class ServerUnfitError(TableRefusedError):
 
 class RightMissingError(TableRefusedError):
     """The user of the connection may not do what reading asks for."""
+
+
+class RowsHiddenError(TableRefusedError):
+    """The log has changes of rows that the user does not see in the table."""
 
 
 class OtherServerError(TableRefusedError):

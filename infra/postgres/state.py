@@ -5,10 +5,11 @@
 | ``wal_level`` is replica; a standby | the server is unfit | set it to logical and restart; name the primary |
 | another system identifier or timeline | another server, or restored | ``rivermeet resnapshot`` |
 | slot gone, invalidated, or moved on by others | changes are lost | ``rivermeet resnapshot`` |
-| no such table or column; another of its name | missing | mend the declaration; ``rivermeet resnapshot`` |
+| no such table or column; a view; another of its name | missing | mend the declaration; ``rivermeet resnapshot`` |
 | a key column beside the replica identity | the log does not say which row | ``ALTER TABLE … REPLICA IDENTITY …`` |
 | the publication lacks the table, or leaves out deletes | not published | ``ALTER PUBLICATION …`` |
-| no SELECT on the table, no REPLICATION | a right is missing | ``GRANT …``, ``ALTER ROLE …`` |
+| no USAGE on the schema, no SELECT on a column, no REPLICATION | a right is missing | ``GRANT …``, ``ALTER ROLE …`` |
+| row level security that is active for the user | rows may be hidden | ``ALTER ROLE … BYPASSRLS``, or a policy |
 
 Held by ``tests/infra/sources/postgres/test_faults.py``.
 """
@@ -26,6 +27,7 @@ from infra.postgres.refusals import (
     NotPublishedError,
     OtherServerError,
     RightMissingError,
+    RowsHiddenError,
     ServerUnfitError,
     SlotLostError,
     TableMissingError,
@@ -42,9 +44,10 @@ SELECT (SELECT system_identifier FROM pg_control_system())::text,
        CASE WHEN pg_is_in_recovery() THEN (SELECT timeline_id FROM pg_control_checkpoint())
             ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END,
        current_setting('wal_level'), pg_is_in_recovery(),
-       (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user), current_user::text,
+       (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user), quote_ident(current_user),
        CASE WHEN pg_is_in_recovery() THEN 0 ELSE (pg_current_wal_flush_lsn() - '0/0')::bigint END,
-       (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+       (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+       current_setting('max_replication_slots')::int, (SELECT count(*) FROM pg_replication_slots)
 """
 _SLOT = """
 SELECT wal_status, coalesce(confirmed_flush_lsn - '0/0', 0)::bigint,
@@ -52,33 +55,64 @@ SELECT wal_status, coalesce(confirmed_flush_lsn - '0/0', 0)::bigint,
        active_pid, safe_wal_size
 FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()
 """
-# Of a table that was just filled the server has not counted the rows: one for each 40 bytes, which is a small row.
+# Of a table that was just filled the server has not counted the rows: one for each 40 bytes, which is a small row. Of a
+# row that is gone, the log has what the identity of its partition says, whatever that of the table is, and of an index
+# not what it only includes.
 _TABLE = """
-SELECT c.oid::bigint, c.relkind::text, c.relreplident::text, has_table_privilege(c.oid, 'SELECT'),
+SELECT c.oid::bigint, c.relkind::text, c.relpersistence = 'p' AND c.oid >= 16384,
+       format('%%I.%%I', n.nspname, c.relname), quote_ident(n.nspname),
+       has_schema_privilege(n.oid, 'USAGE'),
+       ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
+             AND NOT a.attisdropped AND NOT has_column_privilege(c.oid, a.attnum, 'SELECT')),
+       row_security_active(c.oid) AND NOT (
+         SELECT coalesce(bool_or(polpermissive AND shows_all), false)
+                AND NOT coalesce(bool_or(NOT polpermissive AND NOT shows_all), false)
+         FROM (SELECT p.polpermissive, coalesce(pg_get_expr(p.polqual, p.polrelid) = 'true', false) AS shows_all
+               FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd IN ('r', '*')
+               AND EXISTS (SELECT FROM unnest(p.polroles) r
+                           WHERE CASE r WHEN 0 THEN true ELSE pg_has_role(r, 'USAGE') END)) policies),
+       pg_has_role(c.relowner, 'USAGE'),
        greatest(c.reltuples, coalesce((SELECT sum(pg_relation_size(t.relid)) FROM pg_partition_tree(c.oid) t),
                                       pg_relation_size(c.oid)) / 40)::bigint,
        ARRAY(SELECT a.attname::text FROM pg_attribute a
              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
              ORDER BY a.attnum),
-       ARRAY(SELECT a.attname::text FROM pg_index i JOIN pg_attribute a
-          ON a.attrelid = c.oid AND a.attnum = ANY (i.indkey)
-        WHERE i.indrelid = c.oid AND (CASE c.relreplident WHEN 'd' THEN i.indisprimary ELSE i.indisreplident END))
+       (SELECT json_object_agg(format('%%I.%%I', s.nspname, l.relname),
+          ARRAY(SELECT a.attname FROM pg_attribute a WHERE a.attrelid = l.oid AND a.attnum > 0 AND NOT a.attisdropped
+                AND CASE l.relreplident WHEN 'f' THEN a.attgenerated = '' ELSE EXISTS (
+                  SELECT FROM pg_index i WHERE i.indrelid = l.oid
+                  AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+                  AND CASE l.relreplident WHEN 'd' THEN i.indisprimary ELSE i.indisreplident END) END
+                ORDER BY a.attnum))
+        FROM pg_class l JOIN pg_namespace s ON s.oid = l.relnamespace
+        WHERE l.oid IN (SELECT relid FROM pg_partition_tree(c.oid) WHERE isleaf)
+              OR l.oid = c.oid AND NOT EXISTS (SELECT FROM pg_partition_tree(c.oid) WHERE isleaf)),
+       ARRAY(SELECT relid::oid::bigint FROM pg_partition_ancestors(c.oid) WHERE relid <> c.oid),
+       ARRAY(SELECT format('%%I.%%I', s.nspname, h.relname) FROM pg_inherits i JOIN pg_class h ON h.oid = i.inhrelid
+             JOIN pg_namespace s ON s.oid = h.relnamespace
+             WHERE i.inhparent = c.oid AND c.relkind = 'r' ORDER BY 1)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
 """
 _PUBLICATION = """
-SELECT p.puballtables, p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate,
-       (SELECT r.oid::bigint FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = %s),
-       EXISTS (SELECT FROM pg_publication_tables t WHERE t.pubname = p.pubname AND t.schemaname = %s
-               AND t.tablename = %s),
-       EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = %s
-               AND (to_jsonb(r) ->> 'prqual' IS NOT NULL OR to_jsonb(r) ->> 'prattrs' IS NOT NULL))
-FROM pg_publication p WHERE p.pubname = %s
+SELECT p.puballtables, p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate, p.pubviaroot,
+       pg_has_role(p.pubowner, 'USAGE'),
+       (SELECT r.oid::bigint FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = %(oid)s),
+       EXISTS (SELECT FROM pg_publication_tables t WHERE t.pubname = p.pubname AND t.schemaname = %(schema)s
+               AND t.tablename = %(table)s),
+       EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = %(oid)s
+               AND (to_jsonb(r) ->> 'prqual' IS NOT NULL OR to_jsonb(r) ->> 'prattrs' IS NOT NULL)),
+       (SELECT min(t.schemaname || '.' || t.tablename) FROM pg_partition_ancestors(%(oid)s::oid) a
+        JOIN pg_class c ON c.oid = a.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+        JOIN pg_publication_tables t ON t.schemaname = n.nspname AND t.tablename = c.relname
+        WHERE p.pubviaroot AND t.pubname = p.pubname AND c.oid <> %(oid)s)
+FROM pg_publication p WHERE p.pubname = %(publication)s
 """
+_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table, whose log is another server's"}
 
 
 @dataclass(frozen=True)
 class ServerState:
-    """The server, and the user who asks it."""
+    """The server, and the user who asks it, whose name is quoted where SQL needs it."""
 
     system: str
     timeline: int
@@ -88,6 +122,8 @@ class ServerState:
     user: str
     flushed: int
     now_ms: int
+    slots: int
+    slots_used: int
 
 
 @dataclass(frozen=True)
@@ -103,31 +139,87 @@ class SlotState:
 
 @dataclass(frozen=True)
 class TableState:
-    """A table and its columns; ``indexed`` are those of the index that its replica identity is, if it is one."""
+    """A table and its columns, as the user of the connection may read them.
+
+    Attributes
+    ----------
+    shown, schema
+        Its name and its schema's, quoted where SQL needs it.
+    unreadable
+        Columns that the user may not read.
+    hides_rows
+        Whether row level security may keep rows from the user, which the log has.
+    is_kept
+        Whether its changes are logged: it is neither temporary nor UNLOGGED, and none of the server's own.
+    is_owned
+        Whether the user owns it.
+    identities
+        What the log has of a row that is gone: of the table, or of each of its partitions, by name.
+    ancestors
+        The tables that it is a partition of.
+    heirs
+        Tables that inherit from it, and are no partitions.
+    """
 
     oid: int
     kind: str
-    replica_identity: str
-    may_read: bool
+    is_kept: bool
+    shown: str
+    schema: str
+    may_use_schema: bool
+    unreadable: Sequence[str]
+    hides_rows: bool
+    is_owned: bool
     rows: int
     columns: Sequence[str]
-    indexed: Sequence[str]
+    identities: Mapping[str, Sequence[str]]
+    ancestors: Sequence[int]
+    heirs: Sequence[str]
 
     @property
-    def identity(self) -> Sequence[str]:
-        """What the log has of a row that is gone."""
-        return self.columns if self.replica_identity == "f" else self.indexed
+    def is_table(self) -> bool:
+        """Whether it is a table, and no view or anything else without a log of its own."""
+        return self.kind in ("r", "p")
+
+    @property
+    def published_as(self) -> str:
+        """How a publication names it: without what inherits from it, which would need an identity for it, too."""
+        return f"ONLY {self.shown}" if self.heirs else self.shown
+
+    @property
+    def has_identity(self) -> bool:
+        """Whether the log says of each row that is gone which one it was."""
+        return all(self.identities.values())
+
+    @property
+    def has_log(self) -> bool:
+        """Whether it can be published."""
+        return self.is_table and self.is_kept
 
 
 @dataclass(frozen=True)
 class PublicationState:
-    """A publication, as far as a table matters to it."""
+    """A publication, as far as a table matters to it.
+
+    Attributes
+    ----------
+    whole
+        A table that this one is a partition of, whose changes are published as its own; None where there is none.
+    """
 
     of_all_tables: bool
     of_all_changes: bool
+    via_root: bool
+    may_alter: bool
     published: int | None
     has_table: bool
     is_filtered: bool
+    whole: str | None
+
+    def lacks(self, table: TableState) -> bool:
+        """Whether the table would have to be put in."""
+        of_leaves = table.kind == "p" and not self.via_root
+        return not self.has_table and self.published is None and not (of_leaves and self.of_all_tables)
 
 
 def server_state(connection: psycopg.Connection[Any]) -> ServerState:
@@ -135,6 +227,12 @@ def server_state(connection: psycopg.Connection[Any]) -> ServerState:
     found = connection.execute(_SERVER).fetchone()
     assert found is not None
     return ServerState(*found)
+
+
+def log_end(connection: psycopg.Connection[Any]) -> int:
+    """Where the log ends now, written or not."""
+    ((end,),) = connection.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchall()
+    return end
 
 
 def slot_state(connection: psycopg.Connection[Any], slot: str) -> SlotState | None:
@@ -153,7 +251,9 @@ def publication_state(
     connection: psycopg.Connection[Any], publication: str, reads: Postgres, oid: int
 ) -> PublicationState | None:
     """A publication; None where it is not there."""
-    found = connection.execute(_PUBLICATION, [oid, *reads.place, oid, publication]).fetchone()
+    schema, table = reads.place
+    asked = {"oid": oid, "schema": schema, "table": table, "publication": publication}
+    found = connection.execute(_PUBLICATION, asked).fetchone()
     return None if found is None else PublicationState(*found)
 
 
@@ -163,66 +263,61 @@ def server_problems(server: ServerState) -> Iterator[TableRefusedError]:
         yield ServerUnfitError("RIVERMEET_POSTGRES names a standby, which decodes no changes; name the primary")
     if server.wal_level != "logical":
         yield ServerUnfitError(
-            f"wal_level is {server.wal_level}: ALTER SYSTEM SET wal_level = 'logical', and restart the server"
+            f"wal_level is {server.wal_level}, and changing it takes a restart of the server",
+            ["ALTER SYSTEM SET wal_level = 'logical'"],
         )
     if not server.may_replicate:
         yield RightMissingError(
-            f"the user may not decode changes: ALTER ROLE {server.user} REPLICATION, or what the service has for it"
+            "the user may not decode changes (a service may have another word for it)",
+            [f"ALTER ROLE {server.user} REPLICATION"],
         )
 
 
-def table_problems(reads: Postgres, table: TableState | None, before: WalRange | None) -> Iterator[TableRefusedError]:
-    """What is wrong with a table, by itself or since it was read last."""
-    schema, name = reads.place
-    if table is None or table.kind not in ("r", "p"):
-        what = "there is no table" if table is None else "no table, but a view or something else is called"
-        yield TableMissingError(f"{what} '{reads.table}'; mend the declaration, or make it")
+def table_problems(
+    reads: Postgres, table: TableState | None, before: WalRange | None, user: str
+) -> Iterator[TableRefusedError]:
+    """What is wrong with a table, by itself or since it was read last, for a user, whose name is quoted."""
+    if table is None:
+        yield TableMissingError(f"there is no table '{reads.table}'; mend the declaration, or make it")
         return
-    if not table.may_read:
-        yield RightMissingError(f"the user may not read '{reads.table}': GRANT SELECT ON {schema}.{name} TO it")
+    if not table.is_table:
+        what = _KINDS.get(table.kind, "no table")
+        yield TableMissingError(
+            f"'{reads.table}' is {what}, and the log has no changes of it; declare the tables that its rows come from"
+        )
+        return
+    if not table.may_use_schema:
+        yield RightMissingError(
+            f"the user may not use the schema of '{reads.table}'", [f"GRANT USAGE ON SCHEMA {table.schema} TO {user}"]
+        )
+    if set(table.unreadable) & set(reads.columns):
+        yield RightMissingError(f"the user may not read '{reads.table}'", [f"GRANT SELECT ON {table.shown} TO {user}"])
+    if table.hides_rows:
+        yield RowsHiddenError(
+            f"row level security may hide rows of '{reads.table}' from the user, and the log has their changes; let "
+            f"the user see all rows, also by a policy (CREATE POLICY {POLICY} ON {table.shown} FOR SELECT TO {user} "
+            "USING (true), where no RESTRICTIVE one forbids it)",
+            [f"ALTER ROLE {user} BYPASSRLS"],
+        )
     lacking = [column for column in reads.columns if column not in table.columns]
     if lacking:
         yield ColumnMissingError(
             f"table '{reads.table}' has no column '{lacking[0]}', or computes it; it has {', '.join(table.columns)}: "
             "take it out of the schema"
         )
-    unknown = [column for column in reads.key if column not in table.identity]
-    if unknown:
+    unfit = [name for name, has in table.identities.items() if not set(reads.key) <= set(has)]
+    if unfit and set(reads.key) <= set(table.columns):
+        has = table.identities[unfit[0]]
+        unknown = next(column for column in reads.key if column not in has)
+        of = "" if unfit[0] == table.shown else f", partition {unfit[0]},"
         yield IdentityError(
-            f"of a row of '{reads.table}' that is deleted, the log would not have '{unknown[0]}' (it has "
-            f"{', '.join(table.identity) or 'nothing'}): ALTER TABLE {schema}.{name} REPLICA IDENTITY FULL, or "
-            "USING INDEX of a unique one over the key; or give key= those columns"
+            f"of a row of '{reads.table}'{of} that is deleted, the log would not have '{unknown}' (it has "
+            f"{', '.join(has) or 'nothing'}); give key= those columns, or an identity that has the key, also USING "
+            "INDEX of a unique one",
+            [f"ALTER TABLE {name} REPLICA IDENTITY FULL" for name in unfit],
         )
     if before is not None and before.relation != table.oid:
         yield TableMissingError(f"table '{reads.table}' was dropped and made anew: its rows are others")
-
-
-def publication_problems(
-    reads: Postgres, name: str, found: PublicationState | None, before: WalRange | None
-) -> Iterator[TableRefusedError]:
-    """What is wrong with the publication, of a table that was published before."""
-    schema, table = reads.place
-    if found is None:
-        yield NotPublishedError(f"publication {name} is gone, and with it the changes since")
-    elif not found.has_table:
-        yield NotPublishedError(
-            f"publication {name} lacks '{reads.table}': ALTER PUBLICATION {name} ADD TABLE {schema}.{table}; what "
-            "changed meanwhile is lost"
-        )
-    elif before is not None and before.published != found.published:
-        yield NotPublishedError(
-            f"'{reads.table}' was taken out of publication {name} and put in again: what changed meanwhile is lost"
-        )
-    if found is not None and found.is_filtered:
-        yield NotPublishedError(
-            f"publication {name} leaves out rows or columns of '{reads.table}': ALTER PUBLICATION {name} SET TABLE "
-            f"{schema}.{table}, and its other tables"
-        )
-    if found is not None and not found.of_all_changes:
-        yield NotPublishedError(
-            f"publication {name} leaves out changes: ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, "
-            "truncate')"
-        )
 
 
 def slot_problems(
@@ -243,16 +338,20 @@ def slot_problems(
 def cured(problem: TableRefusedError, source: str, anew: bool) -> TableRefusedError:
     """The problem of a source, as ``PIPELINE.SOURCE``, with the command that goes on where only a snapshot does."""
     cure = f". `rivermeet resnapshot {source.replace('.', ' ')}` reads the table as it stands" if anew else ""
-    return type(problem)(f"source '{source}': {problem}{cure}")
+    told = type(problem)(f"source '{source}': {problem}{cure}")
+    told.cure = problem.cure
+    return told
 
 
+POLICY = "rivermeet_sees_all"
+"""Name of a policy for the user, as messages propose it."""
 LOST = (OtherServerError, SlotLostError, NotPublishedError)
 """Where changes are lost, so that only a new snapshot goes on."""
 
 
 def needs_snapshot(problem: TableRefusedError, before: WalRange | None) -> bool:
     """Whether nothing but a new snapshot helps."""
-    return isinstance(problem, LOST) or (isinstance(problem, TableMissingError) and before is not None)
+    return before is not None and isinstance(problem, (*LOST, TableMissingError))
 
 
 def identities(server: ServerState) -> Mapping[str, Any]:

@@ -106,6 +106,9 @@ class SourceStep:
         """None: a row that is no record is a dead letter, and fails nothing."""
         return None
 
+    def give_up(self, is_running: Callable[[Node], bool]) -> None:
+        """Nothing: what a source reads knows nothing of it."""
+
     def next_plan(self, previous: CommitNote | None, version: int | None, epoch: int, **reads: Any) -> EpochPlan:
         """The plan that goes on from a commit; ``reads`` are its fields that say what it reads."""
         of = {"pipeline": self.node.pipeline.name, "node": self.node.name, "epoch": epoch}

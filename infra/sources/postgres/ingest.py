@@ -14,11 +14,11 @@ planned. A row that is none of the source is a dead letter, and too many of them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -29,19 +29,21 @@ from infra.delta.layout import NodeTables
 from infra.engine.shared_frames import SharedFrames
 from infra.epochs.declaration import new_columns
 from infra.epochs.plan import CommitNote, EpochPlan, WalRange
+from infra.epochs.refusal import EpochRefusedError
 from infra.epochs.step import StepFrames
 from infra.postgres.connection import Database
 from infra.postgres.publication import publish
-from infra.postgres.refusals import NotRepeatableError, TableRefusedError
+from infra.postgres.refusals import NotPublishedError, NotRepeatableError, TableRefusedError
 from infra.postgres.state import (
     TableState,
     cured,
     identities,
+    log_end,
     needs_snapshot,
-    publication_problems,
     server_state,
     table_state,
 )
+from infra.settings import SettingsError
 from infra.sources.history import SourceStep
 from infra.sources.postgres.changes import Changes
 from infra.sources.postgres.copied import Line
@@ -63,6 +65,13 @@ from pipelines.source import quoted
 
 if TYPE_CHECKING:
     import psycopg
+
+
+class _Published(NamedTuple):
+    """A table's number in the publication, None where that is of all tables, and from where in the log it has it."""
+
+    number: int | None
+    at_least: int
 
 
 @dataclass(frozen=True)
@@ -102,15 +111,18 @@ class PostgresStep(SourceStep):
         """Up to where each source of the pipeline in this database was read, of those that were."""
         found: dict[str, int] = {}
         for node in self._sources():
-            note = last_note(self._paths(node).changelog)
-            read = position(self.log, node, note[1] if note else None)
-            if read is not None:
+            if (read := self._read(node)) is not None:
                 found[node.name] = read.position
         return found
 
+    def _read(self, node: Node) -> WalRange | None:
+        """What a source of the pipeline has read last; None before the first."""
+        note = last_note(self._paths(node).changelog)
+        return position(self.log, node, note[1] if note else None)
+
     def problems(self, connection: psycopg.Connection[Any], before: WalRange | None) -> Iterator[TableRefusedError]:
         """All that keeps the table from being read, each with its cure."""
-        for problem in found_problems(connection, self.slot, self.reads, before):
+        for problem in found_problems(connection, self.slot, self.reads, before, self._tables()):
             yield cured(problem, self.name, needs_snapshot(problem, before))
 
     def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
@@ -146,6 +158,21 @@ class PostgresStep(SourceStep):
             return None
         return "its changes so far are no longer in the log: it would begin with the table as it stands"
 
+    def give_up(self, is_running: Callable[[Node], bool]) -> None:
+        """Drop a slot that no source has read from yet, for it would hold the log until the next run.
+
+        Another source that is running may be about to: it does so itself, if it comes to nothing, too.
+        """
+        others = [node for node in self._sources() if node.name != self.node.name]
+        with suppress(EpochRefusedError, SettingsError), self.slot.held():
+            line = self.slot.line()
+            if line is None or line.state != "standing" or any(map(is_running, others)):
+                return
+            if line.slot in {read.slot for node in self._sources() if (read := self._read(node)) is not None}:
+                return
+            with self.database.asked() as connection:
+                self.slot.give_up(connection, line)
+
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Read the planned range, or the table as it stands; what is no record is a dead letter."""
         planned = plan.wal
@@ -179,30 +206,43 @@ class PostgresStep(SourceStep):
             self._refuse(connection, None)
             table = table_state(connection, self.reads)
             assert table is not None
-            published = publish(connection, self.slot.publication, self.reads, table.oid)
-            for problem in publication_problems(self.reads, self.slot.publication, published, None):
-                raise cured(problem, self.name, False)
+            published = self._published(connection)
             server = server_state(connection)
             with ExitStack() as stack:
                 # Once it is seen, it lasts, whoever ends the connection that it came from.
                 with self.slot.held():
-                    line, snapshot = self.slot.snapshot(connection)
+                    line, snapshot = self.slot.snapshot(connection, at_least=published.at_least)
                     seen = stack.enter_context(snapshot.seen())
                     if not self._awaited() - {self.node.name}:
                         release(line.slot)
                 landing.write_snapshot(self._copied(seen, table), snapshot.lsn, server.now_ms)
+                # Having been read, it cannot be altered until now: what was asked before may be otherwise.
+                self._refuse(connection, None)
         return planned.model_copy(
             update={
                 **identities(server),
                 "slot": line.slot,
                 "publication": line.publication,
                 "relation": table.oid,
-                "published": published.published,
+                "published": published.number,
                 "start": snapshot.lsn,
                 "end": snapshot.lsn,
                 "at": server.now_ms,
             }
         )
+
+    def _published(self, connection: psycopg.Connection[Any]) -> _Published:
+        """Have the table published; refused where it is not, as a whole."""
+        name, reads = self.slot.publication, self.reads
+        try:
+            found, altered = publish(connection, name, self._tables(), reads)
+        except NotPublishedError as problem:
+            raise cured(problem, self.name, False) from None
+        for problem in found.problems(reads, None):
+            raise cured(problem, self.name, False)
+        _, state = found.tables[reads.table]
+        assert state is not None
+        return _Published(state.published, log_end(connection) if altered else 0)
 
     def _copied(self, seen: psycopg.Connection[Any], table: TableState) -> Iterator[Line]:
         from psycopg import sql
@@ -254,6 +294,10 @@ class PostgresStep(SourceStep):
         if letters > share * total:
             read = Read(f"table '{self.reads.table}'", "commit", "mend the declaration or raise the share")
             refuse_too_many(self.name, dead, self.rejected, plan, (letters, total, letters), share, read)
+
+    def _tables(self) -> list[Postgres]:
+        """What the pipeline reads in this database."""
+        return [node.source.postgres for node in self._sources() if node.source is not None]
 
     def _sources(self) -> Iterator[Node]:
         for node in self.node.pipeline.nodes:

@@ -10,14 +10,13 @@ Held by ``tests/infra/sources/postgres/test_faults.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from infra.epochs.plan import WalRange
-from infra.postgres.refusals import SlotLostError, TableRefusedError
+from infra.postgres.publication import publication
+from infra.postgres.refusals import ServerUnfitError, SlotLostError, TableRefusedError
 from infra.postgres.state import (
-    publication_problems,
-    publication_state,
     server_problems,
     server_state,
     table_problems,
@@ -31,23 +30,42 @@ if TYPE_CHECKING:
 
 
 def found_problems(
-    connection: psycopg.Connection[Any], slot: PipelineSlot, reads: Postgres, before: WalRange | None
+    connection: psycopg.Connection[Any],
+    slot: PipelineSlot,
+    reads: Postgres,
+    before: WalRange | None,
+    tables: Sequence[Postgres],
 ) -> Iterator[TableRefusedError]:
-    """What keeps a table from being read, which was read up to ``before``."""
+    """What keeps a table from being read, which was read up to ``before``, of the ``tables`` of its pipeline."""
     server, table = server_state(connection), table_state(connection, reads)
     yield from server_problems(server)
     if server.is_standby:
         # It can say nothing of a slot: that asks for the log's end, which a standby does not write.
         return
-    if before is not None:
-        line = slot.line()
+    line = slot.line()
+    if before is None:
+        if line is None and server.slots_used >= server.slots:
+            yield ServerUnfitError(
+                f"all {server.slots} replication slots are taken: drop one that nobody needs, or have more, which "
+                "takes a restart of the server",
+                [f"ALTER SYSTEM SET max_replication_slots = {server.slots + 2}"],
+            )
+        yield from _refused_connection(slot)
+    else:
         if line is None or line.state != "standing" or before.slot != line.slot:
             yield SlotLostError(f"slot {before.slot} was given up, and with it the changes since")
         else:
             yield from slot.problems(connection, server)
             if before.position < line.kept:
                 yield SlotLostError("other sources went on while it was not declared: the changes since are gone")
-    yield from table_problems(reads, table, before)
-    if before is not None and table is not None:
-        published = publication_state(connection, before.publication, reads, table.oid)
-        yield from publication_problems(reads, before.publication, published, before)
+    yield from table_problems(reads, table, before, server.user)
+    name = before.publication if before is not None else slot.publication
+    yield from publication(connection, name, tables).problems(reads, before)
+
+
+def _refused_connection(slot: PipelineSlot) -> Iterator[TableRefusedError]:
+    """Why the server gives no connection that makes slots: one that is free, by a rule of pg_hba.conf."""
+    try:
+        slot.database.connect(replication=True).close()
+    except TableRefusedError as refusal:
+        yield refusal

@@ -32,7 +32,7 @@ from infra.postgres.connection import Database
 from infra.postgres.lsn import lsn_text
 from infra.postgres.refusals import SlotLostError, TableRefusedError
 from infra.postgres.state import ServerState, server_state, slot_problems, slot_state
-from infra.sources.postgres.snapshot import Snapshot, exported
+from infra.sources.postgres.snapshot import Snapshot, exported, release
 
 if TYPE_CHECKING:
     import psycopg
@@ -117,15 +117,21 @@ class PipelineSlot:
             found = slot_state(connection, line.slot)
             yield from slot_problems(line.slot, found, line.advanced, server, (line.system, line.timeline))
 
-    def snapshot(self, connection: psycopg.Connection[Any]) -> tuple[SlotLine, Snapshot]:
-        """A snapshot that the changes of the slot go on from; the slot is made if there is none that can be used."""
+    def snapshot(self, connection: psycopg.Connection[Any], at_least: int = 0) -> tuple[SlotLine, Snapshot]:
+        """A snapshot that the changes of the slot go on from; the slot is made if there is none that can be used.
+
+        Parameters
+        ----------
+        at_least
+            A position that it must not be before: where the table that is read by it was published.
+        """
         # Under the lock: of two sources that are read anew, the second one uses the slot that the first one made
         # (test_two_that_find_it_lost_share_the_next).
         with self.held():
             found, server = self.line(), server_state(connection)
             if found is None or found.state != "standing" or any(True for _ in self.problems(connection, server)):
                 return self._made(connection, found, server)
-            return found, exported(self.database, found.slot, at_least=found.cut)
+            return found, exported(self.database, found.slot, at_least=max(found.cut, at_least))
 
     def _made(
         self, connection: psycopg.Connection[Any], before: SlotLine | None, server: ServerState
@@ -156,6 +162,12 @@ class PipelineSlot:
         )
         self._write(line)
         return line, snapshot
+
+    def give_up(self, connection: psycopg.Connection[Any], line: SlotLine) -> None:
+        """Drop the slot, which nothing was read from; to be called with the lock."""
+        release(line.slot)
+        self._write(line.model_copy(update={"state": "creating"}))
+        drop(connection, line.slot)
 
     def next_cut(
         self, connection: psycopg.Connection[Any], node: str, positions: Mapping[str, int], server: ServerState

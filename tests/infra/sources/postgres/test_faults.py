@@ -102,7 +102,7 @@ def test_a_table_that_is_missing_or_another(base: Base) -> None:
     node = Pipeline("shop").table("t", base.table("t", SCHEMA))
     refused(base, node, TableMissingError, "there is no table")
     base.do("CREATE VIEW t AS SELECT 1 AS id, 2 AS n")
-    refused(base, node, TableMissingError, "but a view or something else")
+    refused(base, node, TableMissingError, "is a view, and the log has no changes of it")
     base.do("DROP VIEW t", "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1)")
     base.run(node)
     base.do("DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (2, 2)")
@@ -180,7 +180,9 @@ def test_rights(base: Base) -> None:
     with pytest.raises(RightMissingError, match=r"GRANT SELECT ON public\.t"):
         base.run(node, slot=reader)
     base.do(f"GRANT SELECT ON t TO {user}")
-    with pytest.raises(NotPublishedError, match='let its owner run CREATE PUBLICATION "rivermeet_shop" FOR TABLE'):
+    with pytest.raises(
+        NotPublishedError, match=r"may not make it: CREATE PUBLICATION rivermeet_shop FOR TABLE public\.t"
+    ):
         base.run(node, slot=reader)
     base.do("CREATE PUBLICATION rivermeet_shop FOR TABLE t")
     assert base.run(node, slot=reader) is not None
@@ -280,7 +282,7 @@ def test_a_server_that_does_not_decode(base: Base, level: str) -> None:
         with psycopg.connect(f"{other.dsn} dbname=postgres", autocommit=True) as client:
             client.execute(f"CREATE DATABASE {base.name}")  # pyright: ignore[reportArgumentType, reportCallIssue]
         moved = replace(base.step(node).slot, database=Database(other.dsn, base.name))
-        with pytest.raises(ServerUnfitError, match="wal_level is replica: ALTER SYSTEM SET"):
+        with pytest.raises(ServerUnfitError, match=r"wal_level is replica.*ALTER SYSTEM SET"):
             base.run(node, slot=moved)
 
 

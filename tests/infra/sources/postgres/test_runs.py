@@ -59,7 +59,7 @@ def test_a_pipeline_over_a_database(
     dsn = f"{base.server.dsn} password=s3cret"
     with homed(shop(base), tmp_path / "home", settings) as home:
         home.platform.settings = replace(home.platform.settings, postgres=dsn)
-        said = "\n".join(line for line, _ in checked(home.platform, home.pipeline))
+        said = "\n".join(one.line for one in checked(home.platform, home.pipeline))
         assert f"orders: table '{base.name}.public.orders' can be read; not read yet" in said
         assert f"  write    table '{base.name}.public.orders' as it stands" in list(
             explain(home.platform, home.pipeline)
@@ -125,4 +125,4 @@ def test_dead_letters_and_files(base: Base, settings: Settings, tmp_path: Path) 
         assert home.run()
         with pytest.raises(NotRepeatableError, match="resnapshot shop orders"):
             retried(home.platform, made.node("orders"))
-        assert [line.split(":")[0] for line, _ in checked(home.platform, made)] == ["orders"]
+        assert [one.line.split(":")[0] for one in checked(home.platform, made)] == ["orders"]
