@@ -60,6 +60,8 @@ class Change(NamedTuple):
         Whether changes that are alike may have its position, as rows of one record of PostgreSQL's log.
     snapshot
         Whether it is a row that was read, and not a change of the log.
+    begins
+        Whether it is of a snapshot that a connector begins with, before it knows of any commit.
     """
 
     log: str
@@ -70,6 +72,7 @@ class Change(NamedTuple):
     exact: bool = False
     shared: bool = False
     snapshot: bool = False
+    begins: bool = False
 
 
 class Envelope(NamedTuple):
@@ -169,7 +172,8 @@ def change_of(envelope: Mapping[str, Any]) -> Change | None:
     # The connector's own count of a transaction's changes, where it has to give one.
     count = transaction.get("total_order") if isinstance(transaction, dict) else None
     number = count if isinstance(count, int) else 0
-    snapshot = source.get("snapshot")
+    given = source.get("snapshot")
+    snapshot = envelope["op"] == "r" or given not in (None, False, "false")
     parts = [envelope.get(f"ts_{unit}") for unit in ("ns", "us", "ms")]
     written = next((part * 1000**i for i, part in enumerate(parts) if isinstance(part, int)), None)
     return Change(
@@ -180,7 +184,8 @@ def change_of(envelope: Mapping[str, Any]) -> Change | None:
         written=written,
         exact=isinstance(parts[0], int),
         shared="lsn" in source and not number,
-        snapshot=envelope["op"] == "r" or snapshot not in (None, False, "false"),
+        snapshot=snapshot,
+        begins=snapshot and given != "incremental" and place[0] == 0,
     )
 
 

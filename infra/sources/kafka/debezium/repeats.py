@@ -21,8 +21,9 @@ second, which a start takes, or where a change was written before the one in fro
 a batch twice.
 
 **Another log**: a change below the highest position that was made after all that were read is no repeat. The
-database was put back, or another server has its name: refused, until `accept-loss` says to go on. A snapshot whose
-rows lie below the highest position is of another log, too, and begins anew by itself.
+database was put back, or another server has its name: refused, until `accept-loss` says to go on. A snapshot with which
+a connector of PostgreSQL begins, and whose rows lie below the highest position, is of another log, too: positions
+begin anew by themselves.
 
 **What nobody can know**: rows that are alike and share a position, where the connector was silent for a second between
 them (taken for repeats), or was stopped in the middle of them (as many are read as came in one run); the rows of
@@ -152,11 +153,14 @@ class Repeats:
         return repeated
 
     def _is_repeat(self, logs: dict[str, _Seen], key: bytes | None, change: Change) -> bool:
-        # What an older version has seen names no log.
-        seen = logs.setdefault(change.log, logs.pop("", None) or _Seen())
+        seen = logs.get(change.log)
+        if seen is None:
+            # What an older version has seen names no log.
+            logs[change.log] = seen = logs.pop("", None) or _Seen()
         place = 1 if seen.position is None else _compared(change.position, seen.position)
         if change.snapshot:
-            if place < 0:
+            # Others are taken beside the stream, and come again in the middle of a run that is repeated.
+            if place < 0 and change.begins:
                 logs[change.log] = _Seen()
             return False
         if place < 0 and (change.committed or 0) > (seen.committed or change.committed or 0):

@@ -14,7 +14,7 @@ pytest.importorskip("fastavro")
 
 from fastavro import parse_schema, schemaless_writer
 
-from infra.sources.kafka.debezium.envelope import envelope_decode, key_decode, position
+from infra.sources.kafka.debezium.envelope import change_of, envelope_decode, key_decode, position
 from infra.sources.kafka.formats.framing import UndecodableError
 from infra.sources.kafka.formats.registry import Registry
 from pipelines import Debezium
@@ -153,6 +153,24 @@ def test_a_delete_has_all_columns_where_before_is_whole() -> None:
 )
 def test_a_position(source: dict[str, Any], expected: Any) -> None:
     assert position(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("sequence", "snapshot", "expected"),
+    [
+        ('[null,"5"]', "first", (True, True)),
+        ('[null,"5"]', "last_in_data_collection", (True, True)),
+        ('[null,"5"]', "incremental", (True, False)),
+        ('["4","5"]', "true", (True, False)),
+        ('["4","5"]', "false", (False, False)),
+    ],
+)
+def test_a_row_of_a_snapshot(sequence: str, snapshot: str, expected: tuple[bool, bool]) -> None:
+    """Whether it is one, and of one that a connector begins with."""
+    op = "u" if snapshot == "false" else "r"
+    source = {"connector": "postgresql", "lsn": 5, "sequence": sequence, "snapshot": snapshot}
+    found = change_of({"op": op, "source": source})
+    assert found is not None and (found.snapshot, found.begins) == expected
 
 
 def test_before_is_only_looked_at_where_it_is_whole() -> None:

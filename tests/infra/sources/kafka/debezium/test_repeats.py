@@ -23,7 +23,17 @@ def made(op: str, row: object, *position: int, at: float = 0, on: int | None = N
     """A change of a row, written ``at`` seconds and committed ``on`` ms; by default as its position says."""
     committed = position[0] if on is None else on
     shared = log != MYSQL and len(position) < 3
-    change = Change(log, position, (op, None, row), committed, int(at * SECOND), True, shared, snapshot=op == "r")
+    change = Change(
+        log,
+        position,
+        (op, None, row),
+        committed,
+        int(at * SECOND),
+        True,
+        shared,
+        op == "r",
+        op == "r" and position[0] == 0,
+    )
     return Envelope("", op, change)
 
 
@@ -141,6 +151,11 @@ CASES: dict[str, tuple[Sequence[Given], list[int]]] = {
     "a snapshot beside the stream": (
         [("a", made(U, 1, 9, 9)), ("b", made(R, 1, 9, 12)), ("a", made(U, 1, 9, 9, at=9)), ("a", made(U, 2, 10, 10))],
         [0, 1, 3],
+    ),
+    "a run that is repeated, with rows in it of a snapshot beside the stream": (
+        [("a", made(U, p, p, p)) for p in (1, 2, 3)]
+        + [("a", made(U, 1, 1, 1)), ("b", made(R, 1, 1, 1)), ("a", made(U, 2, 2, 2)), ("a", made(U, 3, 3, 3, at=9))],
+        [0, 1, 2, 4],
     ),
     "rows of one event of MySQL's log, and an update of a key there": (
         [("a", made(C, n, 12, 4, n, log=MYSQL, on=9)) for n in (0, 1, 2)]
