@@ -49,7 +49,7 @@ def status() -> None:
         return
     clients = "in use" if now.in_use else f"idle for {_span(now.idle_seconds)}"
     click.echo(
-        f"running\n"
+        f"{'running' if now.answers else 'running, but does not answer: `rivermeet engine stop` ends it'}\n"
         f"  port    {now.state.port} on 127.0.0.1\n"
         f"  pid     {now.state.pid} (JVM {now.state.jvm_pid})\n"
         f"  uptime  {_span(time.time() - now.state.started)}\n"
@@ -57,6 +57,9 @@ def status() -> None:
         f"  memory  {now.memory_mb} MB resident, heap up to {settings.engine_memory}\n"
         f"  jobs    {now.jobs:,} since its start"
     )
+    if now.heap is not None:
+        what = now.heap.sentence if now.heap.is_full else f"{now.heap.collecting:.0%} of the last minute collected"
+        click.echo(f"  garbage {what}")
 
 
 def _span(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -41,5 +42,11 @@ def one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
         except KeyError as error:
             # A name that is not there: the message lists the names that are.
             raise click.ClickException(str(error.args[0])) from None
+        except Exception as error:
+            sessions = sys.modules.get("infra.engine.session")
+            lost = sessions.lost_engine() if sessions is not None else None
+            if lost is None:
+                raise
+            raise click.ClickException(lost) from error
 
     return run

@@ -27,6 +27,8 @@ EXPLAINED = (
     "DeclarationChangedError",
     "DeliveryFailedError",
     "EndWentBackError",
+    "EngineError",
+    "EngineLostError",
     "EpochRefusedError",
     "Failure",
     "FeedOffError",

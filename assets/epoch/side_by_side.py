@@ -120,7 +120,7 @@ class SideBySide:
             outcome = materialise_epoch(self._platform, node, self._run, self._rebuild.get(node.name))
         except BaseException as error:
             self._failed.add(node.name)
-            self._outcomes[node.name].set_exception(error)
+            self._outcomes[node.name].set_exception(_explained(error))
         with self._lock:
             if outcome is not None:
                 self._committed[node.name] = outcome
@@ -132,7 +132,20 @@ class SideBySide:
         try:
             future.set_result(replace(outcome, folded=materialise_fold(self._platform, node, self._run)))
         except BaseException as error:
-            future.set_exception(error)
+            future.set_exception(_explained(error))
+
+
+def _explained(error: BaseException) -> BaseException:
+    """The error, or why the engine is gone, where that is what it comes from."""
+    from infra.engine.session import lost_engine
+    from infra.engine.watch import EngineLostError
+
+    lost = lost_engine() if isinstance(error, Exception) and not isinstance(error, InputFailedError) else None
+    if lost is None:
+        return error
+    explained = EngineLostError(lost)
+    explained.__cause__ = error
+    return explained
 
 
 def _inputs(node: Node) -> Sequence[str]:

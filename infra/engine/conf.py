@@ -130,13 +130,20 @@ def server(settings: Settings, jars: list[Path]) -> dict[str, str]:
         # Epochs are batches: a collector without concurrent threads leaves the few cores to them.
         # An epoch's generated classes overflow the JVM's own 240 MB for compiled code: it then throws methods away and
         # compiles them again, all the time, on one of the cores.
-        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -Xms1g -XX:ReservedCodeCacheSize=1g",
+        "spark.driver.extraJavaOptions": (
+            f"-XX:+UseParallelGC -Xms{_first_heap(settings.engine_memory)}m -XX:ReservedCodeCacheSize=1g"
+        ),
         "spark.local.dir": str(settings.engine_home / "scratch"),
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(settings.engine_port),
         "spark.connect.grpc.port.maxRetries": "0",
     }
+
+
+def _first_heap(memory: str) -> int:
+    """Megabytes of heap to begin with: a JVM that may have less than it begins with does not start."""
+    return min(1024, int(memory[:-1]) * (1024 if memory[-1] == "g" else 1))
 
 
 def _here(settings: Settings, jars: list[Path]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from infra.engine.heap import Heap
 from infra.engine.processes import Apart
 
 
@@ -42,6 +43,24 @@ class EngineState:
     def processes(self) -> list[psutil.Process]:
         """Return those of its two processes that still run, supervisor first."""
         return [process for process in (one.found() for one in self.both) if process is not None]
+
+
+@dataclass(frozen=True)
+class Client:
+    """A process that uses the engine; its file is locked as long as it lives, and names its sessions, a line each."""
+
+    file: Path
+    descriptor: int
+
+    def note(self, session: str) -> None:
+        """Note a session."""
+        os.write(self.descriptor, f"{session}\n".encode())
+
+    def close(self) -> None:
+        """It uses the engine no more, and has closed its sessions."""
+        self.file.unlink(missing_ok=True)
+        with suppress(OSError):
+            os.close(self.descriptor)
 
 
 @dataclass(frozen=True)
@@ -79,6 +98,14 @@ class EngineFiles:
         return self.folder / "jobs"
 
     @property
+    def _heap(self) -> Path:
+        return self.folder / "heap.json"
+
+    @property
+    def _clients(self) -> Path:
+        return self.folder / "clients"
+
+    @property
     def _lease(self) -> Path:
         return self.folder / "lease.lock"
 
@@ -111,21 +138,48 @@ class EngineFiles:
     def write(self, state: EngineState) -> None:
         """Record a running engine."""
         self.count_jobs(0)
-        draft = self._state.with_suffix(".draft")
-        draft.write_text(json.dumps(asdict(state)))
-        draft.replace(self._state)
+        self._heap.unlink(missing_ok=True)
+        _write(self._state, json.dumps(asdict(state)))
 
     def count_jobs(self, jobs: int) -> None:
         """Record how many Spark jobs the engine has run."""
-        draft = self._jobs.with_suffix(".draft")
-        draft.write_text(str(jobs))
-        draft.replace(self._jobs)
+        _write(self._jobs, str(jobs))
 
     def jobs(self) -> int:
         """Return how many Spark jobs the engine had run when its supervisor looked last; 0 if none has."""
         with suppress(FileNotFoundError):
             return int(self._jobs.read_text())
         return 0
+
+    def write_heap(self, heap: Heap) -> None:
+        """Record how the engine's heap is doing."""
+        _write(self._heap, json.dumps(asdict(heap)))
+
+    def heap(self) -> Heap | None:
+        """How the engine's heap was doing when its supervisor looked last; None where it has not looked."""
+        with suppress(FileNotFoundError, ValueError, TypeError):
+            return Heap(**json.loads(self._heap.read_text()))
+        return None
+
+    def client(self) -> Client:
+        """Record this process as a client."""
+        self._clients.mkdir(mode=0o700, exist_ok=True)
+        name = f"{os.getpid()}-{secrets.token_hex(4)}"
+        draft = self._clients / f".{name}"
+        descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # What has its name is locked: whoever finds it free has found the end of its process.
+        return Client(draft.replace(self._clients / name), descriptor)
+
+    def take_dead_clients(self) -> list[str]:
+        """Sessions of clients that have died, each once."""
+        found: list[str] = []
+        for file in self._clients.glob("[0-9]*"):
+            with suppress(OSError), file.open() as left:
+                fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                found += left.read().split()
+                file.unlink(missing_ok=True)
+        return found
 
     def forget(self) -> None:
         """Remove the record of the engine and its token."""
@@ -165,3 +219,9 @@ class EngineFiles:
         with suppress(FileNotFoundError):
             return max(0.0, time.time() - self._lease.stat().st_mtime)
         return 0.0
+
+
+def _write(file: Path, text: str) -> None:
+    draft = file.with_suffix(".draft")
+    draft.write_text(text)
+    draft.replace(file)

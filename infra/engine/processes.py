@@ -14,7 +14,14 @@ import psutil
 
 @dataclass(frozen=True)
 class Apart:
-    """A process on its own. The time of its creation distinguishes it from a later one with its number."""
+    """A process on its own. The time of its creation distinguishes it from a later one with its number.
+
+    Attributes
+    ----------
+    created
+        Seconds from the machine's start: the clock may be set while the process runs. Seconds of the clock in what was
+        recorded before 2026-12.
+    """
 
     pid: int
     created: float
@@ -22,14 +29,15 @@ class Apart:
     @classmethod
     def of(cls, pid: int) -> Apart:
         """The process that has this number now."""
-        return cls(pid, psutil.Process(pid).create_time())
+        return cls(pid, psutil.Process(pid).create_time() - psutil.boot_time())
 
     def found(self) -> psutil.Process | None:
         """The process, if it still runs."""
         try:
             process = psutil.Process(self.pid)
-            # A second of tolerance: the kernel's clock ticks are not exact across reads.
-            same = abs(process.create_time() - self.created) < 1
+            created = process.create_time()
+            # The kernel gives the machine's start in whole seconds, and not always the same one.
+            same = min(abs(created - self.created), abs(created - psutil.boot_time() - self.created)) < 2
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
         except psutil.NoSuchProcess:
             return None

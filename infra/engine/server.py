@@ -2,6 +2,14 @@
 
 Run by `infra.engine.warm` as a process of its own (`python -m infra.engine.server`). The JVM ends with
 the supervisor, however that ends: it reads from a pipe that the supervisor holds.
+
+What a client leaves behind is given up:
+
+| the client | the engine |
+|---|---|
+| has died | closes its sessions, with their queries, checkpoints, views and artifacts |
+| has died, and was the last one | drops what was cached by plan, too, which is no session's |
+| was the last one, and the heap is full still | ends, so that the next client starts a fresh one |
 """
 
 from __future__ import annotations
@@ -10,21 +18,26 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from subprocess import Popen, TimeoutExpired
+from threading import Thread
 from types import FrameType
 from typing import Any, cast
 
-import psutil
-
 from infra.engine import conf as spark_conf
 from infra.engine.files import EngineFiles, EngineState
+from infra.engine.heap import UNFREED, HeapMeter
 from infra.engine.jars import jars
 from infra.engine.process import fingerprint
+from infra.engine.processes import Apart
 from infra.settings import Settings
 
 LOOK_SECONDS = 0.5
+MEASURE_SECONDS = 5.0
+SPENT_SECONDS = 20.0
+"""After the last client of a full engine: what it has left is given up meanwhile, and the heap measured anew."""
 
 
 def main() -> None:
@@ -34,10 +47,12 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _leave)
     # Python code inside a query runs in this environment, whichever one the PATH names.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    started, jvm, jobs = _serve(settings)
+    started, jvm, inside = _serve(settings)
     files.write(started)
+    # In a thread of its own: a JVM that is stopped, or full, does not answer, and is to be ended all the same.
+    Thread(target=_look_after, args=(inside, files), daemon=True).start()
     try:
-        _watch(jvm, jobs, files, settings.engine_idle_minutes * 60)
+        _watch(jvm, files, settings.engine_idle_minutes * 60)
     finally:
         if files.recorded() == started:
             files.forget()
@@ -57,40 +72,95 @@ def _leave(signum: int, frame: FrameType | None) -> None:
     sys.exit(0)
 
 
-def _serve(settings: Settings) -> tuple[EngineState, Popen[bytes], Callable[[], int]]:
-    """Start Spark; what is recorded of it, its process, and what counts the jobs that it has run."""
+@dataclass(frozen=True)
+class _Inside:
+    """The engine's JVM as Py4J shows it."""
+
+    jvm: Any
+    spark: Any
+    sessions: Any
+
+    def jobs(self) -> int:
+        """How many jobs it has run."""
+        return self.spark.dagScheduler().numTotalJobs()
+
+    def close(self, wanted: Collection[str]) -> None:
+        """Close sessions with all that is theirs."""
+        active = self.sessions.listActiveSessions()
+        for session in [active.apply(n) for n in range(active.size())]:
+            if session.sessionId() in wanted:
+                key = self.jvm.org.apache.spark.sql.connect.service.SessionKey(session.userId(), session.sessionId())
+                self.sessions.closeSession(key, False)
+        # Spark frees a checkpoint once a collection finds that nobody refers to it.
+        self.jvm.java.lang.System.gc()
+
+    def drop_cache(self) -> None:
+        """Drop what is cached by plan. It is no session's, and where one uses it is computed again."""
+        self.jvm.org.apache.spark.sql.classic.SparkSession.builder().getOrCreate().catalog().clearCache()
+        self.jvm.java.lang.System.gc()
+
+
+def _serve(settings: Settings) -> tuple[EngineState, Popen[bytes], _Inside]:
+    """Start Spark; what is recorded of it, its process, and its JVM."""
     from pyspark import SparkConf, SparkContext
 
     conf = spark_conf.server(settings, jars(settings))
     context = SparkContext(conf=SparkConf().setAll(list(conf.items())))
     # Only the JVM knows which port it got.
     service = getattr(cast(Any, context._jvm), "org.apache.spark.sql.connect.service.SparkConnectService$")
+    module = getattr(service, "MODULE$")
     jvm: Popen[bytes] = cast(Any, context._gateway).proc
+    own, its = Apart.of(os.getpid()), Apart.of(jvm.pid)
     state = EngineState(
-        pid=os.getpid(),
-        pid_created=psutil.Process().create_time(),
-        jvm_pid=jvm.pid,
-        jvm_created=psutil.Process(jvm.pid).create_time(),
-        port=getattr(service, "MODULE$").localPort(),
+        pid=own.pid,
+        pid_created=own.created,
+        jvm_pid=its.pid,
+        jvm_created=its.created,
+        port=module.localPort(),
         started=time.time(),
         fingerprint=fingerprint(conf),
     )
-    return state, jvm, cast(Any, context._jsc).sc().dagScheduler().numTotalJobs
+    return state, jvm, _Inside(context._jvm, cast(Any, context._jsc).sc(), module.sessionManager())
 
 
-def _watch(jvm: Popen[bytes], jobs: Callable[[], int], files: EngineFiles, idle_seconds: float) -> None:
-    known = 0
-    while jvm.poll() is None:
-        with suppress(Exception):  # it is just ending, which Py4J reports in several ways
-            if (counted := jobs()) != known:
+def _look_after(inside: _Inside, files: EngineFiles) -> None:
+    """Count jobs, measure the heap, and give up what dead clients have left."""
+    known, measured, left = 0, 0.0, False
+    meter = HeapMeter(inside.jvm, time.monotonic)
+    while True:
+        with suppress(Exception):  # it is just ending, which Py4J reports in several ways; or the disk is full
+            if (counted := inside.jobs()) != known:
                 files.count_jobs(known := counted)
+            if dead := files.take_dead_clients():
+                inside.close(dead)
+                left = True
+            with files.unused() as unused:
+                pass
+            # Without the lock: a client need not wait for a JVM that does not answer.
+            if left and unused:
+                inside.drop_cache()
+                left = False
+            if time.monotonic() - measured > MEASURE_SECONDS:
+                files.write_heap(meter.measure())
+                measured = time.monotonic()
+        time.sleep(LOOK_SECONDS)
+
+
+def _watch(jvm: Popen[bytes], files: EngineFiles, idle_seconds: float) -> None:
+    while jvm.poll() is None:
         with files.unused() as unused:
-            if unused and files.idle_seconds() > idle_seconds:
+            if unused and (files.idle_seconds() > idle_seconds or _is_spent(files)):
                 # While no client can come in: the next one finds nothing and starts an engine.
                 files.forget()
                 _end(jvm)
                 return
         time.sleep(min(LOOK_SECONDS, idle_seconds / 4))
+
+
+def _is_spent(files: EngineFiles) -> bool:
+    """Whether an engine that nobody uses has no room left, long enough after its last client for it to be given up."""
+    heap = files.heap()
+    return heap is not None and files.idle_seconds() > SPENT_SECONDS and (heap.is_full or heap.unfreed > UNFREED)
 
 
 if __name__ == "__main__":

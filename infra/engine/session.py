@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, cast
 
 from infra.engine import conf as spark_conf
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
+    from infra.engine.watch import Watch
+
 
 @dataclass
 class _Open:
@@ -32,7 +35,14 @@ class _Open:
     spark: SparkSession
     channel: DefaultChannelBuilder | None = None
     attachment: engine.Attachment | None = None
+    watch: Watch | None = None
     others: list[SparkSession] = field(default_factory=list)
+
+    def give_up(self) -> None:
+        """Close the way to the engine for all sessions: what waits for an answer fails, and nothing is asked again."""
+        for spark in (self.spark, *self.others):
+            # Closing waits for what is on its way, for seconds.
+            Thread(target=spark.client.close, daemon=True).start()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 _open: _Open | None = None
@@ -82,6 +92,8 @@ def new_session(spark: SparkSession) -> SparkSession:
     if _open is None or not any(known is spark for known in (_open.spark, *_open.others)):
         raise RuntimeError("new_session needs a session that infra.engine.session.session, or it, gave")
     other = spark.newSession() if _open.channel is None else _remote(_open.channel)
+    if _open.attachment is not None:
+        _open.attachment.note(other)
     _open.others.append(other)
     return other
 
@@ -101,11 +113,15 @@ def release() -> None:
         return
     was, _open = _open, None
     atexit.unregister(release)
-    if was.channel is not None and _lives(was):
-        for other in was.others:
-            other.stop()
-    if was.channel is None or _lives(was):
+    if was.watch is not None and not was.watch.answers:
+        was.give_up()
+    elif was.channel is not None:
+        for spark in (*was.others, was.spark):
+            spark.stop()
+    else:
         was.spark.stop()
+    if was.watch is not None:
+        was.watch.end()
     if was.attachment is not None:
         was.attachment.close()
     if was.channel is not None:
@@ -113,13 +129,19 @@ def release() -> None:
 
 
 def _lives(opened: _Open) -> bool:
-    return opened.attachment is None or opened.attachment.state.alive
+    return opened.watch is None or opened.watch.lost is None
+
+
+def lost_engine() -> str | None:
+    """Why the warm engine of this process's sessions is of no use any more; None where it is of use, or no session."""
+    return _open.watch.lost if _open is not None and _open.watch is not None else None
 
 
 def _connect(settings: Settings) -> _Open:
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
     from infra.engine.channel import LocalChannelBuilder
+    from infra.engine.watch import GIVE_UP_AFTER, EngineLostError, Watch, answers
 
     # `pyspark.sql.functions` looks here to know which kind of column to make.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
@@ -129,7 +151,15 @@ def _connect(settings: Settings) -> _Open:
     attachment = engine.attach(settings)
     channel = LocalChannelBuilder(attachment.state, attachment.token)
     try:
-        return _Open(settings, _remote(channel), channel, attachment)
+        if not answers(attachment.state, attachment.token, GIVE_UP_AFTER):
+            raise EngineLostError(
+                f"the engine (pid {attachment.state.pid}) does not answer (log: {attachment.files.log}): end it with "
+                "`rivermeet engine stop` and run again"
+            )
+        opened = _Open(settings, _remote(channel), channel, attachment)
+        attachment.note(opened.spark)
+        opened.watch = Watch(attachment.files, attachment.state, attachment.token, opened.give_up)
+        return opened
     except BaseException:
         attachment.close()
         raise

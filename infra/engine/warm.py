@@ -5,15 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import psutil
 from filelock import FileLock
 
 from infra.engine import conf as spark_conf
-from infra.engine.files import EngineFiles, EngineState
+from infra.engine.files import Client, EngineFiles, EngineState
+from infra.engine.heap import Heap
 from infra.engine.jars import jars
 from infra.engine.process import EngineError, end, fingerprint, launch
 from infra.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["Attachment", "EngineError", "EngineStatus", "attach", "start", "status", "stop"]
 
@@ -34,6 +39,10 @@ class EngineStatus:
         Resident memory of the JVM.
     jobs : int
         Spark jobs since its start, as of half a second ago.
+    heap : Heap or None
+        How its heap is doing; None in its first seconds.
+    answers : bool
+        Whether it takes a connection within five seconds.
     """
 
     state: EngineState | None
@@ -41,6 +50,8 @@ class EngineStatus:
     idle_seconds: float = 0.0
     memory_mb: int = 0
     jobs: int = 0
+    heap: Heap | None = None
+    answers: bool = True
 
 
 @dataclass(frozen=True)
@@ -50,9 +61,16 @@ class Attachment:
     state: EngineState
     token: str
     lease: int
+    files: EngineFiles
+    client: Client
+
+    def note(self, spark: SparkSession) -> None:
+        """Note a session of the process, which the engine closes when the process has died."""
+        self.client.note(spark.session_id)  # pyright: ignore[reportAttributeAccessIssue]
 
     def close(self) -> None:
         """Give the hold back."""
+        self.client.close()
         with contextlib.suppress(OSError):
             os.close(self.lease)
 
@@ -80,7 +98,7 @@ def attach(settings: Settings) -> Attachment:
         try:
             # Read with the lease in hand: from here on the engine does not stop as idle.
             state = files.read() or launch(settings, files)
-            return Attachment(state, files.token(), lease)
+            return Attachment(state, files.token(), lease, files, files.client())
         except BaseException:
             os.close(lease)
             raise
@@ -117,7 +135,10 @@ def status(settings: Settings) -> EngineStatus:
     resident = 0
     with contextlib.suppress(psutil.NoSuchProcess):
         resident = psutil.Process(state.jvm_pid).memory_info().rss
-    return EngineStatus(state, not unused, idle, resident // 2**20, files.jobs())
+    from infra.engine.watch import LOOK_SECONDS, answers
+
+    answered = answers(state, files.token(), LOOK_SECONDS)
+    return EngineStatus(state, not unused, idle, resident // 2**20, files.jobs(), files.heap(), answered)
 
 
 def _files(settings: Settings) -> EngineFiles:
