@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import click
+
+_DISK = {
+    "full": ("No space left on device", "disk is full", "Disk quota exceeded", "File too large", "disk I/O error"),
+    "read-only": ("Read-only file system", "readonly database"),
+    "not ours to write": ("Permission denied", "unable to open database file"),
+}
+"""What the system says, and SQLite, of a disk that takes nothing more."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -44,9 +52,25 @@ def one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
             raise click.ClickException(str(error.args[0])) from None
         except Exception as error:
             sessions = sys.modules.get("infra.engine.session")
-            lost = sessions.lost_engine() if sessions is not None else None
-            if lost is None:
+            why = (sessions.lost_engine(error) if sessions is not None else None) or _of_the_disk(error)
+            if why is None:
                 raise
-            raise click.ClickException(lost) from error
+            raise click.ClickException(why) from error
 
     return run
+
+
+def _of_the_disk(error: BaseException | None) -> str | None:
+    """What to do where the disk is at fault; None where it is not."""
+    while error is not None:
+        if isinstance(error, OSError) or type(error).__name__ == "OperationalError":
+            for what, texts in _DISK.items():
+                if any(text in str(error) for text in texts):
+                    where = getattr(error, "filename", None) or os.environ.get("RIVERMEET_HOME") or "the home"
+                    said = getattr(error, "strerror", None) or str(error).splitlines()[0]
+                    return (
+                        f"{where} cannot be written, the disk is {what} ({said}): see to it, or name another folder "
+                        "with RIVERMEET_HOME, and run again. What was not committed is done again"
+                    )
+        error = error.__cause__ or error.__context__
+    return None

@@ -140,7 +140,7 @@ def _explained(error: BaseException) -> BaseException:
     from infra.engine.session import lost_engine
     from infra.engine.watch import EngineLostError
 
-    lost = lost_engine() if isinstance(error, Exception) and not isinstance(error, InputFailedError) else None
+    lost = lost_engine(error)
     if lost is None:
         return error
     explained = EngineLostError(lost)

@@ -46,6 +46,9 @@ class _Open:
 
 
 _open: _Open | None = None
+_lost: str | None = None
+"""Why the engine before was given up: what was asked of it may fail after another has taken its place."""
+_NO_ANSWER = {"SparkConnectException", "SparkConnectGrpcException", "_InactiveRpcError", "_MultiThreadedRendezvous"}
 
 
 def session(settings: Settings) -> SparkSession:
@@ -108,10 +111,11 @@ def close(spark: SparkSession) -> None:
 
 def release() -> None:
     """Close this process's sessions; the warm engine stays."""
-    global _open
+    global _open, _lost
     if _open is None:
         return
     was, _open = _open, None
+    _lost = was.watch.lost if was.watch is not None else None
     atexit.unregister(release)
     if was.watch is not None and not was.watch.answers:
         was.give_up()
@@ -132,9 +136,12 @@ def _lives(opened: _Open) -> bool:
     return opened.watch is None or opened.watch.lost is None
 
 
-def lost_engine() -> str | None:
-    """Why the warm engine of this process's sessions is of no use any more; None where it is of use, or no session."""
-    return _open.watch.lost if _open is not None and _open.watch is not None else None
+def lost_engine(error: BaseException) -> str | None:
+    """Why the warm engine that an error comes from is of no use any more; None where it comes from elsewhere."""
+    # What a query is refused for has a class of its own.
+    if type(error).__name__ not in _NO_ANSWER and "closed channel" not in str(error):
+        return None
+    return (_open.watch.lost if _open is not None and _open.watch is not None else None) or _lost
 
 
 def _connect(settings: Settings) -> _Open:

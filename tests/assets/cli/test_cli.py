@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
 import socket
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
+from sqlite3 import OperationalError
 
+import click
 import pytest
 from click.testing import CliRunner
 
+from assets.cli.errors import one_line_errors
 from assets.cli.main import main
+from infra.settings import PROJECT
+from tests.reliability import handled
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +67,49 @@ def test_a_home_that_is_a_file_is_one_line(empty_home: Path, monkeypatch: pytest
     monkeypatch.setenv("RIVERMEET_HOME", str(taken))
     result = CliRunner().invoke(main, ["feed", "invoice"])
     assert (result.exit_code, result.output) == (1, f"Error: RIVERMEET_HOME={taken} is a file; name a folder\n")
+
+
+FULL = OperationalError("database or disk is full")
+AGAIN = "or name another folder with RIVERMEET_HOME, and run again. What was not committed is done again"
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/home/x"), "/home/x cannot be written, the disk is full ("),
+        (OSError(errno.EROFS, "Read-only file system", "/x"), "/x cannot be written, the disk is read-only ("),
+        (OSError(errno.EACCES, "Permission denied", "/x"), "/x cannot be written, the disk is not ours to write ("),
+        (FULL, "{home} cannot be written, the disk is full (database or disk is full)"),
+        (RuntimeError("in a step"), None),
+    ],
+)
+def test_a_disk_that_takes_nothing_more_is_one_line(error: Exception, says: str | None, empty_home: Path) -> None:
+    @click.command()
+    @one_line_errors
+    def write() -> None:
+        try:
+            raise error
+        except Exception as first:
+            raise RuntimeError("what a library makes of it") from first
+
+    result = CliRunner().invoke(write)
+    if says is None:
+        assert isinstance(result.exception, RuntimeError)
+        return
+    assert (result.exit_code, len(result.output.splitlines())) == (1, 1)
+    assert result.output.startswith("Error: " + says.format(home=empty_home)) and result.output.endswith(f"{AGAIN}\n")
+
+
+def test_a_feed_that_meets_the_limit_of_a_disk_is_one_line(empty_home: Path) -> None:
+    command = [sys.executable, "-c", "from assets.cli.main import main; main()", "feed", "invoice"]
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (20, 20))
+    env = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True, check=False, preexec_fn=limit)
+    assert done.returncode == 1 and done.stderr.startswith("Error: ") and done.stderr.endswith(f"{AGAIN}\n")
+    assert "the disk is full (File too large)" in done.stderr and len(done.stderr.splitlines()) == 1
+    handled(
+        "runs", "a full disk, a read-only home, one without the right to write", "one line with the folder and the cure"
+    )
 
 
 def test_a_feed_needs_a_local_folder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,8 +43,7 @@ try:
 except KeyboardInterrupt:
     pass
 except Exception as error:
-    time.sleep(0.2)
-    print(lost_engine(), flush=True)
+    print(lost_engine(error), flush=True)
 """
 
 
