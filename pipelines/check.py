@@ -25,6 +25,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Literal, get_args
 
 from pipelines.errors import listed
+from pipelines.sql_text import of_the_run
 
 if TYPE_CHECKING:
     from pipelines.nodes import Node
@@ -107,6 +108,9 @@ def checked(node: Node, check: Check) -> Check:
         raise refuse(f"its query names none of {listed(r for r in offered if r in ('rows', *_COMMITTED))} to judge")
     if "rows" in judged and len(judged) > 1:
         raise refuse(f"its query names {listed(judged)}: rows are of one epoch, the others are what is stored")
+    why = of_the_run(check.violations, [*node.key, *node.value])
+    if why is not None:
+        raise refuse(f"its query is judged again and must answer the same: {why}")
     if check.blocking and check.on_committed:
         raise refuse(
             f"blocking, but {listed(judged)} is judged after the commit; ask {{rows}}, or leave blocking=False"

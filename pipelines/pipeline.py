@@ -10,10 +10,12 @@ from typing import TypedDict, TypeVar, Unpack, cast
 from pipelines.check import Check, Severity, checked
 from pipelines.declare.change_log import change_log_options
 from pipelines.declare.nodes import DEFAULT_PARTITIONS, history_ms
+from pipelines.declare.of_the_run import problem_of_the_run
 from pipelines.errors import DeclarationError, listed
 from pipelines.nodes import OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
 from pipelines.reads.delta import DeltaTable
 from pipelines.reads.kafka import Kafka
+from pipelines.reads.names import refuse_alike
 from pipelines.reads.postgres import Postgres
 from pipelines.shadow.declaration import Shadow
 from pipelines.sink import TopicSink
@@ -203,6 +205,15 @@ class Pipeline:
         if node.fold not in FOLDS or (node.fold is not None and not node.is_table):
             why = f"fold is {node.fold!r}; give 'run', 'due' or None" if node.is_table else "a stream is not folded"
             raise DeclarationError(self.name, node.name, why)
+        try:
+            refuse_alike([*node.key, *node.value], "its result")
+        except ValueError as error:
+            raise DeclarationError(self.name, node.name, str(error)) from None
+        inputs = node.operation.inputs.values() if node.operation else ()
+        columns = node.source.reads.schema if node.source else [c for n in inputs for c in (*n.key, *n.value)]
+        problem = problem_of_the_run(node.origin, columns)
+        if problem is not None:
+            raise DeclarationError(self.name, node.name, problem)
         self._nodes[node.name] = node
         return node
 

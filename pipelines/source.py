@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from pipelines.reads.delta import DeltaTable
 from pipelines.reads.kafka import Kafka
+from pipelines.reads.names import refuse_alike
 from pipelines.reads.postgres import Postgres
 from pipelines.window import duration_ms
 
@@ -44,6 +45,7 @@ class Files:
     ----------
     pattern
         Path or glob: relative to the data folder (setting ``RIVERMEET_DATA``), absolute, or any URL that Spark reads.
+        Files that are hidden to Spark are left out (``docs/guides/files.md``).
     format
         ``csv`` (plain, ``.gz`` or ``.zip``), ``json`` (one object a line) or ``parquet``.
     schema
@@ -65,6 +67,7 @@ class Files:
             raise ValueError(f"file format {self.format!r} is not one of {', '.join(get_args(FileFormat))}")
         if not self.schema:
             raise ValueError("the schema of a source is empty; give column names and Spark types")
+        refuse_alike(self.schema, f"the schema of files '{self.pattern}'")
 
 
 Reads = Files | Kafka | DeltaTable | Postgres
@@ -85,6 +88,7 @@ class Source:
         Event time: an expression of type TIMESTAMP, or BIGINT epoch millis.
     time_zone
         Zone of the wall clock that ``timestamp`` was read from: a zone's name, or an expression that gives it per row.
+        A value with an offset, and a column of instants, are what they say, whatever the zone.
     tombstone
         Boolean expression; where it is true the record's value is null.
     where

@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from pipelines.reads.names import refuse_alike
+
 TableChanges = Literal["append", "feed"]
 FIELDS: Mapping[str, str] = {
     "delta_version": "BIGINT",
@@ -58,6 +60,7 @@ class DeltaTable:
         own = {name: kind for name, kind in self.schema.items() if name not in FIELDS}
         if not self.path or not own:
             raise ValueError("a Delta table needs a path and a schema; give column names and Spark types")
+        refuse_alike(own, f"the schema of table '{self.path}'")
         taken = {name.lower() for name in FIELDS}
         clash = next((name for name in own if name.lower() in taken), None)
         if clash is not None:

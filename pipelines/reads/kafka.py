@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from pipelines.reads.names import refuse_alike
+
 FIELDS: Mapping[str, str] = {
     "kafka_timestamp": "BIGINT",
     "kafka_partition": "INT",
@@ -235,11 +237,7 @@ class Kafka:
             if format is not None and not format.columns(place):
                 raise ValueError(f"the {place} of topic {self.topic!r} has no columns; give names and Spark types")
         names = [*self.key_columns, *self.value_columns, *FIELDS, *HEADERS, *self.envelope]
-        twice = next((name for name in names if [n.lower() for n in names].count(name.lower()) > 1), None)
-        if twice is not None:
-            raise ValueError(
-                f"topic {self.topic!r} has two columns {twice!r}; leave one out of its schema, or name it otherwise"
-            )
+        refuse_alike(names, f"topic '{self.topic}'")
 
     @property
     def key_columns(self) -> Mapping[str, str]:

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipelines.errors import listed
+from pipelines.reads.names import refuse_alike
 
 FIELDS: Mapping[str, str] = {
     "pg_commit_lsn": "BIGINT",
@@ -59,6 +60,7 @@ class Postgres:
         taken = [name for name, kind in self.schema.items() if FIELDS.get(name, kind) != kind]
         if taken:
             raise ValueError(f"table {self.table!r} has a column {taken[0]!r} that each record has; leave it out")
+        refuse_alike(self.schema, f"the schema of table '{self.table}'")
         # As all sources have it: with what is there besides the table's own columns.
         columns = {name: kind for name, kind in self.schema.items() if name not in FIELDS}
         object.__setattr__(self, "schema", {**columns, **FIELDS})

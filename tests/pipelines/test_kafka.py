@@ -76,7 +76,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a name": (lambda: Kafka("a b", value=Text()), "topic 'a b': a name is letters"),
     "no format": (lambda: Kafka("t", value=cast(Any, "json")), "value='json' is no format"),
     "no columns": (lambda: Kafka("t", value=JSON({})), "the value of topic 't' has no columns"),
-    "a column twice": (lambda: Kafka("t", key=Text("A"), value=JSON({"a": "INT"})), "two columns 'A'"),
+    "a column twice": (
+        lambda: Kafka("t", key=Text("A"), value=JSON({"a": "INT"})),
+        "columns 'A' and 'a', one name to Spark",
+    ),
     "a column of Kafka's": (lambda: Kafka("t", value=Text("kafka_offset")), "two columns 'kafka_offset'"),
     "a number": (lambda: Number("DECIMAL(3,1)"), "is not one of SMALLINT"),
     "another key": (

@@ -1,0 +1,33 @@
+"""Names of columns as Spark compares them: letter by letter, whatever the case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def alike(names: Iterable[str]) -> tuple[str, str] | None:
+    """The first two names that are one to Spark; None where there are none.
+
+    Examples
+    --------
+    >>> alike(["id", "Straße", "STRAßE"])
+    ('Straße', 'STRAßE')
+    >>> alike(["Straße", "STRASSE"])
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        # As Java's equalsIgnoreCase: the Kelvin sign is a k, and ß is no ss.
+        form = "".join((up if len(up := letter.upper()) == 1 else letter).lower()[0] for letter in name)
+        if form in seen:
+            return seen[form], name
+        seen[form] = name
+    return None
+
+
+def refuse_alike(names: Iterable[str], where: str) -> None:
+    """Raise ValueError where two names are one to Spark; ``where`` is what has them."""
+    found = alike(names)
+    if found is not None:
+        first, second = found
+        what = f"two columns {first!r}" if first == second else f"columns {first!r} and {second!r}, one name to Spark"
+        raise ValueError(f"{where} has {what}; leave one out, or name it otherwise")

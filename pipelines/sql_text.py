@@ -1,0 +1,137 @@
+"""SQL text as far as it can be read without a parser: which names it has, and which functions it calls.
+
+    "coalesce(at, `b c`) > 'now()' -- rand()"      names at, b c; calls coalesce
+
+Texts, comments and quoted names are distinguished as Spark does. Held by ``tests/pipelines/test_sql_text.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from itertools import pairwise
+from typing import NamedTuple
+
+_TOKEN = re.compile(
+    r"""
+    (?P<blank> \s+ | --(?:\\\n|[^\n])* )
+  | (?P<comment> /\* )
+  | (?P<text> [rR]'[^']*' | [rR]"[^"]*" | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$ )
+  | (?P<quoted> `(?:[^`]|``)*` )
+  | (?P<word> \w+ )
+  | (?P<sign> -> | . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_OF_THE_RUN = {
+    "curdate", "current_catalog", "current_database", "current_date", "current_path", "current_schema",
+    "current_time", "current_timestamp", "current_timezone", "current_user", "getdate",
+    "input_file_block_length", "input_file_block_start", "input_file_name", "java_method", "localtimestamp",
+    "monotonically_increasing_id", "now", "rand", "randn", "random", "randstr", "reflect", "session_user",
+    "shuffle", "spark_partition_id", "tablesample", "try_reflect", "uniform", "user", "uuid", "version",
+}  # fmt: skip
+"""Functions whose value is of the run that evaluates them."""
+_WITHOUT_PARENTHESES = {
+    "current_date", "current_time", "current_timestamp", "current_user", "localtimestamp", "session_user", "user",
+}  # fmt: skip
+_CLOCKS = {"current_date", "current_time", "current_timestamp", "curdate", "getdate", "localtimestamp", "now"}
+_CHANCE = {"rand", "randn", "random", "randstr", "shuffle", "tablesample", "uniform", "uuid"}
+_TYPES = {"date", "time", "timestamp", "timestamp_ltz", "timestamp_ntz"}
+_OF_THE_DAY = re.compile(r"\s*(?:(?:now|today|tomorrow|yesterday)\b|T?[0-9]{1,2}:)", re.IGNORECASE)
+"""Texts of which a typed literal makes the day or the time of the run."""
+
+
+class Token(NamedTuple):
+    """A part of SQL text that is no blank and no comment.
+
+    Attributes
+    ----------
+    kind
+        ``text``, ``quoted`` (a name), ``word`` or ``sign``.
+    text
+        What it says: a text or a name without its quotes.
+    """
+
+    kind: str
+    text: str
+
+
+def tokens(sql: str) -> list[Token]:
+    """The parts of SQL text.
+
+    Examples
+    --------
+    >>> [token.text for token in tokens("a + /* b */ `c d`")]
+    ['a', '+', 'c d']
+    """
+    found: list[Token] = []
+    at = 0
+    while at < len(sql):
+        part = _TOKEN.match(sql, at)
+        assert part is not None and part.lastgroup is not None
+        at, kind = part.end(), part.lastgroup
+        if kind == "comment":
+            at = _after_comment(sql, at)
+        elif kind == "quoted":
+            found.append(Token(kind, part[0][1:-1].replace("``", "`")))
+        elif part["text"] is not None:
+            found.append(Token("text", part[0].lstrip("rR")[1:-1]))
+        elif kind != "blank":
+            found.append(Token(kind, part[0]))
+    return found
+
+
+def names_in(sql: str) -> set[str]:
+    """All words and quoted names of SQL text, in lower case."""
+    return {token.text.lower() for token in tokens(sql) if token.kind in ("word", "quoted")}
+
+
+def of_the_run(sql: str, columns: Collection[str] = ()) -> str | None:
+    """Why the text's value is not one of its rows alone, and what to write in its place; None where it is.
+
+    Parameters
+    ----------
+    columns
+        Names that are columns: ``user`` is one if a column has that name, and who runs Spark if none has.
+    """
+    found = tokens(sql)
+    ends = (Token("sign", ""),)
+    own = {column.lower() for column in columns}
+    own |= {name.text.lower() for word, name in pairwise(found) if word.text.lower() == "as"}
+    for before, token, after, then in zip(
+        (*ends, *found), found, (*found[1:], *ends), (*found[2:], *ends, *ends), strict=False
+    ):
+        name = token.text.lower()
+        if token.kind == "word" and name in _TYPES and after.kind == "text" and _OF_THE_DAY.match(after.text):
+            return f"{token.text} '{after.text}' is a time of the day that it is run on; write the date, too"
+        if token.kind not in ("word", "quoted"):
+            continue
+        called = after == ("sign", "(")
+        if called and name == "unix_timestamp" and then == ("sign", ")"):
+            return _why("unix_timestamp()", "now")
+        if called and name in _OF_THE_RUN:
+            return _why(f"{token.text}()", name)
+        alone = token.kind == "word" and before.text != "." and after.text not in (".", "->")
+        if alone and name in _WITHOUT_PARENTHESES and name not in own:
+            return _why(token.text, name)
+    return None
+
+
+def _why(shown: str, name: str) -> str:
+    cures = {
+        "clock": "take a time that the record has: its timestamp, or a column",
+        "chance": "make it of the record's columns, such as xxhash64(key)",
+        "other": "take what the record has",
+    }
+    kind = "clock" if name in _CLOCKS else "chance" if name in _CHANCE else "other"
+    return f"{shown} is of the run and not of the record, so that an epoch run again would differ; {cures[kind]}"
+
+
+def _after_comment(sql: str, at: int) -> int:
+    """Where a comment ends that begins before ``at``; one may lie in the other."""
+    depth = 1
+    for part in re.finditer(r"/\*|\*/", sql[at:]):
+        depth += 1 if part[0] == "/*" else -1
+        if depth == 0:
+            return at + part.end()
+    return len(sql)
