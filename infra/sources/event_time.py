@@ -8,16 +8,21 @@ wall clock of the run, an epoch run again could have other records.
 
 from __future__ import annotations
 
-from pyspark.sql import Column
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from pipelines import Files, Kafka, Source
-from pipelines.source import instant_ms
+from pipelines.source import instant_ms, quoted
+from pipelines.sql_text import names_in, tokens
 from pipelines.window import duration_ms
 
 _MILLIS = (T.LongType, T.IntegerType, T.ShortType, T.ByteType)
 _CLOCKS = (T.TimestampType, T.TimestampNTZType, T.DateType)
+_DAY = 86_400
 _SECONDS = 9_223_371_000_000
 """Seconds from 1970, either way, that count as a time: what Spark's TIMESTAMP holds but for its last days.
 
@@ -38,20 +43,89 @@ def needs_zone(kind: T.DataType) -> bool:
     return isinstance(kind, _CLOCKS)
 
 
-def event_millis(moment: Column, kind: T.DataType, zone: Column) -> Column:
+def with_moment(rows: DataFrame, source: Source, own: str, zone: Column, kind: T.DataType) -> DataFrame:
+    """Add what the source's expression of event time gives, as ``OWNmoment``, ``OWNinstant`` and ``OWNdoubtful``.
+
+    What is written counts: an instant is shifted by no zone (``OWNinstant``, where the expression is a column). Other
+    expressions see the wall clock that it has in the zone, as they see all others, and ``OWNdoubtful`` says that the
+    one that they gave comes twice there.
+
+    Parameters
+    ----------
+    rows
+        Declared columns, and ``OWN``, a struct with ``instants`` as `as_declared` gives them.
+    kind
+        Type of the expression.
+    """
+    names = list(source.reads.schema)
+    used = names_in(source.timestamp)
+    clocks = {
+        i: name for i, name in enumerate(names) if is_timestamp(source.reads.schema[name]) and name.lower() in used
+    }
+    moment = F.when(F.col(f"{own}kept"), F.expr(source.timestamp)).alias(f"{own}moment")
+    never = F.lit(None).cast("timestamp").alias(f"{own}instant"), F.lit(False).alias(f"{own}doubtful")
+    if source.time_zone == "UTC" or not clocks or not needs_zone(kind):
+        return rows.select("*", moment, *never)
+    are = {i: F.array_contains(F.col(f"{own}.instants"), i) for i in clocks}
+    only = [
+        i for i, name in clocks.items() if [token.text.lower() for token in tokens(source.timestamp)] == [name.lower()]
+    ]
+    if only:
+        instant = F.when(F.col(f"{own}kept") & are[only[0]], F.col(quoted(clocks[only[0]])))
+        return rows.select("*", moment, instant.alias(f"{own}instant"), never[1])
+    rows = rows.withColumn(f"{own}zone", zone).withColumn(f"{own}given", F.struct(*map(quoted, names)))
+    there = F.col(f"{own}zone")
+    shown = {clocks[i]: _wall_clock(F.col(quoted(clocks[i])), there, of_column) for i, of_column in are.items()}
+    columns = [shown.get(name, F.col(quoted(name))).alias(name) for name in names]
+    seen = rows.select(*columns, *[name for name in rows.columns if name.startswith(own)]).select("*", moment, never[0])
+    some = reduce(or_, are.values())
+    doubtful = some & _comes_twice(F.col(f"{own}moment").cast("timestamp"), there)
+    doubtful = F.coalesce(doubtful, F.lit(False)).alias(f"{own}doubtful")
+    back = [F.col(f"{own}given").getField(name).alias(name) for name in names]
+    return seen.select(*back, *[name for name in seen.columns if name.startswith(own)], doubtful)
+
+
+def is_timestamp(declared: str) -> bool:
+    """Whether values of that type are instants, or become ones in a zone."""
+    return declared.strip().upper() in ("TIMESTAMP", "TIMESTAMP_LTZ")
+
+
+def _wall_clock(moment: Column, zone: Column, is_instant: Column) -> Column:
+    """What clocks of the zone show at an instant; anything else as it is."""
+    sound = is_instant & F.unix_seconds(moment).between(-_SECONDS, _SECONDS) & is_zone(zone)
+    return F.when(sound, F.from_utc_timestamp(moment, zone)).otherwise(moment)
+
+
+def _comes_twice(clock: Column, zone: Column) -> Column:
+    """Whether clocks of the zone show that time twice, for they are set back."""
+    sound = F.unix_seconds(clock).between(-_SECONDS + _DAY, _SECONDS - _DAY) & is_zone(zone)
+    first = F.unix_micros(F.to_utc_timestamp(clock, zone))
+
+    def shown(micros: Column) -> Column:
+        return F.unix_micros(F.from_utc_timestamp(F.timestamp_micros(micros), zone))
+
+    later = first + _DAY * 1_000_000
+    # By so much clocks are set back within the day.
+    back = (shown(first) - first) - (shown(later) - later)
+    return F.when(sound, (back > 0) & (shown(first + back) == shown(first)))
+
+
+def event_millis(moment: Column, kind: T.DataType, zone: Column, instant: Column) -> Column:
     """Epoch millis of ``moment``, null where it or the zone of its clock is none, or it is beyond all times.
 
-    A number is epoch millis as it stands. A TIMESTAMP is read as a wall clock of ``zone`` (the
-    session's zone is UTC), a DATE as its midnight. An hour that summer time skips counts from
-    before the change (02:30 is 03:30), and of an hour that comes twice the first is meant (test:
-    daylight saving).
+    A number is epoch millis as it stands, and so is an ``instant``, where that is not null. A TIMESTAMP is read as a
+    wall clock of ``zone`` (the session's zone is UTC), a DATE as its midnight. An hour that summer time skips counts
+    from before the change (02:30 is 03:30), and of an hour that comes twice the first is meant (test: daylight saving).
     """
     if isinstance(kind, _MILLIS):
         millis = moment.cast("bigint")
         return F.when(millis.between(-_SECONDS * 1000, _SECONDS * 1000), millis)
     clock = moment.try_cast("timestamp")
     sound = F.unix_seconds(clock).between(-_SECONDS, _SECONDS) & is_zone(zone)
-    return F.when(sound, F.unix_millis(F.to_utc_timestamp(clock, zone)))
+    certain = F.unix_seconds(instant).between(-_SECONDS, _SECONDS)
+    return F.when(F.isnotnull(instant), F.when(certain, F.unix_millis(instant))).when(
+        sound, F.unix_millis(F.to_utc_timestamp(clock, zone))
+    )
 
 
 def is_zone(zone: Column) -> Column:

@@ -1,4 +1,9 @@
-"""Rows of JSON files: one object a line, fields by name."""
+"""Rows of JSON files: one object a line, fields by name.
+
+A number is what is written: 0.10 is the text "0.10" where STRING is declared, and no digit of a long one is lost. JSON
+parsers make a double of it first, so it is parsed as text, behind a mark that
+distinguishes it from text.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,21 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from infra.sources.declared_types import as_declared
 from infra.sources.line_formats import LINE_COLUMNS, NOT_UTF8, Problems, Ranks, split_lines
+from infra.type_text import type_text
 from pipelines import Files
 from pipelines.source import quoted
 
-_AS_DECLARED = ("DECIMAL", "NUMERIC", "ARRAY", "STRUCT", "MAP")
-"""Types that the parser must give itself: as text, a number has been a double (test: digits)."""
+_MARK = "\ufdd0"
+"""A noncharacter, which no text has (Unicode, 23.7); a line that has it all the same is malformed."""
+_STRINGS = r"""[^"'0-9-]++|-(?![0-9])|"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+'"""
+_NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?"
+# Possessive, so that a long line costs one pass; from the end of the last one on, so that a number in text is none.
+_NUMBERS = rf"(?s)\G((?:{_STRINGS})*+)({_NUMBER})(?=[\s,\]}}]|$)"
+_MARKED = rf'"?{_MARK}([-+.0-9eE]+)"?'
 
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -35,28 +47,62 @@ def json_parsed(lines: DataFrame, files: Files) -> DataFrame:
         not_one_object(F.col("p")),
         "the line is not one JSON object with fields of the declared types",
     )
-    raw = F.struct(*[F.col("p.r").getField(c).alias(f"r{i}") for i, c in enumerate(files.schema)])
+    fields = [json_field(F.col("p"), name, kind) for name, kind in files.schema.items()]
+    raw = F.struct(*[field.alias(f"r{i}") for i, field in enumerate(fields)])
     rows = parsed.select(*LINE_COLUMNS, raw.alias("raw"), malformed.alias("malformed"))
     return as_declared(rows, files.schema)
 
 
 def parsed_json(text: Column, schema: Mapping[str, str], encoded: tuple[str, ...] = ()) -> Column:
-    """One JSON object a text, as a struct with the fields in ``r``; of types to be cast, these are text.
+    """One JSON object a text, as `json_field` and `not_one_object` take it.
 
     Parameters
     ----------
     encoded
-        Types, besides numbers and nested ones, that the text has in a form of their own: bytes in base64.
+        Types that the text has in a form of their own: bytes in base64.
     """
     # In an object around it, a second object on the line is an error; from_json drops it unseen
     # (test: JSON fields by name).
-    wrapped = F.concat(F.lit('{"r":'), text, F.lit("}"))
-    columns = ", ".join(
-        f"{quoted(name)} {kind if kind.upper().startswith((*_AS_DECLARED, *encoded)) else 'STRING'}"
-        for name, kind in schema.items()
-    )
+    wrapped = F.concat(F.lit('{"r":'), F.regexp_replace(text, _NUMBERS, rf'$1"{_MARK}$2"'), F.lit("}"))
+    sound = ~F.rlike(text, F.lit(rf"(?i){_MARK}|\\ufdd0"))
+    columns = ", ".join(f"{quoted(name)} {type_text(_parsed(_kind(kind, encoded)))}" for name, kind in schema.items())
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"}
-    return F.from_json(wrapped, f"r STRUCT<{columns}>, bad STRING", options)
+    return F.from_json(F.when(sound, wrapped), f"r STRUCT<{columns}>, bad STRING", options)
+
+
+def json_field(parsed: Column, name: str, kind: str, encoded: tuple[str, ...] = ()) -> Column:
+    """A field of what `parsed_json` gave, all of it text as it is written, but for bytes in base64."""
+    return _unmarked(parsed["r"].getField(name), _parsed(_kind(kind, encoded)))
+
+
+def _kind(declared: str, encoded: tuple[str, ...]) -> T.DataType:
+    if "<" in declared:
+        return T.DataType.fromDDL(declared)
+    return T.BinaryType() if declared.upper().startswith(encoded) else T.StringType()
+
+
+def _parsed(kind: T.DataType) -> T.DataType:
+    """The type with text in place of all types that text is cast to."""
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_parsed(kind.elementType))
+    if isinstance(kind, T.MapType):
+        return T.MapType(T.StringType(), _parsed(kind.valueType))
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(field.name, _parsed(field.dataType)) for field in kind])
+    return kind if isinstance(kind, T.BinaryType) else T.StringType()
+
+
+def _unmarked(value: Column, kind: T.DataType) -> Column:
+    if isinstance(kind, T.ArrayType):
+        return F.transform(value, lambda part: _unmarked(part, kind.elementType))
+    if isinstance(kind, T.MapType):
+        return F.transform_values(value, lambda _, part: _unmarked(part, kind.valueType))
+    if isinstance(kind, T.StructType):
+        fields = [_unmarked(value.getField(field.name), field.dataType).alias(field.name) for field in kind]
+        return F.when(F.isnotnull(value), F.struct(*fields))
+    if isinstance(kind, T.BinaryType):
+        return value
+    return F.when(F.contains(value, F.lit(_MARK)), F.regexp_replace(value, _MARKED, "$1")).otherwise(value)
 
 
 def not_one_object(parsed: Column) -> Column:

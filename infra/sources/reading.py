@@ -184,5 +184,6 @@ def _of_files(spark: SparkSession, files: Files, ranks: Ranks, problems: Problem
         *nothing("BIGINT", "line"),
         *nothing("STRING", "text", "header"),
         *nothing(f"STRUCT<{typed}>", "typed"),
+        *nothing("ARRAY<INT>", "instants"),
         "malformed",
     )

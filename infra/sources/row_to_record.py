@@ -13,8 +13,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from infra.sources.declared_types import SHOWN, not_a
-from infra.sources.event_time import check_event_time, event_millis, is_zone, needs_zone, out_of_bounds
+from infra.sources.declared_types import SHOWN, is_exact, not_a, value_as
+from infra.sources.event_time import (
+    check_event_time,
+    event_millis,
+    is_zone,
+    needs_zone,
+    out_of_bounds,
+    with_moment,
+)
 from infra.sources.line_formats import LINE_COLUMNS
 from pipelines import Expr, Files, Source
 
@@ -42,31 +49,34 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
     kept_whole = not isinstance(source.reads, Files)
     own = _prefix(source)
     named = [F.col(f"typed.t{i}").alias(name) for i, name in enumerate(source.reads.schema)]
-    typed = rows.select(*named, F.struct(*LINE_COLUMNS, "malformed").alias(own))
+    typed = rows.select(*named, F.struct(*LINE_COLUMNS, "instants", "malformed").alias(own))
     kinds = _kinds(typed, source)
     sound = F.isnull(f"{own}.malformed")
     asked = typed.withColumn(f"{own}kept", sound & _true(sound, source.where, True))
     marked = asked.withColumn(f"{own}gone", _true(F.col(f"{own}kept"), source.tombstone, False))
     kept, gone = F.col(f"{own}kept"), F.col(f"{own}gone")
     zone = F.expr(source.time_zone.sql) if isinstance(source.time_zone, Expr) else F.lit(source.time_zone)
-    found = marked.select(
+    timed = with_moment(marked, source, own, zone.cast("string"), kinds["timestamp"])
+    found = timed.select(
         F.col(own).alias("row"),
         kept.alias("kept"),
         gone.alias("gone"),
         _evaluated(source.key, kept).alias("keys"),
         _evaluated(source.value, kept & ~gone).alias("values"),
-        F.when(kept, F.expr(source.timestamp)).alias("moment"),
+        F.col(f"{own}moment").alias("moment"),
+        F.col(f"{own}instant").alias("instant"),
+        F.col(f"{own}doubtful").alias("doubtful"),
         F.when(kept, zone.cast("string")).alias("zone"),
         *([F.col(partition).alias("partition")] if partition else ()),
         *([F.col(absent)] if absent else ()),
     )
     made = found.select(
         "*",
-        _cast("keys", source.key).alias("key"),
-        _cast("values", source.value).alias("new"),
-        event_millis(F.col("moment"), kinds["timestamp"], F.col("zone")).alias("timestamp"),
+        _cast("keys", "key", source.key, kinds).alias("key"),
+        _cast("values", "value", source.value, kinds).alias("new"),
+        event_millis(F.col("moment"), kinds["timestamp"], F.col("zone"), F.col("instant")).alias("timestamp"),
     )
-    reason = F.coalesce(F.col("row.malformed"), F.when(F.col("kept"), _record_problem(source, kinds["timestamp"])))
+    reason = F.coalesce(F.col("row.malformed"), F.when(F.col("kept"), _record_problem(source, kinds)))
     may_be_dead = F.isnotnull("reason") if absent is None else F.isnotnull("reason") | (F.size(absent) > 0)
     return made.withColumn("reason", reason).select(
         (F.isnull("row.malformed") & ~F.col("kept")).alias("excluded"),
@@ -144,13 +154,27 @@ def _evaluated(columns: Mapping[str, Expr], guard: Column) -> Column:
     return F.struct(*[F.when(guard, F.expr(e.sql)).alias(f"x{i}") for i, e in enumerate(columns.values())])
 
 
-def _cast(struct: str, columns: Mapping[str, Expr]) -> Column:
-    return F.struct(
-        *[F.col(f"{struct}.x{i}").try_cast(e.type).alias(name) for i, (name, e) in enumerate(columns.items())]
-    )
+_Kinds = Mapping[str, T.DataType]
+"""What an expression is of to its type."""
 
 
-def _record_problem(source: Source, clock: T.DataType) -> Column:
+def _cast(struct: str, what: str, columns: Mapping[str, Expr], kinds: _Kinds) -> Column:
+    """Text is read as that of a file is; what was computed is cast, and rounded where its type says so."""
+    made: list[Column] = []
+    for i, (name, e) in enumerate(columns.items()):
+        raw, wanted = F.col(f"{struct}.x{i}"), _of_text(f"{what} column '{name}'", e, kinds)
+        made.append((value_as(raw, T.StringType(), wanted) if wanted else raw.try_cast(e.type)).alias(name))
+    return F.struct(*made)
+
+
+def _of_text(label: str, expression: Expr, kinds: _Kinds) -> T.DataType | None:
+    """The type that an expression's text is read as; None where it gives no text, or is to stay one."""
+    if not isinstance(kinds[label], T.StringType) or expression.type.upper() == "STRING":
+        return None
+    return T.DataType.fromDDL(expression.type)
+
+
+def _record_problem(source: Source, kinds: _Kinds) -> Column:
     problems: list[Column] = []
     for what, columns, raw, cast in (
         ("key", source.key, "keys", "key"),
@@ -159,13 +183,21 @@ def _record_problem(source: Source, clock: T.DataType) -> Column:
         for i, (name, e) in enumerate(columns.items()):
             found, made = F.col(f"{raw}.x{i}"), F.col(cast).getField(name)
             label = f"{what} column '{name}'"
-            problems.append(F.when(F.isnotnull(found) & F.isnull(made), not_a(label, found, e.type)))
+            wanted = _of_text(label, e, kinds)
+            exact = None if wanted is None else is_exact(found, made, T.StringType(), wanted)
+            bad = F.isnotnull(found) & F.isnull(made) if exact is None else ~exact
+            problems.append(F.when(bad, not_a(label, found, e.type)))
             if what == "key":
                 problems.append(F.when(F.isnull(made), F.lit(f"{label} is null")))
     zone = F.coalesce("zone", F.lit("NULL"))
     no_zone = F.concat(F.lit("no event time: '"), F.substring(zone, 1, SHOWN), F.lit("' is no time zone"))
-    if needs_zone(clock):
-        problems.append(F.when(F.isnotnull("moment") & ~is_zone(zone), no_zone))
+    twice = (
+        f"no event time: '{source.timestamp}' is a clock time that comes twice, of a value with an offset; give the "
+        "column alone, or leave out time_zone"
+    )
+    if needs_zone(kinds["timestamp"]):
+        problems.append(F.when(F.isnotnull("moment") & F.isnull("instant") & ~is_zone(zone), no_zone))
+    problems.append(F.when(F.col("doubtful"), twice))
     problems.append(F.when(F.isnull("moment"), F.lit(f"no event time: '{source.timestamp}' gave null")))
     beyond = F.concat(F.lit("no event time: "), F.col("moment").cast("string"), F.lit(" is beyond all timestamps"))
     problems.append(F.when(F.isnull("timestamp"), beyond))

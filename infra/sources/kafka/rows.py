@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from infra.sources.declared_types import as_declared
-from infra.sources.json import not_one_object, parsed_json
+from infra.sources.json import json_field, not_one_object, parsed_json
 from infra.sources.kafka.formats.framing import HEADER
 from infra.sources.line_formats import LINE_COLUMNS
 from pipelines import JSON, Avro, Debezium, Kafka, Protobuf, Raw, Text
@@ -44,7 +44,7 @@ def landed_rows(landed: DataFrame, topic: Kafka) -> DataFrame:
         found, problem = _columns(place, format)
         columns |= found
         problems += problem
-    columns |= {name: F.col("value_parsed")["r"].getField(name) for name in topic.envelope}
+    columns |= {name: json_field(F.col("value_parsed"), name, kind) for name, kind in topic.envelope.items()}
     columns |= {
         # -1 is Kafka's own sign for a record that has none.
         "kafka_timestamp": F.nullif("timestamp", F.lit(-1)),
@@ -81,8 +81,12 @@ def _text(place: str, format: Format | None, envelope: Mapping[str, str] | None 
         made = F.col(f"{place}_text")
     if not isinstance(format, JSON | Avro | Protobuf | Debezium):
         return {f"{place}_text": made}
-    encoded = () if isinstance(format, JSON) else ("BINARY",)
-    return {f"{place}_text": made, f"{place}_parsed": parsed_json(made, {**format.schema, **(envelope or {})}, encoded)}
+    parsed = parsed_json(made, {**format.schema, **(envelope or {})}, _encoded(format))
+    return {f"{place}_text": made, f"{place}_parsed": parsed}
+
+
+def _encoded(format: Format) -> tuple[str, ...]:
+    return () if isinstance(format, JSON) else ("BINARY",)
 
 
 def _columns(place: str, format: Format | None) -> tuple[dict[str, Column], list[Column]]:
@@ -98,4 +102,6 @@ def _columns(place: str, format: Format | None) -> tuple[dict[str, Column], list
     parsed = F.col(f"{place}_parsed")
     wrong = f"the {place} is not one JSON object with fields of the declared types"
     problems.append(F.when(F.isnotnull(text) & not_one_object(parsed), wrong))
-    return {column: parsed["r"].getField(column) for column in format.schema}, problems
+    return {
+        column: json_field(parsed, column, kind, _encoded(format)) for column, kind in format.schema.items()
+    }, problems

@@ -85,7 +85,9 @@ def filled(rows: DataFrame, source: Source, columns: Collection[int], own: DataF
             for at in range(len(reads.schema))
         ]
     )
-    return asked.select(*LINE_COLUMNS, typed.alias("typed"), F.coalesce("malformed", *reasons).alias("malformed"))
+    return asked.select(
+        *LINE_COLUMNS, typed.alias("typed"), "instants", F.coalesce("malformed", *reasons).alias("malformed")
+    )
 
 
 _OP = 3

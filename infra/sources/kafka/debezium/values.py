@@ -141,8 +141,11 @@ def _day(days: int) -> str:
 
 
 def _moment(value: int, parts: int) -> str:
+    micros, rest = divmod(value * 1_000_000, parts)
     try:
-        whole = _EPOCH + timedelta(microseconds=value * 1_000_000 // parts)
+        whole = _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
         return f"{value}/{parts} s since 1970"
-    return whole.replace(tzinfo=None).isoformat(" ", "microseconds")
+    # What microseconds cannot hold is written down, so that it is text, or a dead letter.
+    more = f"{rest * 1000 // parts:03d}" if rest else ""
+    return whole.replace(tzinfo=None).isoformat(" ", "microseconds") + more

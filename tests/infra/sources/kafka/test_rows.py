@@ -44,6 +44,13 @@ CASES: dict[str, tuple[Format, bytes | None, list[Any] | str]] = {
     "nothing": (JSON(BOTH), b"", NO_OBJECT),
     "not UTF-8": (JSON(BOTH), b'{"id": "\xff"}', "the value is not UTF-8 text"),
     "another type": (JSON(BOTH), b'{"n": 1.5}', "column 'n': '1.5' is not INT"),
+    "every digit": (
+        JSON({"d": "DECIMAL(30,2)", "n": "BIGINT", "s": "STRING"}),
+        b'{"d": 12345678901234567890.10, "n": 1e3, "s": 0.10}',
+        [Decimal("12345678901234567890.10"), 1000, "0.10"],
+    ),
+    "a digit too many": (JSON({"d": "DECIMAL(10,2)"}), b'{"d": 9.505}', "column 'd': '9.505' is not DECIMAL(10,2)"),
+    "a time of no day": (JSON({"t": "TIMESTAMP"}), b'{"t": "10:05:00"}', "column 't': '10:05:00' is not TIMESTAMP"),
     "Avro": (Avro(BOTH), framed(7, avro(ORDER, {"id": "a", "n": -1})), ["a", -1]),
     "Avro of another type": (
         Avro({"id": "INT"}),

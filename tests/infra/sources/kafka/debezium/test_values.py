@@ -25,7 +25,7 @@ CENTS = Kind(f"{CONNECT}.Decimal", {"scale": "2"})
         (1704164645678, Kind(f"{TIME}.Timestamp"), "TIMESTAMP", "2024-01-02 03:04:05.678000"),
         (-500, Kind(f"{TIME}.Timestamp"), "TIMESTAMP", "1969-12-31 23:59:59.500000"),
         (1704164645678901, Kind(f"{TIME}.MicroTimestamp"), "TIMESTAMP_NTZ", "2024-01-02 03:04:05.678901"),
-        (1704164645678901234, Kind(f"{TIME}.NanoTimestamp"), "STRING", "2024-01-02 03:04:05.678901"),
+        (1704164645678901234, Kind(f"{TIME}.NanoTimestamp"), "STRING", "2024-01-02 03:04:05.678901234"),
         (1704164645678901, Kind(f"{TIME}.MicroTimestamp"), "BIGINT", 1704164645678901),
         (9223372036825200000, Kind(f"{TIME}.MicroTimestamp"), "TIMESTAMP", "9223372036825200000/1000000 s since 1970"),
         ("2024-01-02T01:04:05Z", Kind(f"{TIME}.ZonedTimestamp"), "TIMESTAMP", "2024-01-02T01:04:05Z"),
