@@ -15,6 +15,8 @@ SESSION = {
     # SQL text may hold names from data: ${env:HOME} in a folder's name is that name, and no look-up in the engine's
     # environment, where its token is.
     "spark.sql.variable.substitute": "false",
+    # Times in nanoseconds are read as the numbers that they are, and no file fails for them (infra/sources/parquet.py).
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
     # A txn stamp left behind must fail the next write: without this Delta skips it silently.
     "spark.databricks.delta.write.txnVersion.autoReset.enabled": "true",
     # Delta refuses to read a version older than its retention though all its files are there: after 60 idle days no

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_WILD = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
@@ -31,7 +32,9 @@ class FileState:
 
 
 def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) -> tuple[FileState, ...]:
-    """Every file that the pattern names now, by path; hidden files and folders are left out.
+    """Every file that the pattern names now, by path; what is hidden to Spark is left out.
+
+    Spark reads no file that is hidden, and says nothing: one that is named outright is refused.
 
     Parameters
     ----------
@@ -42,6 +45,11 @@ def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) ->
         Folder or URL that a relative pattern is under.
     spark
         Gives the session; called for URLs other than ``file:`` only, so local files need no JVM.
+
+    Raises
+    ------
+    ValueError
+        The pattern holds a credential, or can name nothing but a hidden file.
     """
     pattern = files.pattern
     if redacted(pattern) != pattern:
@@ -56,7 +64,10 @@ def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) ->
         pattern = f"{data_root.rstrip('/')}/{pattern}"
     local = _local(pattern)
     if local is None:
-        return _by_path(_list_by_spark(pattern, spark()))
+        found = _by_path(_list_by_spark(pattern, spark()))
+        if not found:
+            _refuse_hidden(pattern)
+        return found
     return _by_path(_find(local.lstrip("/"), "/"))
 
 
@@ -115,7 +126,17 @@ def _by_path(states: Iterable[FileState]) -> tuple[FileState, ...]:
 
 
 def _hidden(name: str) -> bool:
-    return name.startswith((".", "_"))
+    """Whether Spark's readers pass over a file or folder of that name."""
+    return name.startswith((".", "_")) or name.endswith("._COPYING_")
+
+
+def _refuse_hidden(pattern: str) -> None:
+    name = pattern.rstrip("/").rsplit("/", 1)[-1]
+    if _hidden(name):
+        raise ValueError(
+            f"file pattern '{pattern}' names hidden files: Spark reads none whose name begins with '_' or '.', or ends "
+            "with '._COPYING_', which is how writers mark what is not finished; deliver the file under another name"
+        )
 
 
 def _local(path: str) -> str | None:
@@ -131,11 +152,14 @@ def _local(path: str) -> str | None:
 def _find(pattern: str, root: str) -> Iterator[FileState]:
     literal = Path(root, pattern)
     if literal.is_file():
+        _refuse_hidden(pattern)
         # a[1].csv named outright is that file, not the glob that would look for a1.csv.
         yield _seen(literal)
         return
     if literal.is_dir():
         pattern = f"{glob.escape(pattern)}/*"
+    elif _WILD.search(pattern):
+        _refuse_hidden(pattern)
     for one in _alternatives(pattern):
         fixed = len(Path(one.split("*")[0].split("?")[0].split("[")[0]).parts)
         for match in glob.iglob(one, root_dir=root, recursive=True):
@@ -173,6 +197,9 @@ def _list_by_spark(pattern: str, spark: SparkSession) -> Iterator[FileState]:
         if error.getCondition() == "PATH_NOT_FOUND":
             return
         raise
+    named = set(pattern.split("/"))
     for row in rows:
-        if not _hidden(row.path.rsplit("/", 1)[-1]):
+        # As of local files: what the pattern spells out may be hidden, but for the file itself.
+        *folders, name = row.path.split("/")
+        if not _hidden(name) and not any(_hidden(part) for part in folders if part not in named):
             yield FileState(row.path, row.length, row.modified_ms)

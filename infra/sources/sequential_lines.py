@@ -19,7 +19,7 @@ LONGEST_FIELD = 1000
 
 
 def sequential_lines(spark: SparkSession, ranks: Ranks, delimiter: str, first_only: bool = False) -> DataFrame:
-    """Give `LINE_COLUMNS` and ``problem``; a quoted field may hold line breaks.
+    """Give `LINE_COLUMNS` and ``problem``; a quoted field may hold line breaks, and keeps them as they are.
 
     ``first_only`` gives the first line of each file or member, and reads it to the end to know that
     it is sound; ``problem`` says there why a file is not. Without it an unsound file fails the job.
@@ -50,18 +50,23 @@ def _walker(
         opens = re.compile(unclosed)
         blank = "".join(map(chr, range(33)))
 
+        def ended(lines: Iterator[str]) -> Iterator[tuple[int, str, str]]:
+            for number, line in enumerate(lines, 1):
+                text = line.rstrip("\r\n")
+                yield number, text, line[len(text) :]
+
         def records(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
-            numbered = enumerate(lines, 1)
-            ahead: deque[tuple[int, str]] = deque()
+            numbered = ended(lines)
+            ahead: deque[tuple[int, str, str]] = deque()
             while True:
-                number, text = ahead.popleft() if ahead else next(numbered, (0, ""))
+                number, text, end = ahead.popleft() if ahead else next(numbered, (0, "", ""))
                 if not number:
                     return
                 if '"' in text and opens.match(text):
                     ahead.extend(islice(numbered, max(0, longest - len(ahead))))
                     joined = text
-                    for used, (_, more) in enumerate(ahead, 1):
-                        joined += f"\n{more}"
+                    for used, (_, more, after) in enumerate(ahead, 1):
+                        joined, end = f"{joined}{end}{more}", after
                         if '"' in more and not opens.match(joined):
                             text = joined
                             for _ in range(used):
@@ -86,8 +91,8 @@ def _walker(
         def rows(uri: str, content: bytes) -> Iterator[tuple[Any, ...]]:
             try:
                 for block, (member, stream) in enumerate(members(uri, content)):
-                    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace")
-                    found = records(line.rstrip("\n") for line in text)
+                    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+                    found = records(text)
                     for row, (number, line) in enumerate(islice(found, 1 if first_only else None)):
                         yield uri, member, block, row, number, line, None
                     while stream.read(1 << 20):
