@@ -178,7 +178,7 @@ def _has_places(text: Column, scale: int) -> Column:
     fraction = rf"(?:\.[0-9]{{0,{scale}}}0*)?" if scale else r"(?:\.0*)?"
     plain = F.rlike(text, F.lit(rf"^\s*[+-]?(?=\.?[0-9])[0-9]*{fraction}\s*$"))
     digits = F.regexp_extract(text, r"^\s*[+-]?([0-9.]*)", 1)
-    shown = F.rtrim(F.replace(digits, F.lit("."), F.lit("")), F.lit("0"))
+    shown = F.regexp_replace(F.replace(digits, F.lit("."), F.lit("")), "0+$", "")
     whole = F.char_length(F.substring_index(digits, ".", 1))
     power = F.coalesce(F.regexp_extract(text, "[eE]([+-]?[0-9]+)", 1).try_cast("int"), F.lit(-1_000_000))
     # 150e-2: the last digit that counts is the second of a number of three whole ones, shifted by two.
