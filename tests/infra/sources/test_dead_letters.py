@@ -74,14 +74,14 @@ def test_a_mended_schema_makes_records_of_letters(spark: SparkSession, tmp_path:
 
 def test_lifted_bounds_and_where(spark: SparkSession, tmp_path: Path) -> None:
     source = fed(spark, tmp_path, format="json", not_after="2000-01-01", max_ahead="1d", max_bad_share=1)
-    source.deliver(a__json='{"id":"a","n":1,"at":1e12}\n{"id":"b","n":-1,"at":1600000000000}\n{"id":"c"\n')
+    source.deliver(a__json='{"id":"a","n":1,"at":1.5e0}\n{"id":"b","n":-1,"at":1600000000000}\n{"id":"c"\n')
     source.deliver(b__json='{"id":"d","n":2,"at":4102444800000}\n')
     source.run()
     result = source.declared(not_after=None, where="n > 0").retry()
     assert result is not None
     assert result.rows == 0
     assert [(text, reason.split(" after its")[0]) for *_, text, reason in opened(source)] == [
-        ('{"id":"a","n":1,"at":1e12}', "column 'at': '1.0E12' is not BIGINT"),
+        ('{"id":"a","n":1,"at":1.5e0}', "column 'at': '1.5e0' is not BIGINT"),
         ('{"id":"c"', "the line is not one JSON object with fields of the declared types"),
         ('{"id":"d","n":2,"at":4102444800000}', "event time 2100-01-01 00:00:00 UTC is more than max_ahead=1d"),
     ]
