@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import grpc
 from pyspark.sql.connect.client import DefaultChannelBuilder
-from pyspark.sql.connect.client.retries import DefaultPolicy, RetryPolicy
+from pyspark.sql.connect.client.retries import DefaultPolicy, RetryPolicy, RetryPolicyState
 
 from infra.engine.files import EngineState
 
@@ -60,3 +60,30 @@ class _WhileItRuns(DefaultPolicy):
 
     def can_retry(self, exception: BaseException) -> bool:
         return super().can_retry(exception) and self._engine.alive
+
+
+class OnceInVain(DefaultPolicy):
+    """Asks another's engine for as long as PySpark does, ten minutes, and nothing again after it was in vain.
+
+    Otherwise each frame that was kept there would ask for ten minutes of its own when it is given up.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gave_up = False
+
+    def can_retry(self, exception: BaseException) -> bool:
+        """Whether the request is made again."""
+        return not self.gave_up and super().can_retry(exception)
+
+    def to_state(self) -> RetryPolicyState:
+        """The attempts of one request."""
+        return _Attempts(self)
+
+
+class _Attempts(RetryPolicyState):
+    def next_attempt(self, exception: BaseException | None = None) -> int | None:
+        wait = super().next_attempt(exception)
+        if wait is None and isinstance(self.policy, OnceInVain):
+            self.policy.gave_up = True
+        return wait

@@ -175,14 +175,14 @@ def _connect(settings: Settings) -> _Open:
 def _remote(channel: DefaultChannelBuilder) -> SparkSession:
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-    from infra.engine.channel import LocalChannelBuilder
+    from infra.engine.channel import LocalChannelBuilder, OnceInVain
 
     builder = ConnectSession.builder.channelBuilder(channel)
     for name, value in spark_conf.SESSION.items():
         builder = builder.config(name, value)
     made = builder.create()
-    if isinstance(channel, LocalChannelBuilder):
-        made.client.set_retry_policies([channel.retry_policy])
+    local = isinstance(channel, LocalChannelBuilder)
+    made.client.set_retry_policies([channel.retry_policy if local else OnceInVain()])
     return cast("SparkSession", made)
 
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import grpc
 import psutil
 import pytest
+from pyspark.sql.connect.client.retries import Retrying
+from pyspark.sql.connect.proto.base_pb2 import ReleaseSessionRequest
+from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 
 from infra.engine import conf as spark_conf
 from infra.engine import warm as engine
+from infra.engine.channel import OnceInVain
 from infra.engine.files import EngineFiles, EngineState
 from infra.engine.heap import Heap, HeapMeter
 from infra.engine.processes import Apart
@@ -149,6 +155,24 @@ def test_the_share_of_the_last_minute_that_went_into_collecting() -> None:
     assert "RIVERMEET_ENGINE_MEMORY" in full.sentence and "`rivermeet engine stop`" in full.sentence
     # A minute later it works again.
     assert not after(60, young=1).is_full
+
+
+def test_another_s_engine_that_is_gone_is_asked_in_vain_once() -> None:
+    """Each of the frames that were kept there would ask for ten minutes when it is given up."""
+    waited: list[float] = []
+    policy, asked = OnceInVain(), 0
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        with grpc.insecure_channel(f"127.0.0.1:{nobody.getsockname()[1]}") as channel:
+            release = SparkConnectServiceStub(channel).ReleaseSession
+            for _ in range(3):
+                with pytest.raises(grpc.RpcError):
+                    for attempt in Retrying([policy], sleep=waited.append):
+                        with attempt:
+                            asked += 1
+                            release(ReleaseSessionRequest())
+    assert 600 < sum(waited) < 800 and asked == 16 + 2
+    handled("engine", "a Spark Connect endpoint of others is gone", "a process that kept frames asks it in vain once")
 
 
 def test_a_dead_client_is_found_once_with_its_sessions(tmp_path: Path) -> None:
