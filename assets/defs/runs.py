@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from uuid import uuid4
 
 import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluation
@@ -81,7 +82,10 @@ def prepare_instance(settings: Settings) -> Path:
     ours = (PROJECT / "infra" / "dagster.yaml").read_bytes()
     config = home / "dagster.yaml"
     if not config.exists() or config.read_bytes() != ours:
-        config.write_bytes(ours)
+        # Another process may read it by then: Dagster takes what it finds of a half for the whole.
+        half = home / f".dagster.yaml.{uuid4().hex}"
+        half.write_bytes(ours)
+        half.replace(config)
     os.environ["DAGSTER_HOME"] = str(home)
     return home
 

@@ -175,6 +175,8 @@ def publish(
     altered = False
     for _ in range(_ATTEMPTS):
         found = publication(connection, name, tables)
+        if reads.table not in found.tables:
+            raise NotPublishedError(f"'{reads.table}' is the server's own, or not logged: nothing can publish it")
         table, state = found.tables[reads.table]
         if state is not None and not state.lacks(table):
             return found, altered

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -25,6 +24,7 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
+from uuid import uuid4
 
 from infra.settings import SettingsError
 from infra.sources.kafka.refusals import RegistryUnavailableError
@@ -112,7 +112,8 @@ class Registry:
         found = self._asked(path, form)
         if found is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-            half = file.with_name(f".{file.name}.{os.getpid()}")
+            # Sources that run side by side may ask for one schema at a time.
+            half = file.with_name(f".{file.name}.{uuid4().hex}")
             half.write_text(json.dumps(found))
             half.replace(file)
         return found
