@@ -87,6 +87,7 @@ def checked(platform: Platform, pipeline: Pipeline) -> Iterator[Finding]:
     """What there is to say about each table: all that its run would be refused for, or how far it was read."""
     from infra.epochs.refusal import EpochRefusedError
     from infra.postgres.state import table_state
+    from infra.postgres.unique import key_warning
     from infra.settings import SettingsError
     from infra.sources.postgres.lag import lag_of
 
@@ -97,6 +98,7 @@ def checked(platform: Platform, pipeline: Pipeline) -> Iterator[Finding]:
             with step.database.asked() as connection:
                 problems = list(step.problems(connection, read))
                 table = table_state(connection, step.reads)
+                warning = key_warning(connection, step.reads)
             for problem in problems:
                 yield Finding(f"{node.name}: {problem}", False, step.database.name, problem.cure)
             if problems:
@@ -104,6 +106,7 @@ def checked(platform: Platform, pipeline: Pipeline) -> Iterator[Finding]:
             about = "not read yet" if read is None else lag_of(step.database, step.slot, read).shown
             if table is not None and table.heirs:
                 about += f"; rows of what inherits from it are no part of it: {', '.join(table.heirs)}"
+            about += f"; {warning}" if warning is not None else ""
             yield Finding(f"{node.name}: table '{step.reads.table}' can be read; {about}", True)
         except (EpochRefusedError, SettingsError) as refusal:
             yield Finding(f"{node.name}: {refusal}", False)

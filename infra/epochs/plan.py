@@ -92,13 +92,45 @@ class VersionRange(_Value):
         return f"{', '.join([*whole, *some]) or 'no version'} of Delta table '{self.path}'"
 
 
+class KnownColumn(_Value):
+    """A column of a table of PostgreSQL: its number, its type and the type's modifier, and who wrote it there last."""
+
+    number: int
+    type: int
+    modifier: int
+    written_by: int
+
+
+class KnownRelation(_Value):
+    """A table of PostgreSQL or one of its partitions: its file, and who wrote the link that makes it a partition."""
+
+    name: str
+    file: int
+    link: int | None = None
+
+
+class KnownTable(_Value):
+    """What the catalog of PostgreSQL said of a table (``infra/postgres/catalog.py``).
+
+    Transactions before ``horizon`` had ended by then. ``types`` are parts of the columns' types, ``relations`` the
+    table and its partitions by their numbers, and ``published`` the rows of the catalog that publish it.
+    """
+
+    horizon: int
+    columns: dict[str, KnownColumn]
+    types: dict[str, str]
+    relations: dict[int, KnownRelation]
+    published: tuple[str, ...]
+
+
 class WalRange(_Value):
     """The changes of a table of PostgreSQL whose transactions' commits begin in ``[start, end)`` of the log.
 
     Positions are LSNs as numbers; ``end`` is where the next range starts. Without them the table is read as it stands:
     where in the log that is, nobody knows before, and the epoch log says afterwards. ``system`` and ``timeline``
     distinguish the server from another or restored one, ``relation`` the table from a later one of its name, and
-    ``published`` its place in the publication from one that it was given anew. ``at`` is the server's clock when the
+    ``published`` its place in the publication from one that it was given anew. ``known`` is what the catalog said
+    before the end was fixed; plans of before it was kept have none. ``at`` is the server's clock when the
     end was fixed (ms), ``rows`` about how many rows are read.
     """
 
@@ -109,6 +141,7 @@ class WalRange(_Value):
     publication: str = ""
     relation: int = 0
     published: int | None = None
+    known: KnownTable | None = None
     start: int | None = None
     end: int | None = None
     at: int = 0

@@ -8,7 +8,7 @@
 | a right is missing | permission denied for table orders |
 
 libpq's own messages name hosts, so that only what the server says is shown. Values come as text in one style, whatever
-the server's settings are: UTC, ISO dates, bytes in hexadecimal. Held by
+the server's settings are: UTC, ISO dates, bytes in hexadecimal, money in dollars. Held by
 ``tests/infra/postgres/test_connection.py``.
 """
 
@@ -42,6 +42,7 @@ _STYLE = {
     "intervalstyle": "iso_8601",
     "bytea_output": "hex",
     "extra_float_digits": "1",
+    "lc_monetary": "C",
     "client_encoding": "UTF8",
     "lock_timeout": str(WAIT_MS),
 }

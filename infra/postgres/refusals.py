@@ -59,12 +59,26 @@ class ColumnMissingError(TableRefusedError):
     """The table has no such column, or the log has nothing of it."""
 
 
+class TableAlteredError(TableRefusedError):
+    """Rows were written anew, or came or went, and the log does not say so."""
+
+
+class NotLoggedError(TableRefusedError):
+    """The log has no changes of the table, or of a partition."""
+
+
 class NotPublishedError(TableRefusedError):
     """The publication lacks the table, or some of its changes."""
 
 
 class IdentityError(TableRefusedError):
     """The log does not say of a changed row which one it was."""
+
+
+class KeyRepeatedError(TableRefusedError):
+    """Two rows of a table have the key that should keep them apart; another key may be declared."""
+
+    replan = True
 
 
 class PositionLostError(TableRefusedError):

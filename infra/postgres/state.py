@@ -30,6 +30,7 @@ from infra.postgres.refusals import (
     RowsHiddenError,
     ServerUnfitError,
     SlotLostError,
+    TableAlteredError,
     TableMissingError,
     TableRefusedError,
 )
@@ -338,14 +339,14 @@ def slot_problems(
 def cured(problem: TableRefusedError, source: str, anew: bool) -> TableRefusedError:
     """The problem of a source, as ``PIPELINE.SOURCE``, with the command that goes on where only a snapshot does."""
     cure = f". `rivermeet resnapshot {source.replace('.', ' ')}` reads the table as it stands" if anew else ""
-    told = type(problem)(f"source '{source}': {problem}{cure}")
-    told.cure = problem.cure
-    return told
+    named = type(problem)(f"source '{source}': {problem}{cure}")
+    named.cure = problem.cure
+    return named
 
 
 POLICY = "rivermeet_sees_all"
 """Name of a policy for the user, as messages propose it."""
-LOST = (OtherServerError, SlotLostError, NotPublishedError)
+LOST = (OtherServerError, SlotLostError, NotPublishedError, TableAlteredError)
 """Where changes are lost, so that only a new snapshot goes on."""
 
 

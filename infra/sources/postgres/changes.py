@@ -5,6 +5,7 @@
 | insert, update, delete of the table | a row of op i, u, d; of a deleted row what the log has of it |
 | an update of the key | d with the old row, then i with the new one |
 | a truncate | nothing; what comes after it has the next ``file_rank``, and where it was is in `Emptied` |
+| a change while a column of before had another name | nothing: it is refused |
 | a change of another table, or of a transaction outside | nothing |
 
 A value that lies out of line and was not changed is not in the log. With REPLICA IDENTITY FULL the old row has it; else
@@ -15,12 +16,13 @@ update of the key alone that is noted here; all other state is Spark's. Held by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from infra.epochs.plan import WalRange
 from infra.postgres.pgoutput import UNCHANGED, Begin, Change, Relation, Row, Truncate, decoded, relation_of
+from infra.postgres.refusals import TableAlteredError
 from infra.sources.postgres.landing import Landed
 
 Texts = list[str | None]
@@ -52,6 +54,8 @@ class Changes:
         The table and the range of commits.
     columns, key
         Names of the declared columns, and of those that identify a row.
+    kept
+        Those of the columns that the table had before the range, and has after it.
     unchanged
         Numbers of the columns whose values have to be fetched.
     """
@@ -59,6 +63,7 @@ class Changes:
     planned: WalRange
     columns: Sequence[str]
     key: Sequence[str]
+    kept: Collection[str] = ()
     unchanged: set[int] = field(default_factory=set)
     emptied: list[Emptied] = field(default_factory=list)
     _places: Sequence[int | None] = ()
@@ -67,7 +72,13 @@ class Changes:
     _branches: int = 0
 
     def rows(self, messages: Iterable[bytes]) -> Iterator[Landed]:
-        """The rows of all that the plugin said."""
+        """The rows of all that the plugin said.
+
+        Raises
+        ------
+        TableAlteredError
+            Where a row lacks a column that has another name there.
+        """
         begin, block, row = Begin(-1, 0, 0), 0, 0
         for data in messages:
             kind = data[:1]
@@ -78,7 +89,12 @@ class Changes:
                 begin, block, row = message, block + 1, 0
             elif isinstance(message, Relation) and message.oid == self.planned.relation:
                 places = {name: at for at, name in enumerate(message.columns)}
-                # A column that the table got later, or has lost since, has no place.
+                for column in self.kept:
+                    if column not in places and self._within(begin):
+                        raise TableAlteredError(
+                            f"table '{self.planned.table}': column '{column}' had another name for a while"
+                        )
+                # A column that the table got later has no place.
                 self._places = [places.get(column) for column in self.columns]
                 self._identity = [self.columns.index(column) for column in self.key]
             elif isinstance(message, Truncate) and self.planned.relation in message.oids and self._within(begin):

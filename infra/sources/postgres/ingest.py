@@ -28,12 +28,19 @@ from infra.delta.io import last_note
 from infra.delta.layout import NodeTables
 from infra.engine.shared_frames import SharedFrames
 from infra.epochs.declaration import new_columns
-from infra.epochs.plan import CommitNote, EpochPlan, WalRange
+from infra.epochs.plan import CommitNote, EpochPlan, KnownTable, WalRange
 from infra.epochs.refusal import EpochRefusedError
 from infra.epochs.step import StepFrames
+from infra.postgres.catalog import Alterations, catalog
 from infra.postgres.connection import Database
 from infra.postgres.publication import publish
-from infra.postgres.refusals import NotPublishedError, NotRepeatableError, TableRefusedError
+from infra.postgres.refusals import (
+    KeyRepeatedError,
+    NotPublishedError,
+    NotRepeatableError,
+    TableAlteredError,
+    TableRefusedError,
+)
 from infra.postgres.state import (
     TableState,
     cured,
@@ -43,6 +50,7 @@ from infra.postgres.state import (
     server_state,
     table_state,
 )
+from infra.postgres.unique import is_unique
 from infra.settings import SettingsError
 from infra.sources.history import SourceStep
 from infra.sources.postgres.changes import Changes
@@ -53,6 +61,7 @@ from infra.sources.postgres.own_rows import own_rows
 from infra.sources.postgres.peek import peeked
 from infra.sources.postgres.position import note_snapshot, position
 from infra.sources.postgres.problems import found_problems
+from infra.sources.postgres.repeated_key import repeated_key
 from infra.sources.postgres.rows import landed_rows
 from infra.sources.postgres.slot import PipelineSlot, SlotLine
 from infra.sources.postgres.snapshot import release
@@ -136,6 +145,8 @@ class PostgresStep(SourceStep):
             )
         before = self.position(previous)
         with self.database.asked() as connection:
+            # Before it is compared: what happens in between is found again the next time.
+            known = self._known(connection, before)
             self._refuse(connection, before)
             if before is None:
                 table = table_state(connection, self.reads)
@@ -145,7 +156,7 @@ class PostgresStep(SourceStep):
                 cut = self.slot.next_cut(connection, self.node.name, self.positions(), server)
                 if cut is None and not new_columns(self.node, previous):
                     return None
-                found = self._range(before, cut)
+                found = self._range(before, cut).model_copy(update={"known": known})
         return self.next_plan(previous, version, epoch, wal=found, code_version=self.code_version)
 
     def check(self, plan: EpochPlan) -> str | None:
@@ -185,9 +196,12 @@ class PostgresStep(SourceStep):
         else:
             changes = self._land_changes(landing, planned, plan)
         crash.reached("landed", self.node.name)
+        is_unique = landing.is_empty or self._is_unique()
         own = None
-        if changes is not None and (changes.unchanged or changes.emptied):
+        if changes is not None and (changes.unchanged or changes.emptied or not is_unique):
             own = own_rows(spark, self._paths(self.node), plan)
+        if not is_unique:
+            self._refuse_repeated_key(landing.read(spark), own if self._has_own_key() else None)
         parsed = shared.keep(self._parsed(landing.read(spark), changes, own))
         frames = SourceFrames(parsed)
         ((dead,),) = parsed.agg(F.count_if(F.isnotnull("reason"))).collect()
@@ -199,6 +213,12 @@ class PostgresStep(SourceStep):
         emptied = changes.emptied if changes is not None else ()
         rows = with_emptied(frames.records, own, emptied, self.reads.table)
         return StepFrames(rows, {"dead_letter": frames.dead}, accept=accept, without_rows=without)
+
+    def _known(self, connection: psycopg.Connection[Any], before: WalRange | None) -> KnownTable | None:
+        """What the catalog says of a table that was read before."""
+        if before is None:
+            return None
+        return catalog(connection, self.reads, before.publication, before.relation).known
 
     def _land_snapshot(self, landing: Landing, planned: WalRange) -> WalRange:
         """Land the table as it stands; what was read, with its position."""
@@ -215,9 +235,11 @@ class PostgresStep(SourceStep):
                     seen = stack.enter_context(snapshot.seen())
                     if not self._awaited() - {self.node.name}:
                         release(line.slot)
+                known = catalog(seen, self.reads, line.publication, table.oid).known
                 landing.write_snapshot(self._copied(seen, table), snapshot.lsn, server.now_ms)
                 # Having been read, it cannot be altered until now: what was asked before may be otherwise.
                 self._refuse(connection, None)
+                self._refuse_altered(connection, table, known, line)
         return planned.model_copy(
             update={
                 **identities(server),
@@ -225,6 +247,7 @@ class PostgresStep(SourceStep):
                 "publication": line.publication,
                 "relation": table.oid,
                 "published": published.number,
+                "known": known,
                 "start": snapshot.lsn,
                 "end": snapshot.lsn,
                 "at": server.now_ms,
@@ -244,6 +267,16 @@ class PostgresStep(SourceStep):
         assert state is not None
         return _Published(state.published, log_end(connection) if altered else 0)
 
+    def _refuse_altered(
+        self, connection: psycopg.Connection[Any], table: TableState, known: KnownTable, line: SlotLine
+    ) -> None:
+        """Refuse what was read of a table that was written anew meanwhile: its snapshot shows other rows, or none."""
+        # Reading has locked it by then, so that nobody alters it afterwards.
+        now = catalog(connection, self.reads, line.publication, table.oid)
+        for problem in Alterations(connection, self.reads, line.publication, known, now).problems():
+            release(line.slot)
+            raise type(problem)(f"source '{self.name}': {problem}: it was while the table was read; run again")
+
     def _copied(self, seen: psycopg.Connection[Any], table: TableState) -> Iterator[Line]:
         from psycopg import sql
 
@@ -258,12 +291,19 @@ class PostgresStep(SourceStep):
             yield from copied
 
     def _land_changes(self, landing: Landing, planned: WalRange, plan: EpochPlan) -> Changes:
-        changes = Changes(planned, list(self.reads.columns), self.reads.key)
+        before = self.position(self.note())
+        kept = before.known.columns if before is not None and before.known is not None else ()
+        changes = Changes(
+            planned, list(self.reads.columns), self.reads.key, [c for c in self.reads.columns if c in kept]
+        )
         if planned.start == planned.end:
             return changes
         with self.database.asked() as connection:
             self._refuse(connection, planned)
-        landing.write(changes.rows(peeked(self.database, self.slot, planned)))
+        try:
+            landing.write(changes.rows(peeked(self.database, self.slot, planned)))
+        except TableAlteredError as problem:
+            raise cured(problem, self.name, True) from None
         return changes
 
     def _parsed(self, landed: DataFrame, changes: Changes | None, own: DataFrame | None) -> DataFrame:
@@ -273,6 +313,22 @@ class PostgresStep(SourceStep):
             rows = filled(rows, self.source, sorted(unchanged), own if self._has_own_key() else None)
         parsed = to_records(rows, self.source)
         return parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
+
+    def _is_unique(self) -> bool:
+        """Whether the database keeps two rows from having one key."""
+        with self.database.asked() as connection:
+            table = table_state(connection, self.reads)
+            return table is not None and is_unique(connection, self.reads, table.oid)
+
+    def _refuse_repeated_key(self, landed: DataFrame, own: DataFrame | None) -> None:
+        found = repeated_key(landed, self.reads, own)
+        if found is not None:
+            problem = KeyRepeatedError(
+                f"key= ({', '.join(self.reads.key)}) does not keep the rows of '{self.reads.table}' apart: two have "
+                f"{found} at a time, and one would be lost; give key= columns of a unique index, and types that keep "
+                "them apart, or make them unique"
+            )
+            raise cured(problem, self.name, own is not None)
 
     def _has_own_key(self) -> bool:
         """Whether our rows are found by what identifies a row in the database; a stream may have another key."""

@@ -109,6 +109,11 @@ class Landing:
             count += table.num_rows
         return count
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was written."""
+        return not any(self.folder.iterdir())
+
     def read(self, spark: SparkSession) -> DataFrame:
         """All that was written."""
         names = [f"{name} {kind}" for name, _, kind in _PLACE] + [f"c{at} STRING" for at in range(self.width)]

@@ -7,17 +7,27 @@ Held by ``tests/infra/sources/postgres/test_reading.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any
 
 from infra.epochs.plan import WalRange
 from infra.postgres.connection import Database, refusing
 from infra.postgres.lsn import lsn_text
+from infra.postgres.pgoutput import Begin, Truncate, decoded
 from infra.sources.postgres.slot import PipelineSlot
+
+if TYPE_CHECKING:
+    import psycopg
 
 _AT_ONCE = 5_000
 _PEEK = """
 SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, NULL, 'proto_version', '1',
                                                      'publication_names', %s)
+"""
+
+_TRUNCATES = """
+SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, 'proto_version', '1', 'publication_names', %s)
+WHERE get_byte(data, 0) IN (66, 84)
 """
 
 
@@ -37,3 +47,15 @@ def peeked(database: Database, slot: PipelineSlot, planned: WalRange) -> Iterato
             for (data,) in found:
                 yield data
             found = cursor.fetchmany(_AT_ONCE)
+
+
+def truncating(connection: psycopg.Connection[Any], read: WalRange) -> Collection[int]:
+    """Transactions that truncated a table, of all that its slot still has; to be called with the lock."""
+    xid, found = 0, set[int]()
+    for (data,) in connection.execute(_TRUNCATES, [read.slot, read.publication], binary=True):
+        message = decoded(data)
+        if isinstance(message, Begin):
+            xid = message.xid
+        elif isinstance(message, Truncate) and read.relation in message.oids:
+            found.add(xid)
+    return found

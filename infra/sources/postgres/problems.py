@@ -10,10 +10,11 @@ Held by ``tests/infra/sources/postgres/test_faults.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from infra.epochs.plan import WalRange
+from infra.postgres.catalog import Alterations, catalog, log_problems
 from infra.postgres.publication import publication
 from infra.postgres.refusals import ServerUnfitError, SlotLostError, TableRefusedError
 from infra.postgres.state import (
@@ -22,6 +23,7 @@ from infra.postgres.state import (
     table_problems,
     table_state,
 )
+from infra.sources.postgres.peek import truncating
 from infra.sources.postgres.slot import PipelineSlot
 from pipelines import Postgres
 
@@ -61,6 +63,17 @@ def found_problems(
     yield from table_problems(reads, table, before, server.user)
     name = before.publication if before is not None else slot.publication
     yield from publication(connection, name, tables).problems(reads, before)
+    if table is None:
+        return
+    now = catalog(connection, reads, name, table.oid)
+    yield from log_problems(reads, now)
+    if before is not None and before.known is not None and before.relation == table.oid:
+
+        def truncates() -> Collection[int]:
+            with slot.held():
+                return truncating(connection, before)
+
+        yield from Alterations(connection, reads, name, before.known, now, truncates).problems()
 
 
 def _refused_connection(slot: PipelineSlot) -> Iterator[TableRefusedError]:

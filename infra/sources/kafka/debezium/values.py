@@ -6,6 +6,7 @@
 | ``io.debezium.time.MicroTimestamp`` | 1704164645678901 | TIMESTAMP | ``2024-01-02 03:04:05.678901`` |
 | ``io.debezium.time.MicroTimestamp`` | 1704164645678901 | BIGINT | ``1704164645678901``: a number is asked for |
 | ``org.apache.kafka.connect.data.Decimal``, scale 2 | ``BM4=`` | DECIMAL(10,2) | ``12.30`` |
+| ``io.debezium.time.MicroTime`` | 86400000000 | STRING | ``24:00:00.000000``, which is not the day's first moment |
 | no schema | 19724 | DATE | ``2024-01-02``: a date is in days |
 | no schema | 1704164645678 | TIMESTAMP | none: nobody knows whether it is in ms or us |
 | no schema | ``BM4=`` | DECIMAL(10,2) | none: it may be text, or a decimal's bytes |
@@ -101,7 +102,7 @@ def as_text(column: str, value: Any, kind: Kind | None, declared: str, decimals:
     if kind.name in _MOMENTS:
         return _moment(value, _MOMENTS[kind.name])
     if kind.name in _CLOCKS:
-        return _moment(value, _CLOCKS[kind.name]).partition(" ")[2]
+        return _clock(value, _CLOCKS[kind.name])
     return value
 
 
@@ -138,6 +139,13 @@ def _day(days: int) -> str:
     except OverflowError:
         # Infinity, and what Python's calendar does not have: no cast takes it, so that it is a dead letter.
         return f"{days} days since 1970"
+
+
+def _clock(value: int, parts: int) -> str:
+    """A time as databases write it: PostgreSQL's go up to 24:00:00, MySQL's are negative and over days, too."""
+    seconds, micros = divmod(abs(value) * 1_000_000 // parts, 1_000_000)
+    sign = "-" if value < 0 else ""
+    return f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{micros:06d}"
 
 
 def _moment(value: int, parts: int) -> str:

@@ -6,18 +6,25 @@
 | the table is renamed | is refused: there is no such table |
 | it is dropped and made anew | is refused until it is read anew |
 | a column is added that nobody declares | is read |
-| a column gets another type | is read; a value that is none of the declared type is a dead letter |
+| a column gets another type of the same bytes | is read; a value that is none of the declared type is a dead letter |
+| rows are written anew, or come or go without the log | is refused until it is read anew |
 """
 
 from __future__ import annotations
 
 import pytest
 
-from infra.postgres.refusals import ColumnMissingError, TableMissingError, TableRefusedError
+from infra.postgres.refusals import (
+    ColumnMissingError,
+    NotPublishedError,
+    TableAlteredError,
+    TableMissingError,
+    TableRefusedError,
+)
 from pipelines import Pipeline, Table
 from tests.crashes import crashing_at
 from tests.infra.sources.postgres.base import Base
-from tests.reliability import survived
+from tests.reliability import handled, survived
 
 pytestmark = pytest.mark.slow
 SCHEMA = {"id": "INT", "n": "INT"}
@@ -100,20 +107,117 @@ def test_a_table_that_is_made_anew(base: Base) -> None:
 
 def test_a_column_that_is_added_or_of_another_type(base: Base) -> None:
     """The log has each change as the table was then; what is not INT is a dead letter, and other rows go on."""
-    node = planned(
-        base,
+    base.do("CREATE TABLE t (id int PRIMARY KEY, n varchar(4))", "INSERT INTO t VALUES (1, '1'), (2, '2')")
+    node = Pipeline("shop").table("t", base.table("t", SCHEMA), max_bad_share=0.9)
+    base.run(node)
+    base.do("INSERT INTO t VALUES (3, '3')")
+    with crashing_at("planned"):
+        base.run(node)
+    base.do(
         "ALTER TABLE t ADD more text DEFAULT 'x'",
-        "UPDATE t SET n = 6, more = 'y' WHERE id = 2",
+        "UPDATE t SET n = '6', more = 'y' WHERE id = 2",
         "ALTER TABLE t ALTER n TYPE text",
+        "VACUUM FULL t",
         "INSERT INTO t VALUES (4, '40'), (5, 'many')",
         "UPDATE t SET n = '70' WHERE id = 3",
     )
     base.run(node)
     base.run(node)
-    assert base.folded(node) == [(1, 5), (2, 6), (3, 70), (4, 40)]
+    assert base.folded(node) == [(1, 1), (2, 6), (3, 70), (4, 40)]
     (letter,) = base.letters(node)
     assert "column 'n': 'many' is not INT" in letter["reason"]
     base.do("UPDATE t SET n = '50' WHERE id = 5")
     base.run(node)
-    assert base.folded(node) == [(1, 5), (2, 6), (3, 70), (4, 40), (5, 50)]
+    assert base.folded(node) == [(1, 1), (2, 6), (3, 70), (4, 40), (5, 50)]
     survived(f"{FAULT}column added, or of another type", "read; a value that is none of the declared type is a letter")
+    handled("PostgreSQL", "ADD COLUMN with a default, VACUUM FULL or CLUSTER between two runs", "read on")
+
+
+PARTS = (
+    "CREATE TABLE t (id int PRIMARY KEY, n int) PARTITION BY RANGE (id)",
+    "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (10)",
+    "CREATE TABLE high PARTITION OF t FOR VALUES FROM (10) TO (20)",
+    "INSERT INTO t VALUES (1, 1), (2, 2)",
+)
+
+
+def test_values_that_were_altered_between_two_changes(base: Base) -> None:
+    """The log has the changes before and after, and nothing of the rows in between."""
+    base.do("CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1), (2, 2)")
+    node = Pipeline("shop").table("t", base.table("t", SCHEMA))
+    base.run(node)
+    base.do(
+        "INSERT INTO t VALUES (3, 3)",
+        "ALTER TABLE t ALTER n TYPE int USING n * 100",
+        "INSERT INTO t VALUES (4, 4)",
+    )
+    refused(base, node, TableAlteredError, "all rows were written anew, or removed,.*resnapshot shop t")
+    base.resnapshot(node)
+    base.same(node, "SELECT id, n FROM t")
+    base.do("UPDATE t SET n = 5 WHERE id = 4")
+    base.run(node)
+    base.same(node, "SELECT id, n FROM t")
+    handled(
+        "PostgreSQL",
+        "ALTER COLUMN … TYPE … USING, DROP and ADD of a column, RENAME VALUE of an enum, between two changes",
+        "refused: the log has nothing of it; `resnapshot` reads the table anew",
+    )
+
+
+def test_a_column_that_has_another_name_for_a_while(base: Base) -> None:
+    base.do("CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1), (2, 2)")
+    node = Pipeline("shop").table("t", base.table("t", SCHEMA))
+    base.run(node)
+    base.do("ALTER TABLE t RENAME n TO m", "INSERT INTO t VALUES (3, 3)", "ALTER TABLE t RENAME m TO n")
+    refused(base, node, TableAlteredError, "column 'n' had another name for a while.*resnapshot shop t")
+    base.resnapshot(node)
+    base.same(node, "SELECT id, n FROM t")
+    handled("PostgreSQL", "a column renamed and renamed back between two runs", "refused; no NULL in its place")
+
+
+def test_a_partition_that_came_or_went(base: Base) -> None:
+    """A new one that is empty is read on, as is a truncate of all; one that is emptied by itself is refused."""
+    base.do(*PARTS)
+    node = Pipeline("shop").table("t", base.table("t", SCHEMA))
+    base.run(node)
+    base.do("TRUNCATE t", "INSERT INTO t VALUES (3, 3)", "CREATE TABLE more PARTITION OF t DEFAULT")
+    base.do("INSERT INTO t VALUES (31, 31)")
+    base.run(node)
+    base.run(node)
+    base.same(node, "SELECT id, n FROM t")
+    base.do("VACUUM FULL more", "UPDATE t SET id = 11 WHERE id = 3")
+    base.run(node)
+    base.same(node, "SELECT id, n FROM t")
+    base.do("UPDATE t SET n = 7 WHERE id = 11", "TRUNCATE more")
+    with pytest.raises(TableAlteredError, match=r"all rows of partition 'more' were .* removed.*resnapshot shop t"):
+        base.run(node)
+    base.resnapshot(node)
+    base.same(node, "SELECT id, n FROM t")
+    base.do("UPDATE t SET n = 12 WHERE id = 11")
+    base.run(node)
+    base.same(node, "SELECT id, n FROM t")
+    handled(
+        "PostgreSQL",
+        "a partition truncated by itself, detached, dropped, or attached with rows",
+        "refused: the log has nothing of it; `resnapshot` reads the table anew",
+    )
+    handled("PostgreSQL", "a partition that comes empty; TRUNCATE of the whole table", "read on")
+
+
+def test_a_publication_altered_there_and_back(base: Base) -> None:
+    base.do("CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1), (2, 2)")
+    node = Pipeline("shop").table("t", base.table("t", SCHEMA))
+    base.run(node)
+    base.do(
+        "ALTER PUBLICATION rivermeet_shop SET (publish = 'insert')",
+        "DELETE FROM t WHERE id = 1",
+        "ALTER PUBLICATION rivermeet_shop SET (publish = 'insert, update, delete, truncate')",
+    )
+    refused(base, node, NotPublishedError, "publication rivermeet_shop was altered.*resnapshot shop t")
+    base.resnapshot(node)
+    base.same(node, "SELECT id, n FROM t")
+    handled(
+        "PostgreSQL",
+        "an option, a filter or a table of the publication altered, and altered back, between two runs",
+        "refused: changes may be lost; `resnapshot` reads the table anew",
+    )

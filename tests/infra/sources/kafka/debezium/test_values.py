@@ -9,6 +9,7 @@ import pytest
 
 from infra.sources.kafka.debezium.values import Kind, as_text
 from infra.sources.kafka.formats.framing import UndecodableError
+from tests.reliability import handled
 
 TIME, CONNECT = "io.debezium.time", "org.apache.kafka.connect.data"
 CENTS = Kind(f"{CONNECT}.Decimal", {"scale": "2"})
@@ -30,6 +31,9 @@ CENTS = Kind(f"{CONNECT}.Decimal", {"scale": "2"})
         (9223372036825200000, Kind(f"{TIME}.MicroTimestamp"), "TIMESTAMP", "9223372036825200000/1000000 s since 1970"),
         ("2024-01-02T01:04:05Z", Kind(f"{TIME}.ZonedTimestamp"), "TIMESTAMP", "2024-01-02T01:04:05Z"),
         (11045000001, Kind(f"{TIME}.MicroTime"), "STRING", "03:04:05.000001"),
+        (86400000000, Kind(f"{TIME}.MicroTime"), "STRING", "24:00:00.000000"),
+        (-3020399000000, Kind(f"{TIME}.MicroTime"), "STRING", "-838:59:59.000000"),
+        (86400000, Kind(f"{TIME}.Time"), "STRING", "24:00:00.000000"),
         ("BM4=", CENTS, "DECIMAL(10,2)", "12.30"),
         ("+w==", CENTS, "DECIMAL(10,2)", "-0.05"),
         (b"\x04\xce", CENTS, "DECIMAL(10,2)", "12.30"),
@@ -54,6 +58,13 @@ def test_a_value(value: Any, kind: Kind | None, declared: str, expected: Any) ->
         assert kind is None and expected in str(error)
     else:
         assert found == expected
+
+
+def test_times_that_are_none_of_a_day() -> None:
+    """Neither PostgreSQL's last moment nor MySQL's 838 hours begin again at midnight."""
+    times = [as_text("x", hours * 3600_000, Kind(f"{TIME}.Time"), "STRING", "schema") for hours in (0, 24, -838)]
+    assert times == ["00:00:00.000000", "24:00:00.000000", "-838:00:00.000000"]
+    handled("Debezium", "a time of 24:00:00 (PostgreSQL), or negative, or over a day (MySQL)", "as it is")
 
 
 def test_decimals_that_are_declared_to_be_text() -> None:

@@ -1,0 +1,303 @@
+"""What the server's catalog says of a table, and what happened to the table since that the log does not say.
+
+| since | seen by | then |
+|---|---|---|
+| ``ALTER COLUMN … TYPE`` | a column's type; a new file, and the column's row | altered |
+| ``DROP`` and ``ADD`` of a column; names exchanged | another number of the column | altered |
+| ``ALTER TYPE … RENAME VALUE``, ``ADD ATTRIBUTE`` | rows of ``pg_enum``, attributes of a composite type | altered |
+| a partition detached, dropped, attached with rows, truncated by itself | its link, or its file | altered |
+| ``TRUNCATE`` of the table | a file of the transaction that the log has | read |
+| ``VACUUM FULL``, ``CLUSTER``, ``SET TABLESPACE`` | a new file that has a row of before | read |
+| a column that nobody declares, a label, an empty partition | all that was known is there | read |
+| the publication's options, its filter, its tables, also changed back | other rows of the catalog | altered |
+
+Rows of the catalog are compared by the transaction that wrote them (``xmin``), which freezing leaves as it is; a dump
+or an upgrade makes another server. A statement that writes the rows of a table anew gives them its own transaction,
+but for those that move them as they are. So a row that is older than what was known proves that nothing else was done
+to its file since. Held by ``tests/infra/postgres/test_catalog.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from infra.epochs.plan import KnownColumn, KnownRelation, KnownTable
+from infra.postgres.refusals import NotLoggedError, NotPublishedError, TableAlteredError, TableRefusedError
+from pipelines import Postgres
+
+if TYPE_CHECKING:
+    import psycopg
+
+# One statement, so that it is of one moment. Types of the server's own have no parts that could be altered. A partition
+# that was made as one has a column that is as old as itself, to the command: ATTACH writes all of them anew.
+_CATALOG = """
+WITH RECURSIVE declared AS (
+  SELECT attname, attnum, atttypid, atttypmod, xmin FROM pg_attribute
+  WHERE attrelid = %(oid)s AND attnum > 0 AND NOT attisdropped AND attname = ANY (%(columns)s)
+), types AS (
+  SELECT atttypid AS oid FROM declared
+  UNION
+  SELECT part FROM types JOIN pg_type y ON y.oid = types.oid CROSS JOIN LATERAL (
+    SELECT unnest(ARRAY[y.typelem, y.typbasetype]) UNION
+    SELECT r.rngsubtype FROM pg_range r WHERE y.oid IN (r.rngtypid, (to_jsonb(r) ->> 'rngmultitypid')::oid) UNION
+    SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = y.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+  ) parts (part) WHERE y.oid >= 16384
+), parts (key, text) AS (
+  SELECT 'label ' || e.oid, e.enumlabel || ' ' || e.xmin FROM types JOIN pg_enum e ON e.enumtypid = types.oid
+  UNION ALL
+  SELECT 'type ' || y.oid, string_agg(concat_ws(' ', a.attnum, a.atttypid, a.atttypmod), ', ' ORDER BY a.attnum)
+  FROM types JOIN pg_type y ON y.oid = types.oid JOIN pg_attribute a ON a.attrelid = y.typrelid
+  WHERE y.oid >= 16384 AND y.typrelid <> 0 AND a.attnum > 0 AND NOT a.attisdropped GROUP BY y.oid
+), tree AS (
+  SELECT %(oid)s::oid AS oid, NULL::text AS link, '{}'::bigint[] AS above
+  UNION ALL
+  SELECT i.inhrelid, i.xmin::text, tree.above || tree.oid::bigint
+  FROM tree JOIN pg_class p ON p.oid = tree.oid AND p.relkind = 'p' JOIN pg_inherits i ON i.inhparent = tree.oid
+), relations AS (
+  SELECT tree.oid::bigint, format('%%I.%%I', n.nspname, c.relname) AS shown, c.relname, c.relfilenode::bigint,
+         tree.link::bigint, n.nspname, c.relkind, c.relpersistence,
+         tree.above, c.xmin::text::bigint AS written_by,
+         EXISTS (SELECT FROM pg_attribute a JOIN pg_attribute s ON s.attrelid = a.attrelid AND s.attnum = -6
+                 WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                 AND a.xmin = s.xmin AND a.cmin::text = s.cmin::text) AS is_born_partition,
+         EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.xmin = c.xmin
+                 AND a.attname <> ALL (%(columns)s)) AS has_others_altered,
+         c.relkind <> 'r' OR coalesce(pg_relation_size(c.oid), 0) = 0 AS is_empty,
+         has_table_privilege(c.oid, 'SELECT') AS may_read
+  FROM tree JOIN pg_class c ON c.oid = tree.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+), own AS (
+  SELECT %(oid)s::oid AS oid UNION SELECT relid FROM pg_partition_ancestors(%(oid)s::oid)
+), published AS (
+  SELECT concat_ws(' ', 'publication', p.oid, p.xmin) AS row FROM pg_publication p WHERE p.pubname = %(publication)s
+  UNION ALL
+  SELECT concat_ws(' ', 'table', r.oid, r.xmin) FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
+  WHERE p.pubname = %(publication)s AND r.prrelid IN (SELECT oid FROM own)
+  SCHEMAS
+)
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+       (SELECT json_agg(json_build_array(attname, attnum, atttypid::bigint, atttypmod, xmin::text::bigint))
+        FROM declared),
+       (SELECT json_agg(parts) FROM parts),
+       (SELECT json_agg(relations) FROM relations),
+       ARRAY(SELECT row FROM published ORDER BY row)
+"""
+# From 15 on.
+_SCHEMAS = """
+  UNION ALL
+  SELECT concat_ws(' ', 'schema', s.oid, s.xmin)
+  FROM pg_publication p JOIN pg_publication_namespace s ON s.pnpubid = p.oid
+  WHERE p.pubname = %(publication)s
+    AND s.pnnspid IN (SELECT relnamespace FROM pg_class WHERE oid IN (SELECT oid FROM own))
+"""
+_TEXTS = frozenset({25, 1043})
+"""Types text and varchar, whose values are the same bytes and the same text."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table or a partition as it is now.
+
+    Attributes
+    ----------
+    shown
+        Its name, as SQL takes it.
+    known
+        What is kept of it.
+    above
+        The relations that it is a part of, from the table down.
+    written_by
+        Who wrote its row in ``pg_class`` last: the transaction that gave it its file, if none came after.
+    is_born_partition
+        Whether it was made as a partition, and never was anything else.
+    has_others_altered
+        Whether that transaction wrote the row of a column that nobody declares.
+    """
+
+    oid: int
+    shown: str
+    schema: str
+    kind: str
+    persistence: str
+    known: KnownRelation
+    above: tuple[int, ...]
+    written_by: int
+    is_born_partition: bool
+    has_others_altered: bool
+    is_empty: bool
+    may_read: bool
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The catalog of a table as it is now: what is kept of it, and what is asked when that is not what it was."""
+
+    known: KnownTable
+    relations: Mapping[int, Relation]
+
+
+def catalog(connection: psycopg.Connection[Any], reads: Postgres, publication: str, oid: int) -> Catalog:
+    """Read what the catalog says of a table; in a transaction that has a snapshot, as of that."""
+    schemas = _SCHEMAS if connection.info.server_version >= 150_000 else ""
+    asked = {"oid": oid, "columns": list(reads.columns), "publication": publication}
+    found = connection.execute(_CATALOG.replace("SCHEMAS", schemas).encode(), asked).fetchone()
+    assert found is not None
+    horizon, columns, types, relations, published = found
+    parts = [_relation(**row) for row in relations or ()]
+    known = KnownTable(
+        horizon=horizon,
+        columns={
+            name: KnownColumn(number=number, type=kind, modifier=modifier, written_by=xid)
+            for name, number, kind, modifier, xid in columns or ()
+        },
+        types={row["key"]: row["text"] for row in types or ()},
+        relations={relation.oid: relation.known for relation in parts},
+        published=tuple(published),
+    )
+    return Catalog(known, {relation.oid: relation for relation in parts})
+
+
+def _relation(relname: str, relfilenode: int, link: int | None, **more: Any) -> Relation:
+    known = KnownRelation(name=relname, file=relfilenode, link=link)
+    kind, persistence = more.pop("relkind"), more.pop("relpersistence")
+    return Relation(schema=more.pop("nspname"), kind=kind, persistence=persistence, known=known, **more)
+
+
+def log_problems(reads: Postgres, now: Catalog) -> Iterator[TableRefusedError]:
+    """What of a table's partitions no log has."""
+    for relation in now.relations.values():
+        if relation.above and relation.persistence != "p":
+            yield NotLoggedError(
+                f"the log has no changes of '{relation.shown}', a partition of '{reads.table}' that is not LOGGED",
+                [f"ALTER TABLE {relation.shown} SET LOGGED"],
+            )
+        elif relation.kind == "f":
+            yield NotLoggedError(
+                f"the log has no changes of '{relation.shown}', a partition of '{reads.table}' on another server: "
+                "detach it, or read its other partitions"
+            )
+
+
+@dataclass(frozen=True)
+class Alterations:
+    """What happened to a table between two readings of its catalog, and is not in the log.
+
+    Attributes
+    ----------
+    truncates
+        Gives the transactions of the log that have truncated the table. Without it a new file counts as rows lost,
+        whoever wrote it, unless its rows are those of before.
+    """
+
+    connection: psycopg.Connection[Any]
+    reads: Postgres
+    publication: str
+    before: KnownTable
+    now: Catalog
+    truncates: Callable[[], Collection[int]] | None = None
+
+    def problems(self) -> Iterator[TableRefusedError]:
+        """All of it, each as a refusal."""
+        published = self.now.known.published
+        # One that is gone is another refusal.
+        if published and set(self.before.published) - set(published):
+            yield NotPublishedError(
+                f"publication {self.publication} was altered, or what it has of '{self.reads.table}' was, maybe there "
+                "and back: changes meanwhile may be lost"
+            )
+        for what in chain(self._columns(), self._types(), self._partitions(), self._files()):
+            yield TableAlteredError(
+                f"table '{self.reads.table}': {what}, and the log does not say which rows that changed"
+            )
+
+    def _columns(self) -> Iterator[str]:
+        for name, was, now in self._both():
+            same_bytes = was.type == now.type or {was.type, now.type} <= _TEXTS
+            if was.number != now.number:
+                yield f"column '{name}' is another one than before"
+            elif (was.type, was.modifier) != (now.type, now.modifier) and (not same_bytes or self._rewritten):
+                yield f"column '{name}' got another type"
+
+    def _types(self) -> Iterator[str]:
+        now = self.now.known.types
+        kinds = {key.split()[0] for key, was in self.before.types.items() if now.get(key, was) != was}
+        if "label" in kinds:
+            yield "a column's enum has another label for a value"
+        if "type" in kinds:
+            yield "a column's composite type has other attributes"
+
+    def _partitions(self) -> Iterator[str]:
+        for oid, was in self.before.relations.items():
+            now = self.now.known.relations.get(oid)
+            if now is None:
+                yield f"partition '{was.name}' was detached or dropped"
+            elif now.link != was.link:
+                yield f"partition '{was.name}' was detached for a while"
+        for relation in self.now.relations.values():
+            if relation.oid not in self.before.relations and not self._came_empty(relation):
+                yield f"partition '{relation.known.name}' was attached with rows"
+
+    def _files(self) -> Iterator[str]:
+        for relation in self._rewritten:
+            of = f" of partition '{relation.known.name}'" if relation.above else ""
+            yield f"all rows{of} were written anew, or removed"
+
+    @cached_property
+    def _rewritten(self) -> list[Relation]:
+        """Those with a new file that nothing harmless explains."""
+        files = [relation for relation in self.now.relations.values() if relation.kind == "r"]
+        found = [relation for relation in files if relation.known.file != self._file_before(relation)]
+        return [relation for relation in found if not self._is_harmless(relation)]
+
+    def _file_before(self, relation: Relation) -> int:
+        was = self.before.relations.get(relation.oid)
+        if was is not None:
+            return was.file
+        # A new table has a file of its own number; one that was attached, and is empty, may have any.
+        return relation.oid if relation.is_born_partition else relation.known.file
+
+    def _is_harmless(self, relation: Relation) -> bool:
+        if relation.oid in self.before.relations and self._has_old_rows(relation):
+            return True
+        if self.truncates is None:
+            return False
+        if relation.written_by in self._truncating:
+            return True
+        if any(was.written_by != now.written_by for _, was, now in self._both()):
+            return False
+        # What is published by its name cannot have been UNLOGGED, and each of its truncates is in the log.
+        is_named = any(row.startswith("table ") for row in self.now.known.published)
+        return relation.has_others_altered or (not relation.above and is_named)
+
+    @cached_property
+    def _truncating(self) -> Collection[int]:
+        return self.truncates() if self.truncates is not None else ()
+
+    def _has_old_rows(self, relation: Relation) -> bool:
+        from psycopg import sql
+
+        if not relation.may_read:
+            return False
+        asked = sql.SQL("SELECT EXISTS (SELECT FROM ONLY {} WHERE age(xmin) > age(%s::text::xid))")
+        place = sql.Identifier(relation.schema, relation.known.name)
+        horizon = str(self.before.horizon % (1 << 32))
+        ((found,),) = self.connection.execute(asked.format(place), [horizon]).fetchall()
+        return found
+
+    def _came_empty(self, relation: Relation) -> bool:
+        """Whether all rows that a new partition has, or had, came through the table."""
+        new = [oid for oid in relation.above[1:] if oid not in self.before.relations]
+        if not all(self.now.relations[oid].is_born_partition for oid in new):
+            return False
+        # Of an attached one that has no page, and that nothing was done to since.
+        untouched = relation.kind == "r" and relation.is_empty and relation.written_by == relation.known.link
+        return relation.is_born_partition or untouched
+
+    def _both(self) -> Iterator[tuple[str, KnownColumn, KnownColumn]]:
+        for name, was in self.before.columns.items():
+            now = self.now.known.columns.get(name)
+            if now is not None:
+                yield name, was, now

@@ -1,0 +1,57 @@
+"""A key that two rows of a table have at a time: what should keep rows apart does not, and one would be lost.
+
+| a row comes under a key | it is there twice |
+|---|---|
+| in a snapshot, and so does another | yes |
+| by an insert, or an update of its key; the last change of the epoch before left a row there | yes |
+| by the same, first of the epoch; our own table has a row there | yes |
+| after a delete, an update of that row's key, or a truncate | no |
+
+Keys are compared as they are declared: texts '1' and '01' are one INT. Where the database cannot have such a key, and
+the types keep keys apart, nobody looks (``infra/postgres/unique.py``). Held by
+``tests/infra/sources/postgres/test_repeated_key.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from infra.sources.postgres.rows import landed_rows
+from pipelines import Postgres
+
+_OP = 3
+"""Place of ``pg_op`` among the columns that each record has."""
+
+
+def repeated_key(landed: DataFrame, reads: Postgres, own: DataFrame | None) -> str | None:
+    """A key that is there twice, as JSON; None where there is none.
+
+    Parameters
+    ----------
+    landed
+        Rows of an epoch, as they were read.
+    own
+        Rows of our own table before the epoch, by what identifies a row; None where there are none, or none are asked.
+    """
+    texts = {at: f"c{list(reads.columns).index(name)}" for at, name in enumerate(reads.key)}
+    place = [name for name in landed.columns if not name.startswith("c") or not name[1:].isdigit()]
+    keys = landed.select(*place, *[F.col(text).alias(f"c{at}") for at, text in texts.items()])
+    rows = landed_rows(keys, replace(reads, schema=reads.key_columns))
+    named = F.struct(*[F.col(f"typed.t{at}").alias(name) for at, name in enumerate(reads.key)])
+    op = F.col(f"typed.t{len(reads.key) + _OP}")
+    events = rows.where(F.isnull("malformed")).select(
+        named.alias("key"), op.alias("op"), F.struct("file_rank", "block", "row").alias("place")
+    )
+    events = events.where(F.forall(F.array(*[F.isnotnull(f"key.{name}") for name in reads.key]), lambda there: there))
+    before = F.lag(F.struct("op", "place")).over(Window.partitionBy("key").orderBy("place"))
+    asked = events.withColumn("before", before).where(F.col("op").isin("i", "r"))
+    left = (F.col("before.op") != "d") & (F.col("before.place.file_rank") == F.col("place.file_rank"))
+    found = asked.where(left).select("key")
+    if own is not None:
+        first = asked.where(F.isnull("before") & (F.col("place.file_rank") == 0)).select("key")
+        found = found.unionByName(first.join(own.select("key"), "key", "left_semi"))
+    shown = found.select(F.to_json("key").alias("key")).limit(1).collect()
+    return shown[0].key if shown else None
