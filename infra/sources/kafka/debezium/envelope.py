@@ -61,7 +61,7 @@ class Change(NamedTuple):
     snapshot
         Whether it is a row that was read, and not a change of the log.
     begins
-        Whether it is of a snapshot that a connector begins with, before it knows of any commit.
+        Whether it is of a snapshot that may begin a log, and not of one beside the stream.
     """
 
     log: str
@@ -185,7 +185,7 @@ def change_of(envelope: Mapping[str, Any]) -> Change | None:
         exact=isinstance(parts[0], int),
         shared="lsn" in source and not number,
         snapshot=snapshot,
-        begins=snapshot and given != "incremental" and place[0] == 0,
+        begins=snapshot and given != "incremental",
     )
 
 

@@ -21,9 +21,9 @@ second, which a start takes, or where a change was written before the one in fro
 a batch twice.
 
 **Another log**: a change below the highest position that was made after all that were read is no repeat. The
-database was put back, or another server has its name: refused, until `accept-loss` says to go on. A snapshot with which
-a connector of PostgreSQL begins, and whose rows lie below the highest position, is of another log, too: positions
-begin anew by themselves.
+database was put back, or another server has its name: refused, until `accept-loss` says to go on. A snapshot whose
+rows lie below the highest position is of another log, too, unless it comes in the middle of a run that is repeated or
+is an incremental one: positions begin anew by themselves.
 
 **What nobody can know**: rows that are alike and share a position, where the connector was silent for a second between
 them (taken for repeats), or was stopped in the middle of them (as many are read as came in one run); the rows of
@@ -159,8 +159,8 @@ class Repeats:
             logs[change.log] = seen = logs.pop("", None) or _Seen()
         place = 1 if seen.position is None else _compared(change.position, seen.position)
         if change.snapshot:
-            # Others are taken beside the stream, and come again in the middle of a run that is repeated.
-            if place < 0 and change.begins:
+            # One that was asked for comes again in the middle of a run; a connector's first one knows of no commit.
+            if place < 0 and change.begins and not (change.position[0] and +seen.left):
                 logs[change.log] = _Seen()
             return False
         if place < 0 and (change.committed or 0) > (seen.committed or change.committed or 0):

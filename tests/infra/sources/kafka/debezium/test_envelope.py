@@ -161,12 +161,12 @@ def test_a_position(source: dict[str, Any], expected: Any) -> None:
         ('[null,"5"]', "first", (True, True)),
         ('[null,"5"]', "last_in_data_collection", (True, True)),
         ('[null,"5"]', "incremental", (True, False)),
-        ('["4","5"]', "true", (True, False)),
+        ('["4","5"]', "true", (True, True)),
         ('["4","5"]', "false", (False, False)),
     ],
 )
 def test_a_row_of_a_snapshot(sequence: str, snapshot: str, expected: tuple[bool, bool]) -> None:
-    """Whether it is one, and of one that a connector begins with."""
+    """Whether it is one, and of one that may begin a log."""
     op = "u" if snapshot == "false" else "r"
     source = {"connector": "postgresql", "lsn": 5, "sequence": sequence, "snapshot": snapshot}
     found = change_of({"op": op, "source": source})

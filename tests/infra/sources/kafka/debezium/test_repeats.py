@@ -32,7 +32,7 @@ def made(op: str, row: object, *position: int, at: float = 0, on: int | None = N
         True,
         shared,
         op == "r",
-        op == "r" and position[0] == 0,
+        op == "r",
     )
     return Envelope("", op, change)
 
@@ -143,6 +143,10 @@ CASES: dict[str, tuple[Sequence[Given], list[int]]] = {
     "rows of a snapshot, which share a position, and what comes behind them": (
         [("a", made(R, 1, 0, 5)), (None, made(R, 1, 0, 5)), (None, made(R, 1, 0, 5)), ("a", made(U, 2, 0, 6))],
         [0, 1, 2, 3],
+    ),
+    "a new snapshot of a server of MySQL whose log has lower numbers": (
+        [("a", made(op, n, n, 4, 0, log=MYSQL)) for n, op in [(12, U), (3, R), (4, U)]],
+        [0, 1, 2],
     ),
     "a new snapshot of a database that was put back": (
         [("a", made(U, 1, 9, 9)), ("a", made(R, 1, 0, 5)), ("b", made(R, 1, 0, 5)), ("a", made(U, 2, 0, 6))],

@@ -199,6 +199,8 @@ def test_a_database_that_was_put_back(town: Town) -> None:
     put(town, change("r", 3, 400, n=3), change("u", 3, 401, n=4))
     town.run(node)
     assert folded(town, node) == [(1, 2), (2, 1), (3, 4)]
+    town.rebuild(node)
+    assert folded(town, node) == [(1, 2), (2, 1), (3, 4)], "what was accepted once stays so"
     handled(
         "Debezium",
         "changes of another server, or of a database that was put back, at lower positions",
