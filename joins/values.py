@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from pipelines.joins import ValueExpr
 from records.changelog import field_names
+from records.type_text import type_text
 
 
 def with_record(records: DataFrame, name: str) -> DataFrame:
@@ -52,7 +53,7 @@ def with_mapped_key(
     # The row is packed first: a field of the record may be called like one of our own columns.
     packed = records.select(F.struct("*").alias("__row"))
     # The type by its name: sent as a value, Connect makes a text's type name its collation, which Delta then writes.
-    parts = {c: F.expr(sql).cast(key_type[c].dataType.simpleString()) for c, sql in mapper.items()}
+    parts = {c: F.expr(sql).cast(type_text(key_type[c].dataType)) for c, sql in mapper.items()}
     fields = packed.select("__row", F.col(f"__row.`{record}`.*"))
     mapped = F.struct(*(parts[c].alias(c) for c in key_type.fieldNames()))
     whole = F.lit(True)

@@ -20,6 +20,7 @@ from pipelines.reads.postgres import Postgres
 from pipelines.shadow.declaration import Shadow
 from pipelines.sink import TopicSink
 from pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Reads, Source, quoted
+from pipelines.types import declared_type, has_map
 from pipelines.window import duration_ms
 
 SHORTEST_FRESHNESS = 60_000
@@ -214,6 +215,14 @@ class Pipeline:
         problem = problem_of_the_run(node.origin, columns)
         if problem is not None:
             raise DeclarationError(self.name, node.name, problem)
+        for column, kind in node.key.items():
+            if has_map(kind):
+                raise DeclarationError(
+                    self.name,
+                    node.name,
+                    f"key column '{column}' is {kind}, and a MAP is no key: two with the same entries may be unequal; "
+                    "take one of its values, or sort_array(map_entries(column)) as an ARRAY",
+                )
         self._nodes[node.name] = node
         return node
 
@@ -333,6 +342,11 @@ class Pipeline:
             options = self._of_table(name, options)
         elif isinstance(reads, Postgres):
             options = self._of_database(name, reads, options, is_table)
+        for column, kind in reads.schema.items():
+            try:
+                declared_type(kind)
+            except ValueError as error:
+                raise DeclarationError(self.name, name, f"column '{column}': {error}") from None
         lacking = [option for option in ("key", "timestamp") if option not in options]
         if lacking:
             what = "files" if isinstance(reads, Files) else "a table"
@@ -407,7 +421,7 @@ class Pipeline:
             if isinstance(sql, Expr):
                 columns[column] = sql
             elif sql in reads.schema:
-                columns[column] = Expr(quoted(sql), reads.schema[sql].upper())
+                columns[column] = Expr(quoted(sql), declared_type(reads.schema[sql]))
             else:
                 raise DeclarationError(
                     self.name,

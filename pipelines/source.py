@@ -11,6 +11,7 @@ from pipelines.reads.delta import DeltaTable
 from pipelines.reads.kafka import Kafka
 from pipelines.reads.names import refuse_alike
 from pipelines.reads.postgres import Postgres
+from pipelines.types import declared_type
 from pipelines.window import duration_ms
 
 FileFormat = Literal["csv", "json", "parquet"]
@@ -34,7 +35,7 @@ def quoted(identifier: str) -> str:
 
 def expr(sql: str, type: str) -> Expr:
     """An expression and its Spark SQL type, like ``expr("to_date(day)", "DATE")``."""
-    return Expr(sql, type.upper())
+    return Expr(sql, declared_type(type))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
+from records.type_text import type_text
+
 RECORD = ("key", "value", "timestamp", "partition", "offset")
 """Columns that every changelog has; a committed one also has ``epoch``."""
 
@@ -105,9 +107,8 @@ def unflatten(table: DataFrame, key: StructType, value: StructType, own: StructT
 
 
 def _as(own: DataType | None, field: StructField) -> Column:
-    # The type by its name: sent as a value, Connect makes a text's type name its collation, which Delta then writes.
-    wanted = field.dataType.simpleString()
+    wanted = type_text(field.dataType)
     if own is None:
         return F.lit(None).cast(wanted)
     column = F.col("`" + field.name.replace("`", "``") + "`")
-    return column if own.simpleString() == wanted else column.cast(wanted)
+    return column if type_text(own) == wanted else column.cast(wanted)

@@ -17,9 +17,10 @@ from assets.epoch.recompute import Recomputation, can_be_recomputed
 from infra.delta.io import last_note, read
 from infra.epochs.plan import CommitNote
 from pipelines import Node
+from pipelines.source import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from assets.epoch.platform import Platform
     from infra.epochs.context import EpochContext
@@ -100,16 +101,22 @@ def record(platform: Platform, found: Verified, seconds: float) -> None:
 def _differences(committed: DataFrame, recomputed: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
-    from infra.sources.parquet import CLOCKS
-
     place = ["partition", "offset"]
 
     def shown(frame: DataFrame, name: str) -> DataFrame:
-        row = F.to_json(F.struct(*RECORD), {"ignoreNullFields": "false", **CLOCKS})
-        return frame.select(*place, row.alias(name))
+        return frame.select(*place, _text(RECORD).alias(name))
 
     both = shown(committed, "committed").join(shown(recomputed, "recomputed"), place, "full_outer")
     return both.where(~F.col("committed").eqNullSafe(F.col("recomputed")))
+
+
+def _text(columns: Sequence[str]) -> Column:
+    """Columns as text: of a MAP, Spark has no other way to compare it."""
+    from pyspark.sql import functions as F
+
+    from infra.sources.parquet import CLOCKS
+
+    return F.to_json(F.struct(*(F.col(quoted(c)) for c in columns)), {"ignoreNullFields": "false", **CLOCKS})
 
 
 def _table_differs(spark: SparkSession, runner: EpochContext, node: Node, note: CommitNote) -> int | None:
@@ -129,6 +136,6 @@ def _table_differs(spark: SparkSession, runner: EpochContext, node: Node, note: 
     changelog = records(spark, paths.changelog, {}, upto.ends)
     wanted = table_rows(changelog).where(~F.col("_deleted")).drop("_deleted")
     columns = [*node.key, *node.value, "_timestamp", "_partition", "_offset"]
-    held = read(spark, paths.table, version).select(*(F.col(f"`{c}`") for c in columns))
-    wanted = wanted.select(*(F.col(f"`{c}`") for c in columns))
+    held = read(spark, paths.table, version).select(_text(columns))
+    wanted = wanted.select(_text(columns))
     return wanted.exceptAll(held).count() + held.exceptAll(wanted).count()

@@ -106,8 +106,8 @@ def _digest(rows: DataFrame) -> tuple[int, str]:
 
 def _quarantined_sql(rows: DataFrame, paths: NodeTables, epoch: int) -> str:
     """A subquery that gives rows in quarantine as they were to be committed."""
-    from infra.type_text import type_text
     from pipelines.source import quoted
+    from records.type_text import type_text
 
     shape = type_text(rows.schema).replace("'", "\\'")
     text = f"SELECT from_json(row, '{shape}') AS row FROM delta.{quoted(paths.quarantine)} WHERE epoch = {epoch}"

@@ -4,6 +4,7 @@
     rows     key, value STRUCT<n: BIGINT, s: STRING>, …      the table gets both; its old rows have s NULL
     rows     key, value STRUCT<n: INT>, …                    it keeps both; n is cast, s is NULL
     rows     key, value STRUCT<n: STRING>, …                 refused
+    rows     key, value STRUCT<N: INT>, …                    it keeps n: a name in another case is the same name
 
 Where the shape is equal Delta has nothing to do. A wider type needs a feature of the table (``typeWidening``) that
 some other readers and writers do not know, among them delta-rs: it opens, checkpoints and vacuums such a table, but
@@ -24,7 +25,7 @@ from pyspark.sql.types import DataType, StructType
 from infra.delta.plain_files import schema_of
 from infra.delta.widening import widens
 from infra.epochs.refusal import EpochRefusedError
-from infra.type_text import type_text
+from records.type_text import type_text
 
 _WIDENING = {"delta.enableTypeWidening": "true"}
 _WITHOUT_ZONE = {"delta.feature.timestampNtz": "supported"}
@@ -81,15 +82,18 @@ def _merged(have: DataType, given: DataType, path: str, column: str = "") -> Dat
     if _shape(have) == _shape(given):
         return have
     if isinstance(have, StructType) and isinstance(given, StructType):
-        theirs = {field.name: field.dataType for field in given.fields}
+        theirs = {field.name.upper(): field for field in given.fields}
         found = StructType()
         for field in have.fields:
             name = f"{column}.{field.name}" if column else field.name
-            found.add(field.name, _merged(field.dataType, theirs.pop(field.name, field.dataType), path, name))
-        for name, kind in theirs.items():
-            found.add(name, kind)
+            theirs_too = theirs.pop(field.name.upper(), field).dataType
+            found.add(field.name, _merged(field.dataType, theirs_too, path, name))
+        for field in theirs.values():
+            found.add(field.name, field.dataType)
         return found
     there, here = have.simpleString().upper(), given.simpleString().upper()
+    if there == here:
+        return have
     if widens(there, here):
         return given
     if widens(here, there):
@@ -111,12 +115,13 @@ def _is_wider(target: DataType, have: DataType) -> bool:
 def _as(column: Column, given: DataType, target: DataType) -> Column:
     """A column as the type: wider where that is, with NULL for what it has not."""
     if isinstance(given, StructType) and isinstance(target, StructType):
+        own = {field.name.upper(): field for field in given.fields}
         return F.when(
             column.isNotNull(),
             F.struct(
                 *(
-                    _as(column.getField(f.name), given[f.name].dataType, f.dataType).alias(f.name)
-                    if f.name in given.names
+                    _as(column.getField(mine.name), mine.dataType, f.dataType).alias(f.name)
+                    if (mine := own.get(f.name.upper())) is not None
                     else F.lit(None).cast(type_text(f.dataType)).alias(f.name)
                     for f in target.fields
                 )

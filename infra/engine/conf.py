@@ -17,6 +17,8 @@ SESSION = {
     "spark.sql.variable.substitute": "false",
     # Times in nanoseconds are read as the numbers that they are, and no file fails for them (infra/sources/parquet.py).
     "spark.sql.legacy.parquet.nanosAsLong": "true",
+    # A foreign-key join keeps a hash of each left row; a MAP in one is stored, and so hashed, in the order it came in.
+    "spark.sql.legacy.allowHashOnMapType": "true",
     # A txn stamp left behind must fail the next write: without this Delta skips it silently.
     "spark.databricks.delta.write.txnVersion.autoReset.enabled": "true",
     # Delta refuses to read a version older than its retention though all its files are there: after 60 idle days no

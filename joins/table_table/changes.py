@@ -22,6 +22,7 @@ from joins.order import LEFT, RIGHT, before_here, last_known
 from joins.tables.versioned import forwarded
 from joins.values import key_type, with_record
 from pipelines import TableTableJoin
+from records.type_text import type_text
 
 SIDES: tuple[tuple[int, Side], ...] = ((LEFT, "left"), (RIGHT, "right"))
 
@@ -104,7 +105,7 @@ def _key_as(kind: StructType, other: StructType, shift: int) -> Column:
         column = F.col("key").getField(theirs)
         if shift and theirs in ("window_start", "window_end"):
             column = column + F.lit(shift)
-        fields.append(column.cast(mine.dataType.simpleString()).alias(mine.name))
+        fields.append(column.cast(type_text(mine.dataType)).alias(mine.name))
     return F.when(F.col("key").isNotNull(), F.struct(*fields))
 
 

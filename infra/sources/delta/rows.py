@@ -35,9 +35,9 @@ from infra.sources.delta.table import is_list_of_files, snapshot_files
 from infra.sources.discovery import spark_path
 from infra.sources.line_formats import path_of
 from infra.sources.parquet import CLOCKS
-from infra.type_text import type_text
 from pipelines import DeltaTable
 from pipelines.source import quoted
+from records.type_text import type_text
 
 DELETE, OLD, NEW = range(3)
 """What a row of a version is to its key, in this order; `KINDS` of them to a version."""

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from infra.sources.postgres.changes import Emptied
-from infra.type_text import type_text
+from records.type_text import type_text
 
 
 def with_emptied(records: DataFrame, own: DataFrame | None, emptied: Sequence[Emptied], table: str) -> DataFrame:

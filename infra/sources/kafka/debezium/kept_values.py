@@ -25,9 +25,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from infra.sources.kafka.debezium.unavailable import DOUBTFUL
-from infra.type_text import type_text
 from pipelines import Debezium, Expr, Source
 from pipelines.source import quoted
+from records.type_text import type_text
 
 ABSENT = "debezium_absent"
 _NO_MARKER = "as a value of its type also is that was not changed and lies out of line"
