@@ -5,6 +5,9 @@ Importing this opens no session and does not load Great Expectations: the code s
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import dagster as dg
 
 from assets.defs.automation import EVERY_15_MINUTES, WHOLE, on_new_epoch_sensor
@@ -18,7 +21,7 @@ from assets.defs.table_checks import reads_table, table_check
 from assets.defs.topic_checks import reads_topic, topic_check
 from assets.epoch.platform import current
 from assets.reports.quality_report import report_asset
-from pipelines import Pipeline, load_all
+from pipelines import BrokenFile, Pipeline, loaded
 
 
 def job_of(pipeline: Pipeline) -> dg.UnresolvedAssetJobDefinition:
@@ -51,10 +54,27 @@ def schedule_of(pipeline: Pipeline, job: dg.UnresolvedAssetJobDefinition) -> dg.
     return every_15_minutes
 
 
+def broken_asset(broken: BrokenFile) -> dg.AssetsDefinition:
+    """What stands for a file that could not be loaded: it says why, and fails where it is run."""
+
+    @dg.asset(
+        key=["not_loaded", re.sub(r"\W", "_", Path(broken.file).stem)],
+        group_name="not_loaded",
+        description=f"This file could not be loaded, and none of its assets is here. {broken}",
+        metadata={"file": broken.file, "error": broken.error},
+    )
+    def not_loaded() -> None:
+        raise dg.Failure(str(broken), allow_retries=False)
+
+    return not_loaded
+
+
 @dg.definitions
 def defs() -> dg.Definitions:
     """Assets, checks, jobs, stopped schedules and stopped sensors for each pipeline."""
-    pipelines = load_all()
+    pipelines, broken = loaded()
+    for file in broken:
+        dg.get_dagster_logger().error("not loaded: %s", file)
     jobs = {pipeline.name: job_of(pipeline) for pipeline in pipelines}
     care = [maintenance_job(pipeline) for pipeline in pipelines]
     return dg.Definitions(
@@ -64,6 +84,7 @@ def defs() -> dg.Definitions:
             *(shadow_asset(shadow) for pipeline in pipelines for shadow in pipeline.shadows),
             *(maintenance_asset(pipeline) for pipeline in pipelines),
             report_asset(pipelines),
+            *(broken_asset(file) for file in broken),
         ],
         asset_checks=[
             *(topic_check(node) for pipeline in pipelines for node in pipeline.stored if reads_topic(node)),

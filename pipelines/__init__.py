@@ -1,15 +1,13 @@
 """Declarations: what exists, as plain values. No Dagster, no Spark, no effects.
 
-To add a pipeline, add one file here that sets ``PIPELINE``; `load_all` finds it.
+To add a pipeline, add one file here that sets ``PIPELINE``; `load_all` finds it (``files.py``).
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
 from pipelines.check import Check
 from pipelines.errors import DeclarationError
+from pipelines.files import BrokenFile, PipelineFileError, load, load_all, loaded
 from pipelines.joins import (
     ForeignKeyJoin,
     GlobalGlobalJoin,
@@ -50,6 +48,7 @@ __all__ = [
     "JSON",
     "Aggregation",
     "Avro",
+    "BrokenFile",
     "Check",
     "Debezium",
     "DeclarationError",
@@ -71,6 +70,7 @@ __all__ = [
     "OneToManyJoin",
     "Operation",
     "Pipeline",
+    "PipelineFileError",
     "Postgres",
     "Protobuf",
     "Raw",
@@ -97,22 +97,8 @@ __all__ = [
     "expr",
     "load",
     "load_all",
+    "loaded",
     "maximum",
     "minimum",
     "total",
 ]
-
-
-def load_all() -> tuple[Pipeline, ...]:
-    """Every pipeline declared in a file of this package, by name."""
-    modules = (importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__))
-    found = (getattr(module, "PIPELINE", None) for module in modules)
-    return tuple(sorted((p for p in found if isinstance(p, Pipeline)), key=lambda p: p.name))
-
-
-def load(name: str) -> Pipeline:
-    """The pipeline of that name; KeyError with the choices where there is none."""
-    pipelines = {pipeline.name: pipeline for pipeline in load_all()}
-    if name not in pipelines:
-        raise KeyError(f"no pipeline '{name}'; there are {', '.join(pipelines)}")
-    return pipelines[name]

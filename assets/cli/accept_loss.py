@@ -9,7 +9,7 @@ from uuid import uuid4
 import click
 
 from assets.cli.errors import one_line_errors
-from assets.cli.terminal import platform_here
+from assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
@@ -29,7 +29,7 @@ def accept_loss(pipeline: str, source: str) -> None:
     """
     from pipelines import load
 
-    click.echo(accepted(platform_here(), load(pipeline).node(source)))
+    echo(accepted(platform_here(), load(pipeline).node(source)))
 
 
 def accepted(platform: Platform, node: Node) -> str:

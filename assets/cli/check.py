@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from assets.cli.errors import one_line_errors
-from assets.cli.terminal import platform_here
+from assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
@@ -29,11 +29,11 @@ def check(pipeline: str) -> None:
 
     found = list(checked(platform_here(), load(pipeline)))
     for one in found:
-        click.echo(one.line)
+        echo(one.line)
     if not found:
-        click.echo(f"{pipeline}: no source reads PostgreSQL")
+        echo(f"{pipeline}: no source reads PostgreSQL")
     for line in script(found):
-        click.echo(line)
+        echo(line)
     if not all(one.is_good for one in found):
         sys.exit(1)
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import click
 
 from assets.cli.errors import one_line_errors
-from assets.cli.terminal import platform_here
+from assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
@@ -33,7 +33,7 @@ def retry_dead_letters(pipeline: str, selected: Sequence[str]) -> None:
     declared, platform = load(pipeline), platform_here()
     try:
         for node in _sources(declared, selected):
-            click.echo(retried(platform, node))
+            echo(retried(platform, node))
     except ValueError as error:
         raise click.ClickException(str(error)) from None
 

@@ -7,6 +7,7 @@ import time
 import click
 
 from assets.cli.errors import one_line_errors
+from assets.cli.terminal import echo
 
 
 @click.group()
@@ -22,7 +23,7 @@ def start() -> None:
     from infra.settings import Settings
 
     state = warm.start(Settings.from_env())
-    click.echo(f"engine runs: pid {state.pid}, port {state.port}")
+    echo(f"engine runs: pid {state.pid}, port {state.port}")
 
 
 @engine.command()
@@ -32,7 +33,7 @@ def stop() -> None:
     from infra.engine import warm
     from infra.settings import Settings
 
-    click.echo("engine stopped" if warm.stop(Settings.from_env()) else "no engine runs")
+    echo("engine stopped" if warm.stop(Settings.from_env()) else "no engine runs")
 
 
 @engine.command()
@@ -45,10 +46,10 @@ def status() -> None:
     settings = Settings.from_env()
     now = warm.status(settings)
     if now.state is None:
-        click.echo("not running (starts on first use)")
+        echo("not running (starts on first use)")
         return
     clients = "in use" if now.in_use else f"idle for {_span(now.idle_seconds)}"
-    click.echo(
+    echo(
         f"{'running' if now.answers else 'running, but does not answer: `rivermeet engine stop` ends it'}\n"
         f"  port    {now.state.port} on 127.0.0.1\n"
         f"  pid     {now.state.pid} (JVM {now.state.jvm_pid})\n"

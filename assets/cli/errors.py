@@ -10,6 +10,8 @@ from typing import ParamSpec, TypeVar
 
 import click
 
+from infra.printable import printable
+
 _DISK = {
     "full": ("No space left on device", "disk is full", "Disk quota exceeded", "File too large", "disk I/O error"),
     "read-only": ("Read-only file system", "readonly database"),
@@ -32,7 +34,7 @@ def one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
         from infra.engine.warm import EngineError
         from infra.epochs.refusal import EpochRefusedError
         from infra.settings import SettingsError
-        from pipelines import DeclarationError
+        from pipelines import DeclarationError, PipelineFileError
 
         known = (
             EngineError,
@@ -40,22 +42,26 @@ def one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
             JavaError,
             SettingsError,
             DeclarationError,
+            PipelineFileError,
             EpochRefusedError,
             RebuildRefusedError,
         )
         try:
             return command(*args, **kwargs)
         except known as error:
-            raise click.ClickException(str(error)) from None
+            raise click.ClickException(printable(str(error), keep="\n")) from None
         except KeyError as error:
             # A name that is not there: the message lists the names that are.
-            raise click.ClickException(str(error.args[0])) from None
+            raise click.ClickException(printable(str(error.args[0]), keep="\n")) from None
+        except click.ClickException as error:
+            error.message = printable(error.message, keep="\n")
+            raise
         except Exception as error:
             sessions = sys.modules.get("infra.engine.session")
             why = (sessions.lost_engine(error) if sessions is not None else None) or _of_the_disk(error)
             if why is None:
                 raise
-            raise click.ClickException(why) from error
+            raise click.ClickException(printable(why, keep="\n")) from error
 
     return run
 

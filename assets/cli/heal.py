@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from assets.cli.errors import one_line_errors
-from assets.cli.terminal import platform_here
+from assets.cli.terminal import echo, platform_here
 
 
 def _milliseconds(_: click.Context, option: click.Parameter, text: str | None) -> int | None:
@@ -45,7 +45,7 @@ def rebuild(pipeline: str, selected: Sequence[str], grace: int | None, table_onl
 
         for node in nodes:
             if fold_anew(at.runner(declared), node):
-                click.echo(f"  {node.name:<24} table folded again")
+                echo(f"  {node.name:<24} table folded again")
         return
     if not compute_anew(at, declared, selected, grace, lossy):
         sys.exit(1)
@@ -69,18 +69,18 @@ def verify(pipeline: str, selected: Sequence[str]) -> None:
         start = time.monotonic()
         found = compare(at.runner(declared), node)
         if found is None:
-            click.echo(f"  {node.name:<24} not materialised yet")
+            echo(f"  {node.name:<24} not materialised yet")
             continue
         record(at, found, time.monotonic() - start)
         good = good and found.holds
         parts = [] if found.rows is None else [f"{found.rows:,} rows computed again, {found.differing:,} differ"]
         if found.table_differs is not None:
             parts.append(f"table differs from its fold in {found.table_differs:,} rows")
-        click.echo(f"  {node.name:<24} epoch {found.epoch}: {'; '.join(parts) or 'nothing to compare'}")
+        echo(f"  {node.name:<24} epoch {found.epoch}: {'; '.join(parts) or 'nothing to compare'}")
         for row in found.first:
             place = f"partition {row['partition']}, offset {row['offset']}"
-            click.echo(f"    {place}: committed {row['committed']}, computed again {row['recomputed']}")
+            echo(f"    {place}: committed {row['committed']}, computed again {row['recomputed']}")
         for dropped in lost(at.runner(declared), node) if found.differing else ():
-            click.echo(f"    epoch {dropped.held.epoch} was {dropped.summary}: its rows are not in the changelog")
+            echo(f"    epoch {dropped.held.epoch} was {dropped.summary}: its rows are not in the changelog")
     if not good:
         sys.exit(1)

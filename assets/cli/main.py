@@ -23,7 +23,7 @@ from assets.cli.quarantine import quarantine
 from assets.cli.replay import explain, replay
 from assets.cli.report import report
 from assets.cli.shadow import shadow
-from assets.cli.terminal import platform_here
+from assets.cli.terminal import echo, platform_here
 from assets.cli.why import why
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def run(pipeline: str, selected: Sequence[str], only_plan: bool) -> None:
         from assets.epoch.explain import explain as stages
 
         for line in stages(platform_here(), declared, selected):
-            click.echo(line)
+            echo(line)
         return
     if not _run(platform_here(), declared, selected):
         sys.exit(1)
@@ -98,11 +98,16 @@ def _run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -
 def status(pipeline: str | None) -> None:
     """Show each node's epoch, rows, lag and last checks."""
     from assets.cli.show.status import status_table
-    from pipelines import load, load_all
+    from pipelines import load, loaded
 
     platform = platform_here()
-    for declared in [load(pipeline)] if pipeline else load_all():
-        click.echo(status_table(platform, declared))
+    found, broken = ([load(pipeline)], ()) if pipeline else loaded()
+    for declared in found:
+        echo(status_table(platform, declared))
+    for file in broken:
+        echo(f"not loaded: {file}", err=True)
+    if broken:
+        sys.exit(1)
 
 
 @main.command()
@@ -128,9 +133,9 @@ def feed(pipeline: str, step: int | None, broker: str | None) -> None:
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     for line in said:
-        click.echo(line)
+        echo(line)
     if not said:
-        click.echo("all delivered already")
+        echo("all delivered already")
 
 
 @main.command()
@@ -157,16 +162,16 @@ def demo(pipeline: str, over_topics: bool) -> None:
         written = deliver(pipeline, root, step)
         if written:
             deliveries.append(step)
-            click.echo(f"step {step} of {steps(pipeline)}: {len(written)} files delivered")
+            echo(f"step {step} of {steps(pipeline)}: {len(written)} files delivered")
             green = _run(platform, declared)
             if not green:
                 break
     if not deliveries:
-        click.echo("all files were delivered before; looking for anything new")
+        echo("all files were delivered before; looking for anything new")
         green = _run(platform, declared)
     print_results(platform, declared)
     path, _ = write_report(platform, [declared])
-    click.echo(f"\nreport: {path}")
+    echo(f"\nreport: {path}")
     sys.exit(0 if green else 1)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 
 from assets.cli.errors import one_line_errors
-from assets.cli.terminal import platform_here
+from assets.cli.terminal import echo, platform_here
 
 EPOCHS = click.IntRange(1)
 
@@ -44,5 +44,5 @@ def maintain(
     changed = [one for one in done if one.did]
     for one in changed:
         files, size = (f"{before:,} -> {after:,}" for before, after in (one.files, one.size))
-        click.echo(f"{one.table:<36} {', '.join(one.did)}: files {files}; bytes {size}")
-    click.echo(f"{len(changed)} of {len(done)} tables changed")
+        echo(f"{one.table:<36} {', '.join(one.did)}: files {files}; bytes {size}")
+    echo(f"{len(changed)} of {len(done)} tables changed")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from assets.cli.errors import one_line_errors
-from assets.cli.terminal import platform_here
+from assets.cli.terminal import echo, platform_here
+from infra.printable import printable
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
@@ -43,9 +44,9 @@ def show(pipeline: str, selected: str | None, limit: int) -> None:
     for node in nodes:
         for state in states(platform.runner(declared), node):
             refused += 1
-            click.echo(_shown(platform, node, state, limit))
+            echo(_shown(platform, node, state, limit))
     if not refused:
-        click.echo("no epoch was refused by its audit")
+        echo("no epoch was refused by its audit")
 
 
 def _shown(platform: Platform, node: Node, state: HeldState, limit: int) -> str:
@@ -61,7 +62,7 @@ def _shown(platform: Platform, node: Node, state: HeldState, limit: int) -> str:
     for rule in held.broken:
         query = "\n".join(f"      {line}" for line in rule.sql.splitlines())
         lines += [f"  {rule.id}: {rule.sentence} {rule.found}", "    to see them:", query]
-    rows = sample(paths, held.epoch, limit)
+    rows = [printable(row) for row in sample(paths, held.epoch, limit)]
     lines += [f"    {row if len(row) <= WIDTH else row[:WIDTH] + '…'}" for row in rows]
     if held.rows > len(rows):
         lines.append(f"    … {held.rows - len(rows):,} more")
@@ -114,13 +115,13 @@ def _decided(pipeline: str, selected: str, epoch: int, how: Literal["release", "
     try:
         found = decidable(runner, node, epoch, how)
         if ask:
-            click.echo(f"{found.held.rows:,} rows of {pipeline}.{selected}, epoch {epoch}. {loss(node)}")
+            echo(f"{found.held.rows:,} rows of {pipeline}.{selected}, epoch {epoch}. {loss(node)}")
             click.confirm("Drop them?", abort=True)
         decide(runner, node, epoch, how, getuser())
     except UndecidableError as error:
         raise click.ClickException(str(error)) from None
     good = run_pipeline(platform, declared, [node.name])
     now = next(state for state in states(runner, node) if state.held.epoch == epoch)
-    click.echo(f"{pipeline}.{selected}, epoch {epoch}: {now.summary}")
+    echo(f"{pipeline}.{selected}, epoch {epoch}: {now.summary}")
     if not good or now.open:
         sys.exit(1)

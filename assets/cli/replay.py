@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import get_args
 
 import click
 
 from assets.cli.errors import one_line_errors
+from assets.cli.terminal import echo
 from pipelines.joins import Semantics
 
 PROFILE = click.Choice(get_args(Semantics))
@@ -49,12 +49,12 @@ def replay(cases: Path, output: Path | None, epochs: int | None, semantics: str,
             lines = differing(first, second)
             differ += bool(lines)
             if lines:
-                click.echo("\n".join([f"{first['name']}", *(f"  {line}" for line in lines)]))
-        click.echo(f"{differ} of {len(results)} cases differ from {compare} (-: only here, +: only there)")
+                echo("\n".join([f"{first['name']}", *(f"  {line}" for line in lines)]))
+        echo(f"{differ} of {len(results)} cases differ from {compare} (-: only here, +: only there)")
     elif output is None:
-        sys.stdout.write(_json(results))
+        echo(_json(results).rstrip("\n"))
     errors = sum("error" in result for result in results)
-    click.echo(f"{len(results)} cases, {errors} with errors", err=True)
+    echo(f"{len(results)} cases, {errors} with errors", err=True)
 
 
 @click.command()
@@ -73,20 +73,20 @@ def explain(pipeline: str, node: str, semantics: str | None, compare: str | None
     if join is None:
         raise click.ClickException(f"{pipeline}.{node} is not a join; only joins have profiles")
     one = semantics or join.semantics
-    click.echo(f"{pipeline}.{node}: {described(join)}")
+    echo(f"{pipeline}.{node}: {described(join)}")
     for profile in filter(None, (one, compare)):
         problem = refused(join, profile)
         if problem is not None:
             raise click.ClickException(problem)
     if compare is None:
         for rule in rules_of(join):
-            click.echo(f"\n{rule.asks}\n  {one}: {rule.says[one]}")
+            echo(f"\n{rule.asks}\n  {one}: {rule.says[one]}")
         return
     found = differences(join, one, compare)
     for asks, first, second in found:
-        click.echo(f"\n{asks}\n  {one}: {first}\n  {compare}: {second}")
+        echo(f"\n{asks}\n  {one}: {first}\n  {compare}: {second}")
     if not found:
-        click.echo(f"\n{one} and {compare} give the same rows for this join.")
+        echo(f"\n{one} and {compare} give the same rows for this join.")
 
 
 def _json(results: list[dict[str, object]]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from assets.cli.errors import one_line_errors
-from assets.cli.terminal import platform_here
+from assets.cli.terminal import echo, platform_here
 
 
 @click.command()
@@ -21,8 +21,12 @@ from assets.cli.terminal import platform_here
 def report(pipelines: Sequence[str], output: Path | None, epochs: int) -> None:
     """Write the quality report of each PIPELINE, or of all: one page that needs no network."""
     from assets.reports.quality_report import write_report
-    from pipelines import load, load_all
+    from pipelines import load, loaded
 
-    declared = [load(name) for name in dict.fromkeys(pipelines)] or load_all()
+    declared, broken = [load(name) for name in dict.fromkeys(pipelines)], ()
+    if not declared:
+        declared, broken = loaded()
+    for file in broken:
+        echo(f"not loaded: {file}", err=True)
     path, _ = write_report(platform_here(), declared, output and output.absolute(), epochs)
-    click.echo(f"report: {path}")
+    echo(f"report: {path}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assets.cli.errors import one_line_errors
-from assets.cli.terminal import platform_here
+from assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
@@ -37,11 +37,11 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
     at, found = platform_here(), shadow_of(load(pipeline).node(node), topic, group)
     marks = mark(at, found)
     if not committed and not _up_to_date(at, found.node):
-        click.echo("the run was not green: what is compared is what is committed")
+        echo("the run was not green: what is compared is what is committed")
     outcome = audit(at, found, marks)
     record(at, outcome)
     for line in lines(outcome):
-        click.echo(line)
+        echo(line)
     if not outcome.holds:
         sys.exit(1)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from infra.printable import printable
+
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
 
@@ -20,14 +22,19 @@ def platform_here() -> Platform:
     return Platform(Settings.from_env(), say=_progress())
 
 
+def echo(text: str = "", err: bool = False) -> None:
+    """Print lines of ours; what data in them would do to the terminal, or to another program's lines, is escaped."""
+    click.echo(printable(text, keep="\n"), err=err)
+
+
 def _progress():
     # Dagster captures a step's output for its own log; progress is for whoever sits at the terminal.
     try:
         out = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     except OSError:
-        return click.echo  # No terminal and no file: run from Python, as tests do.
+        return echo  # No terminal and no file: run from Python, as tests do.
 
     def say(line: str) -> None:
-        print(line, file=out)
+        print(printable(line, keep="\n"), file=out)
 
     return say

@@ -15,6 +15,7 @@ from types import FrameType
 import click
 import psutil
 
+from assets.cli.terminal import echo
 from assets.defs.links import HOST
 from assets.defs.runs import close_runs_left, prepare_instance
 from infra.settings import PROJECT, Settings
@@ -44,15 +45,15 @@ def serve(port: int) -> None:
         signal.signal(number, _interrupt)
     started = [_reports(settings, env)]
     try:
-        click.echo(f"Dagster on http://{HOST}:{port} (Ctrl-C stops it; the history stays)")
-        click.echo(f"reports on http://{HOST}:{settings.reports_port}")
+        echo(f"Dagster on http://{HOST}:{port} (Ctrl-C stops it; the history stays)")
+        echo(f"reports on http://{HOST}:{settings.reports_port}")
         dagster = str(Path(sys.executable).with_name("dagster"))
         options = ["-w", "workspace.yaml", "-h", HOST, "-p", str(port)]
         page = subprocess.Popen([dagster, "dev", *options], cwd=PROJECT, env=env)
         started.append(page)
         sys.exit(page.wait())
     except KeyboardInterrupt:
-        click.echo("ending")
+        echo("ending")
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)

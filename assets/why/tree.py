@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assets.why.answer import Absent, Answer, Cause, Explained
+from infra.printable import printable
 from joins.why.evidence import Late, moment, named, shown
 
 if TYPE_CHECKING:
@@ -24,14 +25,13 @@ WIDEST = 160
 
 def tree_of(answer: Answer) -> Tree:
     """The answer as a tree."""
-    from rich.text import Text
     from rich.tree import Tree
 
     more = answer.total - len(answer.rows)
     count = f"{answer.total} row{'' if answer.total == 1 else 's'}" + (
         f", the newest {len(answer.rows)}" if more else ""
     )
-    root = Tree(Text(f"{answer.pipeline}.{answer.node} ({answer.kind})  {named(answer.key)}: {count}"))
+    root = Tree(_line(f"{answer.pipeline}.{answer.node} ({answer.kind})  {named(answer.key)}: {count}", ""))
     for row in answer.rows:
         _row(root.add(_line(_head(row), "bold")), row)
     if not answer.live:
@@ -102,4 +102,4 @@ def _line(text: str, style: str):
     # A Text, and not markup: a value may have square brackets.
     from rich.text import Text
 
-    return Text(text, style=style)
+    return Text(printable(text), style=style)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from assets.cli.show.status import status_table
 from assets.cli.show.table import table
+from assets.cli.terminal import echo
 from assets.quality.quality_table import last_states
 from infra.delta.io import last_note, read
 from infra.delta.lines import opened
@@ -28,8 +27,8 @@ def print_results(platform: Platform, pipeline: Pipeline) -> None:
     for node in pipeline.stored:
         if node.operation is not None:
             _print_result(platform, node)
-    click.echo("")
-    click.echo(status_table(platform, pipeline))
+    echo("")
+    echo(status_table(platform, pipeline))
 
 
 def _print_result(platform: Platform, node: Node) -> None:
@@ -54,16 +53,16 @@ def _print_result(platform: Platform, node: Node) -> None:
         if "left_offset" in rows.columns:
             alone = F.count_if(F.col("left_offset").isNull() | F.col("right_offset").isNull())
             what += f", {rows.select(alone).collect()[0][0]:,} of them one-sided"
-    click.echo(f"\n{node.name} ({what}; epoch {note.epoch})")
+    echo(f"\n{node.name} ({what}; epoch {note.epoch})")
     wanted = shown.drop("_partition", "_offset", "_timestamp")
     # As text of the engine's: Python has no time after the year 9999, and would show all others in a zone of its own.
     first = wanted.limit(FIRST_ROWS).select(*map(_as_text, wanted.schema)).collect()
-    click.echo(table(wanted.columns, [["null" if cell is None else cell for cell in row] for row in first]))
+    echo(table(wanted.columns, [["null" if cell is None else cell for cell in row] for row in first]))
     for name, found in last_states(platform.quality, node).items():
         mark = {"passed": "ok  ", "violated": "BAD "}.get(found.state, "?   ")
         judged = found.judged_keys or (f"{found.checked:,} rows" if found.checked is not None else "rows")
         violations = found.violations if found.violations is not None else "no"
-        click.echo(f"  {mark}{name}: {violations} violations in {judged}")
+        echo(f"  {mark}{name}: {violations} violations in {judged}")
 
 
 def _as_text(field: StructField) -> Column:

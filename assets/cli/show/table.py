@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from infra.printable import printable
+
 
 def table(header: list[str], lines: list[list[Any]]) -> str:
     """Columns of text, aligned; numbers to the right."""
@@ -21,4 +23,4 @@ def table(header: list[str], lines: list[list[Any]]) -> str:
 def _text(cell: Any) -> str:
     if cell is None:
         return ""
-    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
+    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else printable(str(cell))

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from assets.cli.main import main
 from pipelines import Pipeline
-from tests.assets.why.small import small
+from tests.assets.why.small import PLANE, small
 
 
 @pytest.fixture
@@ -64,3 +64,18 @@ def test_a_node_that_was_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         1,
         "Error: 'planes' is not materialised yet: run `rivermeet run flights`",
     )
+
+
+def test_data_does_not_steer_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, evil = small(tmp_path), "N\x1b[2J\u202e\n└── from a/file.csv"
+    home.write(home.planes, 3, PLANE, [({"tail": evil}, {"built": 1}, 30, 0, 5, 3)])
+    monkeypatch.setattr("pipelines.load", {"small": home.pipeline}.__getitem__)
+    monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
+    shown = CliRunner().invoke(main, ["why", "small", "planes", json.dumps({"tail": evil})])
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.startswith("small.planes (table)  tail=N\\u001b[2J\\u202e\\u000a└── from a/file.csv: 1 row\n")
+    refused = CliRunner().invoke(main, ["why", "small", "nobody\x1b[2J", "1"])
+    assert refused.exit_code == 1 and "\x1b" not in shown.output + refused.output
+    as_json = CliRunner().invoke(main, ["why", "small", "planes", json.dumps({"tail": evil}), "--json"])
+    assert json.loads(as_json.output)["key"] == {"tail": evil}
+    assert not {"\x1b", "\u202e"} & {*as_json.output}

@@ -36,7 +36,7 @@ def wide(name: str, nodes: int) -> Pipeline:
 
 def loaded(monkeypatch: pytest.MonkeyPatch, pipelines: list[Pipeline]) -> tuple[RepositorySnap, float]:
     """What the code server sends of these pipelines, and the processor's seconds that it took."""
-    monkeypatch.setattr(definitions, "load_all", lambda: pipelines)
+    monkeypatch.setattr(definitions, "loaded", lambda: (pipelines, ()))
     began = process_time()
     repository = dg.Definitions.merge(definitions.defs()).get_repository_def()
     repository.load_all_definitions()
