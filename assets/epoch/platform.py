@@ -216,13 +216,27 @@ class Platform:
         return IngestStep(node, changelog, context.log, settings.data, self.session, self.code_version)
 
     def topic_lag(self, node: Node) -> list[PartitionLag]:
-        """How far a source is behind its topic, per partition; asks the broker."""
+        """How far a source is behind its topic, per partition; asks the broker.
+
+        Raises
+        ------
+        EpochRefusedError
+            Where the next run would be refused: the topic was made anew, or has lost records.
+        """
         from infra.kafka.lag import lag_of
         from infra.sources.kafka.ingest import TopicStep
+        from infra.sources.kafka.topic import problem
 
         step = self.source_step(node)
         assert isinstance(step, TopicStep), f"{node.name} reads a topic"
-        return lag_of(step.position(step.note()), step.state())
+        read, state = step.position(step.note()), step.state()
+        if read is not None:
+            # Of a topic that was made anew the offsets that were read say nothing.
+            ends = {p: end for p, (_, end) in read.ranges.items()}
+            refused = problem(state, read.topic, read.id, ends, ends, f"{node.pipeline.name}.{node.name}")
+            if refused is not None:
+                raise refused
+        return lag_of(read, state)
 
     def table_lag(self, node: Node) -> WalLag | None:
         """How far a source is behind its table of PostgreSQL; None where it was never read. Asks the server."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -185,32 +186,44 @@ def fetch(packages: str, cache: Path, without: Sequence[str] = ()) -> None:
     JarsError
         If they do not resolve.
     """
+    find_java()
+    print(f"rivermeet: fetching {packages} (once)", file=sys.stderr)
+    done = _resolved(packages, cache, without)
+    if done.returncode:
+        # A local Maven repository that has a POM without its jar, as Maven itself leaves it, hides all others.
+        shutil.rmtree(cache / "cache", ignore_errors=True)
+        done = _resolved(packages, cache, without, past_local=True)
+    log = cache / "fetch.log"
+    log.write_text(done.stdout + done.stderr)
+    if done.returncode:
+        raise JarsError(f"could not fetch {packages} (log: {log}): check the network")
+
+
+def _resolved(
+    packages: str, cache: Path, without: Sequence[str], past_local: bool = False
+) -> subprocess.CompletedProcess[str]:
     import pyspark
 
-    find_java()
     spark_home = Path(pyspark.__file__).parent
     excluded = ("--exclude-packages", ",".join(without)) if without else ()
-    print(f"rivermeet: fetching {packages} (once)", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
+        options = os.environ.get("SPARK_SUBMIT_OPTS", "") + (f" -Duser.home={folder}" if past_local else "")
         # spark-submit resolves packages only on the way to an application.
         nothing = Path(folder, "nothing.py")
         nothing.touch()
-        done = subprocess.run(
+        return subprocess.run(
             [
                 str(spark_home / "bin" / "spark-submit"),
                 *("--packages", packages, *excluded),
                 *("--conf", f"spark.jars.ivy={cache}"),
                 str(nothing),
             ],
-            env=os.environ | {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable},
+            env=os.environ
+            | {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable, "SPARK_SUBMIT_OPTS": options.strip()},
             capture_output=True,
             text=True,
             check=False,
         )
-    log = cache / "fetch.log"
-    log.write_text(done.stdout + done.stderr)
-    if done.returncode:
-        raise JarsError(f"could not fetch {packages} (log: {log}): check the network")
 
 
 def main() -> None:

@@ -85,7 +85,7 @@ class Lease:
             if body and body["holder"] and not gone:
                 if tag != watched:
                     if not watched:
-                        print(f"rivermeet: {self.url} is {body['host']}'s; waiting", file=sys.stderr)
+                        print(f"rivermeet: {self._waits_for(body)}", file=sys.stderr)
                     watched, since = tag, self.clock()
                 gone = self.clock() - since >= body["term"]
                 if not gone:
@@ -95,6 +95,13 @@ class Lease:
                 if gone:
                     taken_over(self.token)
                 return
+
+    def _waits_for(self, body: Mapping[str, Any]) -> str:
+        process = f" (process {body['pid']})" if "pid" in body else ""
+        return (
+            f"a run on {body['host']}{process} holds the lease of {self.url}; waiting until it ends, or for "
+            f"{body['term']:g} s in which it does not renew the lease. Whose it is stands in {self.url}/{NAME}"
+        )
 
     def keep(self) -> None:
         """Renew it in the background, until it is given back."""
@@ -147,6 +154,7 @@ class Lease:
         body = {
             **{"token": self.token, "holder": uuid4().hex, "renewed": 0},
             **{"term": self.term, "home": self.home, "host": socket.gethostname()},
+            "pid": os.getpid(),
         }
         if self._swap(body, {"e_tag": tag} if tag else "create") is None:
             return False

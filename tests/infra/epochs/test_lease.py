@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -25,6 +27,7 @@ from infra.epochs.lease import NAME, Lease, identity
 from infra.epochs.log import EpochLog
 from infra.epochs.node_lock import NodeLock
 from infra.settings import PROJECT, SettingsError
+from tests.reliability import handled
 
 TERM = 30.0
 
@@ -86,7 +89,7 @@ def test_a_silent_holder_is_replaced_after_a_term(s3: str) -> None:
     assert second.check() == 2, "the first one gives back only what it has"
 
 
-def test_a_holder_that_renews_is_waited_for(s3: str) -> None:
+def test_a_holder_that_renews_is_waited_for(s3: str, capsys: pytest.CaptureFixture[str]) -> None:
     first, clock = lease(s3, "one"), Clock()
     first.take()
 
@@ -100,6 +103,15 @@ def test_a_holder_that_renews_is_waited_for(s3: str) -> None:
     second = lease(s3, "other", clock)
     second.take(never)
     assert 10 * TERM <= clock.now <= 10 * TERM + 2
+    assert capsys.readouterr().err == (
+        f"rivermeet: a run on {socket.gethostname()} (process {os.getpid()}) holds the lease of {s3}; waiting until it "
+        f"ends, or for 30 s in which it does not renew the lease. Whose it is stands in {s3}/_lease.json\n"
+    )
+    handled(
+        "runs",
+        "tables at a URL that another machine's run holds",
+        "the wait says for what, for how long at most, and where to see whose they are",
+    )
 
 
 def test_a_holder_counts_its_term_itself(s3: str) -> None:
