@@ -163,7 +163,10 @@ def _collect(spark: SparkSession, queries: Sequence[_Query], sample: int) -> Non
         lines = _union(spark, first, queries)
     except Exception as error:
         if len(queries) == 1:
-            queries[0].error = _reason(error)
+            if _compares_as_text(queries[0], error):
+                _collect(spark, queries, sample)
+            else:
+                queries[0].error = _reason(error)
             return
         # One that is no query fails all; one that fails while it runs fails alone only where it is alone.
         sound = [query for query in queries if _is_sound(spark, query)]
@@ -182,19 +185,21 @@ def _is_sound(spark: SparkSession, query: _Query) -> bool:
     try:
         asked(spark, query.text, query.named)
     except Exception as error:
-        text = _compared_as_text(query.text)
-        if "INVALID_ORDERING_TYPE" in str(error) and text != query.text:
-            query.text = text
-            query.sql = text.format(**{name: relation.sql for name, relation in query.named.items()})
+        if _compares_as_text(query, error):
             return _is_sound(spark, query)
         query.error = _reason(error)
         return False
     return True
 
 
-def _compared_as_text(query: str) -> str:
-    """The query with columns compared as JSON: Spark compares no MAP, at whatever depth it is."""
-    return _SAME.sub(lambda found: f"{_AS_TEXT.format(found[1])} <=> {_AS_TEXT.format(found[2])}", query)
+def _compares_as_text(query: _Query, error: Exception) -> bool:
+    """Let a query compare columns as JSON, where it failed for Spark compares no MAP, at whatever depth it is."""
+    text = _SAME.sub(lambda found: f"{_AS_TEXT.format(found[1])} <=> {_AS_TEXT.format(found[2])}", query.text)
+    if "INVALID_ORDERING_TYPE" not in str(error) or text == query.text:
+        return False
+    query.text = text
+    query.sql = text.format(**{name: relation.sql for name, relation in query.named.items()})
+    return True
 
 
 def _count(spark: SparkSession, queries: Sequence[_Query], sample: int) -> None:
