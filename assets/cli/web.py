@@ -37,7 +37,7 @@ def serve(port: int) -> None:
     _need(settings.reports_port, "choose another for the reports with RIVERMEET_REPORTS_PORT")
     prepare_instance(settings)
     for line in close_runs_left(settings):
-        click.echo(line)
+        echo(line)
     # It recommends a tool that knows other layouts of a project only.
     quiet = {"PYTHONWARNINGS": os.environ.get("PYTHONWARNINGS", "ignore:Function `dev_command` is superseded")}
     env = {**os.environ, **settings.environ(), **quiet}
