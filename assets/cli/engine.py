@@ -60,7 +60,7 @@ def status() -> None:
     )
     if now.heap is not None:
         what = now.heap.sentence if now.heap.is_full else f"{now.heap.collecting:.0%} of the last minute collected"
-        click.echo(f"  garbage {what}")
+        echo(f"  garbage {what}")
 
 
 def _span(seconds: float) -> str:
