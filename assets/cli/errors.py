@@ -53,9 +53,10 @@ def one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
         except KeyError as error:
             # A name that is not there: the message lists the names that are.
             raise click.ClickException(printable(str(error.args[0]), keep="\n")) from None
-        except click.ClickException as error:
-            error.message = printable(error.message, keep="\n")
+        except click.UsageError:
             raise
+        except click.ClickException as error:
+            raise click.ClickException(printable(error.message, keep="\n")) from None
         except Exception as error:
             sessions = sys.modules.get("infra.engine.session")
             why = (sessions.lost_engine(error) if sessions is not None else None) or _of_the_disk(error)

@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     for name in FILES:
         sys.modules.pop(f"pipelines.{name}", None)
-        vars(pipelines).pop(name, None)
+        pipelines.__dict__.pop(name, None)
 
 
 def test_the_others_are_loaded(folder: Path) -> None:
