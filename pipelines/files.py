@@ -1,8 +1,8 @@
 """The files of pipelines: each stands for itself, and one that cannot be loaded stops no other.
 
-    a.py          PIPELINE = Pipeline("a")        loaded
-    b.py, line 3  raises, or is no Python         named with file, line and error; `load` of it raises that
-    c.py, d.py    both Pipeline("c")              neither is loaded: nobody knows which one is meant
+    a           PIPELINE = Pipeline("a")        loaded
+    b, line 3   raises, or is no Python         named with file, line and error; `load` of it raises that
+    c and d     both Pipeline("c")              neither is loaded: nobody knows which one is meant
 
 Held by ``tests/pipelines/test_files.py``.
 """
@@ -19,6 +19,9 @@ from types import ModuleType
 
 from pipelines.errors import listed
 from pipelines.pipeline import Pipeline
+
+
+_PACKAGE = "pipelines"
 
 
 class PipelineFileError(Exception):
@@ -47,15 +50,13 @@ class BrokenFile:
 
 def loaded() -> tuple[tuple[Pipeline, ...], tuple[BrokenFile, ...]]:
     """Every pipeline that is declared in a file of this package, by name, and the files that cannot be loaded."""
-    import pipelines
-
     by_name: dict[str, dict[str, Pipeline]] = {}
     broken: list[BrokenFile] = []
-    for found in pkgutil.iter_modules(pipelines.__path__):
+    for found in pkgutil.iter_modules(importlib.import_module(_PACKAGE).__path__):
         folder = getattr(found.module_finder, "path", "")
         file = str(Path(folder, f"{found.name}.py"))
         try:
-            module = importlib.import_module(f"pipelines.{found.name}")
+            module = importlib.import_module(f"{_PACKAGE}.{found.name}")
         except (Exception, SystemExit) as error:  # whatever a file may raise
             broken.append(BrokenFile(found.name, file, _line(error, file), f"{type(error).__name__}: {_said(error)}"))
             continue

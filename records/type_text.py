@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from pyspark.sql import types as T
 
-from pipelines.source import quoted
+
+def quoted(name: str) -> str:
+    """A column's name as SQL text takes it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def type_text(kind: T.DataType) -> str:
