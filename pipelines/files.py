@@ -20,7 +20,6 @@ from types import ModuleType
 from pipelines.errors import listed
 from pipelines.pipeline import Pipeline
 
-
 _PACKAGE = "pipelines"
 
 
