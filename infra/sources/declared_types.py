@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from infra.sources.line_formats import LINE_COLUMNS
-from infra.type_text import type_text
+from records.type_text import type_text
 
 SHOWN = 100
 """Characters of a bad value that a reason shows."""

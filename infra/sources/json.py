@@ -17,9 +17,9 @@ from pyspark.sql import types as T
 
 from infra.sources.declared_types import as_declared
 from infra.sources.line_formats import LINE_COLUMNS, NOT_UTF8, Problems, Ranks, split_lines
-from infra.type_text import type_text
 from pipelines import Files
 from pipelines.source import quoted
+from records.type_text import type_text
 
 _MARK = "\ufdd0"
 """A noncharacter, which no text has (Unicode, 23.7); a line that has it all the same is malformed."""
