@@ -126,10 +126,10 @@ def test_column_names_may_hold_any_character(spark: Any):
     node = replace(orders, key={"the {key}": "INT"}, value=columns)
     values = dict.fromkeys(columns, "x")
     value = "STRUCT<`a{b}`: STRING, `back``tick`: STRING, `two words`: STRING>"
-    record = {"key": {"the {key}": 1}, "value": values, "timestamp": 5, "partition": 0, "offset": 0}
+    record = {"key": {"the {key}": 1}, "value": values, "timestamp": 5, "partition": 0, "offset": 0, "epoch": 1}
     changelog = spark.createDataFrame(
         [record],
-        f"key STRUCT<`the {{key}}`: INT>, value {value}, timestamp BIGINT, partition INT, offset BIGINT",
+        f"key STRUCT<`the {{key}}`: INT>, value {value}, timestamp BIGINT, partition INT, offset BIGINT, epoch BIGINT",
     )
     table = spark.createDataFrame(
         [(1, "x", "x", "other", 5, 0, 0)],

@@ -28,7 +28,7 @@ def states(spark: SparkSession, stored: str) -> dict[str, str]:
     made = Pipeline("maps")
     people = made.table("people", Files("p/*", "json", COLUMNS), key=["id"], value=["tags", "parts"], timestamp="at")
     record = f"named_struct('id', id) AS key, named_struct('tags', tags, 'parts', {PARTS}) AS value"
-    changelog = f"""SELECT {record}, 1L AS timestamp, 0 AS partition, n AS offset
+    changelog = f"""SELECT {record}, 1L AS timestamp, 0 AS partition, n AS offset, 1L AS epoch
         FROM VALUES ('a', map('x', 9), 0L), ('b', map(), 1L), ('a', map('b', 2, 'a', 1), 2L) AS v(id, tags, n)"""
     now = f"""SELECT id, tags, {PARTS} AS parts, 1L AS _timestamp, 0 AS _partition, n AS _offset
         FROM VALUES ('a', {stored}, 2L), ('b', map(), 1L) AS v(id, tags, n)"""
