@@ -27,12 +27,12 @@ SCHEMA = {
     "error": "string",
     "run": "string",
     "scope": "string",
-    "judged_keys": "string",
+    "judged_by": "string",
     "judged_at": "int64",
 }
 """Columns of the table with their Arrow types.
 
-``sample`` is JSON, ``judged_keys`` the part that was judged (null: all), ``judged_at`` wall clock (ms).
+``sample`` is JSON, ``judged_by`` the engine, ``judged_at`` wall clock (ms).
 """
 
 
@@ -65,7 +65,7 @@ def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]
             "error": result.error,
             "run": run,
             "scope": result.scope,
-            "judged_keys": str(result.share) if result.share else None,
+            "judged_by": result.judged_by,
             "judged_at": now,
         }
         for result in results

@@ -20,6 +20,9 @@ A query names relations in braces; whoever evaluates it says what they are. Befo
 | ``{times}`` | partition, stream_time before the epoch; absent: none yet |
 | ``{unread}`` | side, partition, records that an input had when the epoch was planned, and that wait |
 
+A rule that compares all rows of tables has the condition ``{touched:KEY}`` on its keys: of a large table, after a small
+fold, it holds for the keys of ``{changelog}`` alone, else for all (``assets/quality/relations/folded.py``).
+
 On what is committed (stages ``commit`` and ``table``), in one of two scopes. ``epoch``: what the epochs since the last
 fold touch. ``whole``: everything, when checks are run alone, at a table's first fold, and after a rebuild. Rules about
 ``{table}``, ``{sizes}``, ``{was}`` or ``{now}`` are judged when the table is folded, all others with the epoch's rows.
@@ -27,23 +30,23 @@ fold touch. ``whole``: everything, when checks are run alone, at a table's first
 | relation | epoch | whole |
 |---|---|---|
 | ``{changelog}`` | the rows of these epochs | all rows |
-| ``{table}`` | rows of the folded table with a key that these epochs could change | all rows |
+| ``{table}`` | all rows of the folded table | all rows |
 | ``{bounds}`` | where their offsets must start | nothing: at 0 |
 | ``{sizes}`` | rows of the folded table ``before`` and ``after``, by the statistics of its log | the same, before: 0 |
-| ``{was}`` | of the table's version before, the key columns of rows with a key of ``{changelog}`` | nothing |
+| ``{was}`` | all rows of the table's version before | nothing |
 | ``{now}`` | of the table, rows with a key of ``{changelog}`` | all rows |
-| ``{left}``, ``{right}`` | the input tables' live rows that rows of ``{table}`` are made of | all live rows |
+| ``{left}``, ``{right}`` | the input tables' live rows | all live rows |
 | ``{late}`` | what the epoch dropped, in the columns of ``joins/late.py``; checked: records that it read | the same |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from string import Formatter
 from typing import Literal
 
-from expectations.key_share import KeyShare
 from pipelines import Node
 from pipelines.check import Severity
 
@@ -58,6 +61,7 @@ Moment = Literal["audit", "commit", "fold"]
 
 FOLDED = frozenset({"table", "now", "was", "sizes"})
 """Relations that a folded table is needed for."""
+_TOUCHED = re.compile(r"\{touched:([^{}]+)\}")
 JUDGED = {"rows": "rows", "made_of": "rows", "changelog": "changelog", "table": "table", "late": "read"}
 """Relations that an invariant is about, and whose rows they have; the others are what they are compared with.
 
@@ -100,8 +104,6 @@ class Invariant:
         on what is stored; ``verify``: by computing it once more.
     violations
         The query for a node: bad rows only. A brace that is no relation is doubled.
-    of_share
-        The same for some of the keys, of a rule that derives rows once more; None of one that is cheap for all.
     tolerated
         Share of the checked rows that may be bad without breaking it.
     excluded
@@ -122,7 +124,6 @@ class Invariant:
     violations: Callable[[Node], str]
     requirements: tuple[int, ...] = ()
     profiles: tuple[str, ...] | None = DOCUMENTED
-    of_share: Callable[[Node, KeyShare], str] | None = None
     tolerated: float = 0.0
     excluded: Callable[[Node], str | None] = _nothing
     cure: Callable[[Node], str | None] = _nothing
@@ -131,10 +132,6 @@ class Invariant:
     def source(self) -> str:
         """Document and section."""
         return f"{self.document}, {self.section}"
-
-    def query(self, node: Node, share: KeyShare | None = None) -> str:
-        """The query for a node; of a share of the keys, where the rule has one for that."""
-        return self.violations(node) if share is None or self.of_share is None else self.of_share(node, share)
 
     def applies_to(self, node: Node) -> bool:
         """Whether the node's results must keep this invariant."""
@@ -157,13 +154,9 @@ def relations_of(query: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def renamed(query: str, names: Mapping[str, str]) -> str:
-    """The query over relations of other names; a brace that is written twice for one that is meant stays so."""
-    parts = (
-        text.replace("{", "{{").replace("}", "}}") + ("" if name is None else f"{{{names[name]}}}")
-        for text, name, _, _ in Formatter().parse(query)
-    )
-    return "".join(parts)
+def for_keys(query: str, some: bool) -> str:
+    """The query with its conditions ``{touched:KEY}`` written out: of some keys, those of ``{touched}``, or of all."""
+    return _TOUCHED.sub(lambda key: f"{key[1]} IN (SELECT key FROM {{touched}})" if some else "true", query)
 
 
 def judged_relation(query: str) -> str | None:

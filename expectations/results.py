@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from expectations.invariant import Invariant, Scope
-from expectations.key_share import KeyShare
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
+    from pipelines import Node
+
 State = Literal["passed", "violated", "not evaluated"]
+Engine = Literal["duckdb", "spark"]
+
+
+class Part(Protocol):
+    """Rows that relations are made of, such as some files of a table: each engine reads them its own way."""
+
+    @property
+    def bytes(self) -> int:
+        """How much there is to read."""
+        ...
+
+    @property
+    def shown(self) -> str:
+        """What ``rivermeet sql`` reads them by, after FROM."""
+        ...
+
+    @property
+    def in_spark(self) -> str:
+        """What a session of Spark with Delta reads them by."""
+        ...
+
+    def query(self, connection: DuckDBPyConnection) -> str:
+        """DuckDB's query of them."""
+        ...
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Spark's frame of them."""
+        ...
 
 
 @dataclass(frozen=True)
 class Relation:
-    """Rows that queries read, and an SQL subquery (in parentheses) that gives a user the same."""
+    """Rows that rules name: a query in Spark's SQL over ``parts``, which it names in braces."""
 
-    frame: DataFrame
     sql: str
-
-
-def asked(spark: SparkSession, query: str, relations: Mapping[str, Relation]) -> DataFrame:
-    """Rows of a query over relations in braces; what is cached of them stays cached.
-
-    Spark names each frame by a temporary view, and dropping a view uncaches its plan. Behind a filter of its own the
-    view's plan is not the cached one (``tests/expectations/test_evaluate.py``).
-    """
-    from pyspark.sql import functions as F
-
-    frames: dict[str, Any] = {name: relation.frame.where(F.lit(True)) for name, relation in relations.items()}
-    return spark.sql(query, **frames)
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -42,22 +60,20 @@ class Judged:
     Attributes
     ----------
     relations
-        Name to a function that makes the relation; called once, and only if a query names it.
+        Name to a function that makes the relation; called once, and only if a rule names it.
     checked
         Rows per relation, where the caller knows them.
     scope
         Whether the relations have what one epoch touches, or everything.
-    keep
-        The same rows, computed once: for what is derived of relations, and read by several queries.
-    share
-        Keys for which rules derive rows once more; None: all.
     """
 
     relations: Mapping[str, Callable[[], Relation]]
     checked: Mapping[str, int | None] = field(default_factory=dict)
     scope: Scope = "epoch"
-    keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
-    share: KeyShare | None = None
+
+    def scope_of(self, about: str) -> Scope:
+        """Of a rule about one of the relations: a folded table is there as a whole, unless some keys are named."""
+        return "whole" if about == "table" and "touched" not in self.relations else self.scope
 
 
 @dataclass(frozen=True)
@@ -73,15 +89,15 @@ class InvariantResult:
     sample
         Some of them, every value as text (JSON where it is no text).
     sql
-        The query, with each relation's own SQL in its place: it runs unchanged.
+        The query over committed tables: it runs as it is in ``rivermeet sql``. One that only Spark understands says so.
     seconds
-        The invariant's even share of the evaluation, which runs as one.
+        How long it took.
     error
         Why it could not be evaluated.
     scope
         Whether one epoch was judged, or everything that there is.
-    share
-        Keys that were judged; None: all. How many rows they have is not counted.
+    judged_by
+        The engine.
     """
 
     invariant: Invariant
@@ -92,7 +108,7 @@ class InvariantResult:
     seconds: float
     error: str | None = None
     scope: Scope = "epoch"
-    share: KeyShare | None = None
+    judged_by: Engine = "duckdb"
 
     @property
     def state(self) -> State:
@@ -110,3 +126,22 @@ class InvariantResult:
     def passed(self) -> bool:
         """Whether it was evaluated and nothing violates it."""
         return self.state == "passed"
+
+
+class Judge(Protocol):
+    """An engine that evaluates rules."""
+
+    def evaluate(
+        self, node: Node, rules: Sequence[Invariant], judged: Judged, sample: int = 20
+    ) -> list[InvariantResult]:
+        """Judge a node; one result for each rule, in their order.
+
+        A rule whose query fails, or whose relation cannot be had, is "not evaluated": it is no pass, and the others are
+        judged all the same.
+
+        Parameters
+        ----------
+        sample
+            At most so many bad rows are kept of each.
+        """
+        ...

@@ -24,7 +24,7 @@ class Verdict:
     details
         ``state``, ``checked``, ``violations``, ``seconds`` (numbers, None where unknown),
         ``sample`` (rows of text), ``sql``, ``source``, ``error``, ``scope`` ("epoch" or "whole"),
-        ``judged_keys`` (which part of them was judged; None: all).
+        ``judged_by`` (the engine).
     page
         Its page in Data Docs, where one was written.
     """
@@ -59,7 +59,7 @@ def verdict(result: InvariantResult) -> Verdict:
             "source": invariant.source,
             "error": result.error,
             "scope": result.scope,
-            "judged_keys": str(result.share) if result.share else None,
+            "judged_by": result.judged_by,
         },
     )
 
@@ -68,7 +68,7 @@ def _found(result: InvariantResult) -> str:
     if result.state == "not evaluated":
         reason = (result.error or "no reason known").splitlines()[0]
         return f"Could not be evaluated: {reason[:200]}"
-    of = f" in {result.share}" if result.share else "" if result.checked is None else f" in {result.checked:,} rows"
+    of = "" if result.checked is None else f" in {result.checked:,} rows"
     if not result.violations:
         return f"No violations{of}."
     share = f" ({result.violations / result.checked:.1%})" if result.invariant.tolerated and result.checked else ""

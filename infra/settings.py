@@ -79,8 +79,10 @@ class Settings:
         ``RIVERMEET_SCHEMA_REGISTRY``: URL of the schema registry, with user and password if it asks for them.
     s3_endpoint, s3_region : str
         ``AWS_ENDPOINT_URL``, ``AWS_REGION``: where S3 is. Credentials are no setting: who needs them looks by itself.
-    all_keys_up_to : int
-        ``RIVERMEET_ALL_KEYS_UP_TO``: records of an epoch up to which checks derive its rows for all keys.
+    judge : str
+        ``RIVERMEET_JUDGE``: who evaluates checks: ``duckdb`` in the run's own process, ``spark``, or ``auto``.
+    judge_memory : str
+        ``RIVERMEET_JUDGE_MEMORY``: what DuckDB may take for one evaluation, such as ``1g``; the rest is spilled.
     lease_seconds : float
         ``RIVERMEET_LEASE_SECONDS``: tables at a URL are another machine's after so long without a word of ours.
     """
@@ -102,7 +104,8 @@ class Settings:
     s3_endpoint: str = ""
     s3_region: str = ""
     lease_seconds: float = 60.0
-    all_keys_up_to: int = 500_000
+    judge: Literal["auto", "duckdb", "spark"] = "auto"
+    judge_memory: str = "1g"
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -127,7 +130,7 @@ class Settings:
             engine=_engine(given.get("RIVERMEET_ENGINE", "auto")),
             jars=Path(jars).expanduser().absolute() if jars else None,
             engine_idle_minutes=_minutes(given.get("RIVERMEET_ENGINE_IDLE_MINUTES", "30")),
-            engine_memory=_memory(given.get("RIVERMEET_ENGINE_MEMORY", "4g")),
+            engine_memory=_memory("RIVERMEET_ENGINE_MEMORY", given.get("RIVERMEET_ENGINE_MEMORY", "4g")),
             engine_port=_port("RIVERMEET_ENGINE_PORT", given, 0),
             reports_port=_port("RIVERMEET_REPORTS_PORT", given, 3001, lowest=1),
             fold=_fold(given.get("RIVERMEET_FOLD", "due")),
@@ -138,7 +141,8 @@ class Settings:
             s3_endpoint=given.get("AWS_ENDPOINT_URL", ""),
             s3_region=given.get("AWS_REGION", given.get("AWS_DEFAULT_REGION", "")),
             lease_seconds=_seconds(given.get("RIVERMEET_LEASE_SECONDS", "60")),
-            all_keys_up_to=_records(given.get("RIVERMEET_ALL_KEYS_UP_TO", "500000")),
+            judge=_judge(given.get("RIVERMEET_JUDGE", "auto")),
+            judge_memory=_memory("RIVERMEET_JUDGE_MEMORY", given.get("RIVERMEET_JUDGE_MEMORY", "1g")),
         )
         if settings.on_s3:
             _reachable(given)
@@ -161,7 +165,8 @@ class Settings:
             "RIVERMEET_POSTGRES": self.postgres,
             "RIVERMEET_SCHEMA_REGISTRY": self.schema_registry,
             "RIVERMEET_LEASE_SECONDS": str(self.lease_seconds),
-            "RIVERMEET_ALL_KEYS_UP_TO": str(self.all_keys_up_to),
+            "RIVERMEET_JUDGE": self.judge,
+            "RIVERMEET_JUDGE_MEMORY": self.judge_memory,
             # To AWS' own libraries an empty one would be another one.
             **({"AWS_ENDPOINT_URL": self.s3_endpoint} if self.s3_endpoint else {}),
             **({"AWS_REGION": self.s3_region} if self.s3_region else {}),
@@ -192,6 +197,11 @@ class Settings:
     def schemas(self) -> Path:
         """Folder of the schemas that the registry has given."""
         return self.home / "schemas"
+
+    @property
+    def spill(self) -> Path:
+        """Folder for what DuckDB does not hold in memory."""
+        return self.home / "spill"
 
     @property
     def engine_home(self) -> Path:
@@ -276,9 +286,9 @@ def _engine(value: str) -> str:
     return value
 
 
-def _memory(value: str) -> str:
+def _memory(variable: str, value: str) -> str:
     if not _MEMORY.fullmatch(value):
-        raise SettingsError(f"RIVERMEET_ENGINE_MEMORY={value!r} is not an amount of memory; write 4g or 512m")
+        raise SettingsError(f"{variable}={value!r} is not an amount of memory; write 4g or 512m")
     return value.lower()
 
 
@@ -302,10 +312,10 @@ def _seconds(value: str) -> float:
     return seconds
 
 
-def _records(value: str) -> int:
-    if not re.fullmatch(r"\d{1,18}", value):
-        raise SettingsError(f"RIVERMEET_ALL_KEYS_UP_TO={value!r} is not a number of records, 0 or more")
-    return int(value)
+def _judge(value: str) -> Literal["auto", "duckdb", "spark"]:
+    if value == "auto" or value == "duckdb" or value == "spark":
+        return value
+    raise SettingsError(f"RIVERMEET_JUDGE={value}; give auto, duckdb or spark")
 
 
 def _port(variable: str, given: Mapping[str, str], default: int, lowest: int = 0) -> int:

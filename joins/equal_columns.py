@@ -19,12 +19,12 @@ columns are named. Held by ``tests/joins/epochs/test_equal_columns.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from joins.operator import Side
 from pipelines import Filter, ForeignKeyJoin, Node, OneToManyJoin, Operation, StreamTableJoin, TableTableJoin
 
-Equal = Mapping[str, tuple[Side | Literal["result"], str]]
+Equal = Mapping[str, tuple[Side, str]]
 """Column of a table's rows (``key.order_id``) to the side, and the column of its records, that it is equal to."""
 Needed = Mapping[Side, Sequence[Equal]]
 """Side to the ways in which a row of its table is needed; a side that is absent is needed as a whole."""
@@ -34,19 +34,6 @@ def needed_rows(operation: Operation) -> Needed:
     """Which rows an epoch of an operation can need of its tables."""
     made = FAMILIES.get(type(operation))
     return {} if made is None else made(operation)
-
-
-def rows_of_result(operation: Operation) -> Mapping[Side, Equal]:
-    """Side to the columns of its rows that those of result rows made of them are equal to, where the keys are one."""
-    if isinstance(operation, ForeignKeyJoin):
-        return {"left": {_key(column): ("result", _key(column)) for column in operation.left.key}}
-    if isinstance(operation, TableTableJoin):
-        pairs = _pairs(operation)
-        return {
-            "left": {_key(mine): ("result", _key(mine)) for mine in operation.left.key},
-            "right": {_key(theirs): ("result", _key(mine)) for mine, theirs in pairs},
-        }
-    return {}
 
 
 def _pairs(made: TableTableJoin) -> Sequence[tuple[str, str]]:

@@ -27,9 +27,8 @@ ValueExpr = str | Callable[[Any, Any], Any]
 class Operation:
     """What the records of a node are computed by, and what all others ask of its family.
 
-    A family is its declaration, which says this; its operator, registered in ``joins/operator.py``; and, where checks
-    are to read no more than an epoch touches, its queries in ``expectations/rules/touched.py``. Nobody tests for the
-    class of an operation: what differs is asked here (``tests/test_toy_family.py``).
+    A family is its declaration, which says this, and its operator, registered in ``joins/operator.py``. Nobody tests
+    for the class of an operation: what differs is asked here (``tests/test_toy_family.py``).
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ _HEAD = """# Invariants
 
 What results are held to, on every epoch. Those of stage *epoch* are judged on the rows that it computed, the
 blocking ones before they are committed, so that a violation commits nothing. Those of stage *table* are judged on what
-is stored: right after an epoch, on the keys that it could change; where checks are run alone and after a rebuild, on
+is stored: after a fold, on the rows that it folded and the table; where checks are run alone and after a rebuild, on
 everything. What could not be evaluated is shown as that, and is no pass; the next run judges that epoch once more.
 
 The numbers are those of the documents' requirements. Invariants with a profile in brackets are what that profile keeps;

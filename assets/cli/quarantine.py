@@ -50,8 +50,8 @@ def show(pipeline: str, selected: str | None, limit: int) -> None:
 
 
 def _shown(platform: Platform, node: Node, state: HeldState, limit: int) -> str:
+    from assets.quality.relations.parts import shown_as
     from assets.refused.decisions import sample
-    from pipelines.source import quoted
 
     held, paths = state.held, platform.runner(node.pipeline).paths(node)
     lines = [
@@ -66,7 +66,7 @@ def _shown(platform: Platform, node: Node, state: HeldState, limit: int) -> str:
     lines += [f"    {row if len(row) <= WIDTH else row[:WIDTH] + '…'}" for row in rows]
     if held.rows > len(rows):
         lines.append(f"    … {held.rows - len(rows):,} more")
-    lines.append(f"  all rows: SELECT * FROM delta.{quoted(paths.quarantine)} WHERE epoch = {held.epoch}")
+    lines.append(f"  all rows: SELECT * FROM {shown_as(paths, 'quarantine')} WHERE epoch = {held.epoch}")
     if state.state == "held":
         where = f"{node.pipeline.name} --select {node.name} --epoch {held.epoch}"
         lines.append(f"  rivermeet quarantine release {where}: commits them as they are")

@@ -114,8 +114,7 @@ def check_results(
                 [dg.TableRecord({c: row.get(c, "") for c in columns}) for row in sample],
                 dg.TableSchema([dg.TableColumn(c) for c in columns]),
             )
-        if v.details["judged_keys"]:
-            metadata["judged_keys"] = v.details["judged_keys"]
+        metadata["judged_by"] = v.details["judged_by"]
         if v.details["error"]:
             metadata["error"] = str(v.details["error"])
         known = decided if decided is not None and not v.success and v.invariant in decided.invariants else None

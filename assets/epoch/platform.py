@@ -131,7 +131,8 @@ class Platform:
         home, tables = self.settings.home, self.settings.tables
         # Of tables behind a URL, a home is what one machine happens to have.
         table = str(home / "quality") if is_local(tables) else f"{tables.rstrip('/')}/{QUALITY}"
-        return Quality(table, home / "locks" / "quality.lock", self.settings.reports)
+        own = self.settings
+        return Quality(table, home / "locks" / "quality.lock", own.reports, own.judge, own.judge_memory, own.spill)
 
     def runner(self, pipeline: Pipeline) -> EpochContext:
         """The context of a pipeline's epochs."""
@@ -156,7 +157,6 @@ class Platform:
                 engine=engine,
                 quality=self.quality,
                 lease_seconds=self.settings.lease_seconds,
-                all_keys_up_to=self.settings.all_keys_up_to,
             )
         return self._runners[pipeline.name]
 

@@ -14,34 +14,24 @@ The rows that are judged are read from the files that the commit then names. Jud
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar
-from uuid import uuid4
+from typing import ClassVar
 
-from assets.quality.relations.affected import Affected
-from assets.quality.relations.epoch import epoch_relations
-from assets.quality.relations.inputs import InputRelations, Relations, effective
-from assets.quality.relations.sql import lines
+from assets.quality.judges import evaluate
+from assets.quality.relations.epoch import epoch_relations, nothing_late
+from assets.quality.relations.inputs import InputRelations, effective
+from assets.quality.relations.parts import FrameRows, StagedRows
 from assets.refused.quarantine import enforce
 from assets.refused.states import decision_on
-from expectations.evaluate import InvariantResult, Judged, Relation, evaluate
 from expectations.invariant import Moment, moment_of
 from expectations.invariants import Invariant, invariants_of
-from expectations.key_share import key_share
-from expectations.rules.touched import early
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.column_ranges import ColumnRanges
+from expectations.results import InvariantResult, Judged, Part, Relation
+from infra.delta.layout import NodeTables
 from infra.epochs.context import EpochContext
-from infra.epochs.inputs import PinnedInputs
 from infra.epochs.plan import Decision, EpochPlan
 from infra.epochs.stages.write import Written
 from pipelines import Node
-from pipelines.source import quoted
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -77,32 +67,21 @@ class Judge:
         """
         if context.quality is None:
             return Audited()
-        plan, spark = written.plan, context.session()
+        plan, paths = written.plan, context.paths(self.node)
         node = effective(self.node, plan)
-        with relation_frames(node, plan, "audit") as shared:
-            ranges = None if written.staged is None else partial(ColumnRanges.of_staged, written.staged)
-            judged = audited_relations(context, node, plan, written.rows, written.counts.rows, ranges, shared, spark)
-            late = written.sides.get("late")
-            made = {"late": lambda: _late(spark, context.paths(node).late, plan, late)}
-            share = key_share(plan.epoch, max(plan.records, written.counts.rows), context.all_keys_up_to)
-            judged = replace(judged, relations={**judged.relations, **made}, share=share)
-            results = evaluate(spark, node, judged_at(node, "audit"), judged)
-            decision = decision_on(context.log, plan)
-            rows = judged.relations["rows"]()
-            found = enforce(context, self.node, plan, rows, results, decision, self.run_id)
-        return Audited(found, decision)
+        rows = (
+            StagedRows(paths, written.staged)
+            if written.staged
+            else FrameRows(paths, "changelog", plan.epoch, written.rows)
+        )
+        judged = audited(context, node, plan, rows, written.counts.rows)
+        judged = replace(judged, relations={**judged.relations, "late": lambda: _late(paths, written)})
+        results = evaluate(context, node, judged_at(node, "audit"), judged)
+        decision = decision_on(context.log, plan)
+        return Audited(enforce(context, self.node, plan, written.rows, results, decision, self.run_id), decision)
 
 
-def audited_relations(
-    context: EpochContext,
-    node: Node,
-    plan: EpochPlan,
-    rows: DataFrame,
-    count: int,
-    ranges: Callable[[], ColumnRanges] | None,
-    shared: SharedFrames,
-    spark: SparkSession,
-) -> Judged:
+def audited(context: EpochContext, node: Node, plan: EpochPlan, rows: Part, count: int) -> Judged:
     """The relations by which an epoch's rows are judged, and how many rows there are of each that is judged.
 
     Parameters
@@ -111,57 +90,21 @@ def audited_relations(
         The epoch's, staged or committed.
     count
         How many they are.
-    ranges
-        Gives those of their columns, where they are known.
     """
-    inputs = input_relations(context, node, spark, plan, shared, ranges=ranges)
-    relations: Relations = epoch_relations(spark, context.paths(node), plan, rows, count, inputs)
-    relations["changelog"] = relations["rows"]
-    if shared.few and early(node):
-        rules = judged_at(node, "audit")
-        affected = Affected(spark, node, inputs, shared, relations["rows"](), max(count, plan.records), rules)
-        relations |= affected.relations
+    inputs = InputRelations(node, plan, context.tables)
+    relations = epoch_relations(context.paths(node), plan, rows, inputs)
     read = sum(part.records for part in plan.inputs.values())
-    return Judged(relations, {"rows": count, "changelog": count, "read": read}, keep=shared.keep)
+    return Judged(relations, {"rows": count, "changelog": count, "read": read})
 
 
-def _late(spark: SparkSession, path: str, plan: EpochPlan, late: DataFrame | None) -> Relation:
-    """What the epoch drops, before it is written; its SQL reads it where it is going to be."""
-    if late is None:
-        return lines(spark, {"reason": "STRING"}, [])
-    return Relation(late, f"(SELECT * FROM delta.{quoted(path)} WHERE epoch = {plan.epoch})")
-
-
-def relation_frames(node: Node, plan: EpochPlan, what: str, whole: bool = False) -> SharedFrames:
-    """Frames that several relations share; ``whole``: of tables and not of an epoch."""
-    records = None if whole else plan.records
-    return SharedFrames(f"{node.pipeline.name}_{node.name}_{plan.epoch}_{what}_{uuid4().hex}", records)
+def _late(paths: NodeTables, written: Written) -> Relation:
+    """What the epoch drops, before it is written."""
+    if not written.counts.sides.get("late"):
+        return nothing_late()
+    rows = FrameRows(paths, "late", written.plan.epoch, written.sides["late"])
+    return Relation("SELECT * FROM {late}", {"late": rows})
 
 
 def judged_at(node: Node, moment: Moment) -> list[Invariant]:
     """The node's invariants that a run judges at one moment."""
     return [invariant for invariant in invariants_of(node) if moment_of(invariant, node) == moment]
-
-
-def input_relations(
-    context: EpochContext,
-    node: Node,
-    spark: SparkSession,
-    plan: EpochPlan,
-    shared: SharedFrames,
-    whole: bool = False,
-    ranges: Callable[[], ColumnRanges] | None = None,
-) -> InputRelations | None:
-    """Relations of a computed node's inputs; None of a source.
-
-    Parameters
-    ----------
-    whole
-        Whether they are of all that was consumed.
-    ranges
-        Gives those of the rows that are judged, where they are known.
-    """
-    if node.operation is None:
-        return None
-    pinned = PinnedInputs(spark, plan, context.tables, node.operation.stored_inputs)
-    return InputRelations(spark, node, pinned, shared, everything=whole, result=ranges)

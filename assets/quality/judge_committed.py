@@ -14,26 +14,25 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
-from assets.quality.judge import audited_relations, input_relations, judged_at, relation_frames
+from assets.quality.judge import audited, judged_at
 from assets.quality.judge_commit import judge_commit
 from assets.quality.judge_fold import judge_fold_of_another_home, judged_fold
+from assets.quality.judges import evaluate
 from assets.quality.quality_table import States, last_states
 from assets.quality.record_verdicts import quality_of, record_verdicts
-from assets.quality.relations.affected import Affected
-from assets.quality.relations.folded import Folded, changelog, dropped, judged, whole
-from assets.quality.relations.inputs import effective
+from assets.quality.relations.epoch import late
+from assets.quality.relations.folded import Folded, judged, whole
+from assets.quality.relations.inputs import InputRelations, effective
+from assets.quality.relations.parts import TableRows
 from assets.refused.held_verdicts import as_held
 from assets.refused.states import AuditRefusedError
-from expectations.evaluate import InvariantResult, evaluate
 from expectations.invariant import Invariant
-from expectations.key_share import key_share
+from expectations.results import InvariantResult
 from expectations.verdict import Verdict
-from infra.delta.changelog_files import epoch_rows
+from infra.delta.changelog_files import epoch_files
 from infra.delta.io import last_note, note_upto
 from infra.delta.lines import opened
-from infra.epochs.column_ranges import ColumnRanges
 from infra.epochs.context import EpochContext
 from infra.epochs.offsets import count_between
 from infra.epochs.plan import EpochPlan
@@ -118,35 +117,24 @@ def states_of(context: EpochContext, node: Node, epoch: int, run: str) -> States
 def _late(context: EpochContext, node: Node, epoch: int, run: str) -> Judgement:
     start, plan = time.monotonic(), _plan_of(context, node, epoch)
     mine, (version, _) = effective(node, plan), note_upto(context.paths(node).changelog, epoch)
-    results = [*_rows_again(context, mine, plan, context.all_keys_up_to), *judge_commit(context, mine, plan, version)]
+    results = [*_rows_again(context, mine, plan), *judge_commit(context, mine, plan, version)]
     return _recorded(context, node, plan, results, run, start)
 
 
-def _rows_again(
-    context: EpochContext, node: Node, plan: EpochPlan, all_up_to: int | None = None
-) -> list[InvariantResult]:
-    """What the audit of an epoch finds in its rows as they are committed; for all keys where no limit is given."""
-    spark, paths = context.session(), context.paths(node)
+def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[InvariantResult]:
+    """What the audit of an epoch finds in its rows as they are committed."""
+    paths = context.paths(node)
     version, note = note_upto(paths.changelog, plan.epoch)
-    with relation_frames(node, plan, "again") as shared:
-        rows = shared.keep(epoch_rows(spark, paths.changelog, plan.epoch, version))
-        count = count_between(plan.ends, note.ends)
-        ranges = partial(ColumnRanges.of_changelog, paths.changelog, plan.ends, note.ends)
-        found = audited_relations(context, node, plan, rows, count, ranges, shared, spark)
-        share = None if all_up_to is None else key_share(plan.epoch, max(plan.records, count), all_up_to)
-        late = {"late": lambda: dropped(spark, paths.late, plan)}
-        found = replace(found, relations={**found.relations, **late}, share=share)
-        return evaluate(spark, node, judged_at(node, "audit"), found)
+    rows = TableRows.of(paths, "changelog", version, lambda files: epoch_files(files, plan.epoch))
+    found = audited(context, node, plan, rows, count_between(plan.ends, note.ends))
+    found = replace(found, relations={**found.relations, "late": lambda: late(paths, plan)})
+    return evaluate(context, node, judged_at(node, "audit"), found)
 
 
 def _of_changelog(context: EpochContext, of: Folded, rules: Sequence[Invariant]) -> list[InvariantResult]:
     """What rules about the changelog find in all of it."""
-    node, spark = of.node, context.session()
-    with relation_frames(node, of.span, "alone", whole=True) as shared:
-        inputs = input_relations(context, node, spark, of.span, shared, whole=True)
-        rows = changelog(spark, of)
-        affected = Affected(spark, node, inputs, shared, rows, of.rows, ())
-        return evaluate(spark, node, rules, judged(spark, of, rows, affected))
+    inputs = InputRelations(of.node, of.span, context.tables, everything=True)
+    return evaluate(context, of.node, rules, judged(of, inputs))
 
 
 def _recorded(

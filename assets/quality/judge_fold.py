@@ -17,19 +17,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from assets.quality.judge import input_relations, judged_at, relation_frames
+from assets.quality.judge import judged_at
+from assets.quality.judges import evaluate
 from assets.quality.quality_table import States
 from assets.quality.record_verdicts import record_verdicts
-from assets.quality.relations.affected import Affected
-from assets.quality.relations.folded import Folded, changelog, folded, judged, rows_of_table, stored
-from assets.quality.relations.inputs import effective
-from expectations.evaluate import InvariantResult, evaluate
-from expectations.key_share import KeyShare, key_share
+from assets.quality.relations.folded import Folded, folded, judged, rows_of_table
+from assets.quality.relations.inputs import InputRelations, effective
+from expectations.results import InvariantResult
 from expectations.verdict import Verdict
 from infra import crash
 from infra.delta.io import last_note
-from infra.engine.interpretation import fit_compilation
-from infra.engine.shuffles import fit_shuffles
 from infra.epochs.context import EpochContext
 from infra.epochs.plan import CommitNote
 from infra.epochs.stages.fold import Fold
@@ -86,7 +83,7 @@ def judge_fold(
     took = {"fold": round(seconds, 3), "checks": round(time.monotonic() - start, 3)}
     line = json.dumps({"run": run, **took, "scope": of.scope})
     context.log.write(node.name, of.note.incarnation, of.note.epoch, "folded", line)
-    return of.note.epoch, verdicts, rows_of_table(context.session(), of)
+    return of.note.epoch, verdicts, rows_of_table(of)
 
 
 def judge_fold_of_another_home(context: EpochContext, node: Node, known: States, run: str) -> bool:
@@ -108,23 +105,14 @@ def judge_fold_of_another_home(context: EpochContext, node: Node, known: States,
 
 def _recorded(context: EpochContext, of: Folded, run: str) -> Sequence[Verdict]:
     epoch = of.note.epoch
-    share = key_share(epoch, max(of.rows, of.span.records), context.all_keys_up_to)
-    return record_verdicts(context, of.node, epoch, judged_fold(context, of, share), run, f"fold-{epoch:06d}", "table")
+    return record_verdicts(context, of.node, epoch, judged_fold(context, of), run, f"fold-{epoch:06d}", "table")
 
 
-def judged_fold(context: EpochContext, of: Folded, share: KeyShare | None = None) -> list[InvariantResult]:
-    """What a folded table's invariants find; some of them for a share of the keys, where one is given."""
-    node, spark = effective(of.node, of.span), context.session()
-    rules = judged_at(node, "fold")
-    fit_shuffles(spark, of.span.records)
-    fit_compilation(spark, of.span.rows + of.rows)
-    is_whole = of.scope == "whole"
-    with relation_frames(node, of.span, "fold", is_whole) as shared:
-        ranges = None if is_whole else lambda: of.ranges
-        inputs = input_relations(context, node, spark, of.span, shared, is_whole, ranges)
-        rows, count = changelog(spark, of), max(of.rows, of.span.records)
-        affected = Affected(spark, node, inputs, shared, rows, count, rules, lambda: stored(spark, of))
-        return evaluate(spark, node, rules, replace(judged(spark, of, rows, affected), share=share))
+def judged_fold(context: EpochContext, of: Folded) -> list[InvariantResult]:
+    """What a folded table's invariants find."""
+    node = effective(of.node, of.span)
+    inputs = InputRelations(node, of.span, context.tables, everything=of.scope == "whole")
+    return evaluate(context, node, judged_at(node, "fold"), judged(replace(of, node=node), inputs))
 
 
 def _lines(context: EpochContext, node: Node, note: CommitNote) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assets.quality.quality_table import remember
-from expectations.evaluate import InvariantResult
 from expectations.invariants import invariants_of
+from expectations.results import InvariantResult
 from expectations.verdict import Verdict
 from infra.epochs.context import EpochContext, Quality
 from pipelines import Node

@@ -54,19 +54,17 @@ def standing_epoch(platform: Platform, node: Node, run: str) -> tuple[int, list[
         known = decided is not None and invariant.id in decided.invariants
         is_of_rows = found.epoch == epoch and moment_of(invariant, node) != "fold"
         since = "nothing is new since" if is_of_rows else "the table was not folded since"
-        part = f", in {found.judged_keys}" if found.judged_keys else ""
         result = dg.AssetCheckResult(
             asset_key=asset_of[invariant.id],
             check_name=invariant.id,
             passed=found.state == "passed",
             severity=dg.AssetCheckSeverity.WARN if known else check_severity(found.state, invariant.severity),
-            description=f"As judged with epoch {found.epoch}{part}; {since}.",
+            description=f"As judged with epoch {found.epoch}; {since}.",
             metadata={
                 "epoch": found.epoch,
                 "state": found.state,
                 "checked": found.checked or 0,
                 "violations": found.violations or 0,
-                **({"judged_keys": found.judged_keys} if found.judged_keys else {}),
             },
         )
         results.append(result)

@@ -16,13 +16,16 @@ Why: ``docs/decisions/quarantine.md``. Held by ``tests/assets/quality/test_quara
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from assets.quality.relations.parts import shown_as
 from assets.refused.states import AuditRefusedError, Broken, HeldEpoch, held_epochs, now
-from expectations.results import InvariantResult, Relation
+from expectations.results import InvariantResult
 from infra.delta.layout import NodeTables
+from infra.delta.scan_sql import type_of
 from infra.epochs.context import EpochContext
 from infra.epochs.plan import Decision, EpochPlan
 from pipelines import Node
@@ -35,7 +38,7 @@ def enforce(
     context: EpochContext,
     node: Node,
     plan: EpochPlan,
-    judged: Relation,
+    rows: DataFrame,
     results: Sequence[InvariantResult],
     decision: Decision | None,
     run: str,
@@ -48,10 +51,10 @@ def enforce(
 
     Parameters
     ----------
-    judged
-        The epoch's rows; its SQL, which reads them where they were to be committed, stands in that of ``results``.
+    rows
+        The epoch's.
     results
-        What the audit found.
+        What the audit found, with SQL that reads the rows where they were to be committed.
     decision
         What a person has decided about the epoch.
     run
@@ -60,11 +63,8 @@ def enforce(
     broken = [r for r in results if r.invariant.blocking and not r.passed]
     if not broken and not (decision and decision.drops):
         return results
-    from pipelines.source import quoted
-
-    rows, paths = judged.frame, context.paths(node)
-    there = _quarantined_sql(rows, paths, plan.epoch)
-    moved = [replace(r, sql=r.sql.replace(judged.sql, there)) for r in results]
+    paths = context.paths(node)
+    moved = [replace(r, sql=_in_quarantine(r.sql, rows, paths, plan.epoch)) for r in results]
     rules = [
         Broken(id=r.invariant.id, sentence=r.invariant.sentence, violations=r.violations, error=r.error, sql=r.sql)
         for r in moved
@@ -90,7 +90,8 @@ def enforce(
     _keep(paths, plan, rows, found, digest)
     # After the rows: where the log says that an epoch is held, they can be seen.
     context.log.write(node.name, plan.incarnation, plan.epoch, "held", found.model_dump_json(), found.attempt)
-    readable = [r for r in moved if quoted(paths.late) not in r.sql]
+    late = shown_as(paths, "late")
+    readable = [r for r in moved if late not in r.sql]
     cure = next(r.invariant.cure(node) for r in moved if r.invariant.id == found.broken[0].id)
     raise AuditRefusedError(_refusal(node, found, cure), plan.epoch, readable)
 
@@ -104,14 +105,13 @@ def _digest(rows: DataFrame) -> tuple[int, str]:
     return count, f"{(digest or 0) % 2**64:016x}"
 
 
-def _quarantined_sql(rows: DataFrame, paths: NodeTables, epoch: int) -> str:
-    """A subquery that gives rows in quarantine as they were to be committed."""
-    from pipelines.source import quoted
-    from records.type_text import type_text
-
-    shape = type_text(rows.schema).replace("'", "\\'")
-    text = f"SELECT from_json(row, '{shape}') AS row FROM delta.{quoted(paths.quarantine)} WHERE epoch = {epoch}"
-    return f"(SELECT row.* FROM ({text}))"
+def _in_quarantine(sql: str, rows: DataFrame, paths: NodeTables, epoch: int) -> str:
+    """A query over the rows as they were to be committed, over the quarantine instead."""
+    there = f"{shown_as(paths, 'quarantine')} WHERE epoch = {epoch}"
+    row = f"CAST(CAST(row AS JSON) AS {type_of(rows.schema)})"
+    # Its earlier rows are read at a version.
+    committed = re.escape(shown_as(paths, "changelog")) + r"(?! AT )"
+    return re.sub(committed, lambda _: f"(SELECT unnest({row}) FROM {there})", sql)
 
 
 def _keep(

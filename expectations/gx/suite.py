@@ -125,7 +125,6 @@ def _frame(results: Sequence[InvariantResult]) -> pd.DataFrame:
         {
             "invariant": result.invariant.id,
             "checked": -1 if result.checked is None else result.checked,
-            "judged_keys": str(result.share or ""),
             "violations": -1 if result.violations is None else result.violations,
             "allowed": result.allowed,
             "sample": json.dumps(result.sample),

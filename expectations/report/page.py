@@ -208,12 +208,12 @@ JUDGED = {
     "verify": "by `rivermeet verify`",
 }
 SCOPES = {"epoch": ", as far as the epoch touches it", "whole": ", all of it"}
-"""By what was judged; of a part of the keys this is said instead."""
 
 
 def _detail(one: NodeHistory, row: CheckRow, cell: Cell) -> dict[str, Any]:
     """What the drawer shows of a cell."""
-    found, keys = cell.found, cell.found.get("judged_keys")
+    found = cell.found
+    by = ", by Spark" if found.get("judged_by") == "spark" else ""
     bad = dict.fromkeys(row.get("key", "") for row in cell.sample)
     return {
         "id": f"{one.id}.{row.invariant}.{cell.epoch}",
@@ -226,7 +226,7 @@ def _detail(one: NodeHistory, row: CheckRow, cell: Cell) -> dict[str, Any]:
         "look": cell.look,
         "severity": found["severity"],
         "blocking": found["blocking"],
-        "judged": JUDGED[found["stage"]] + (f", {keys}" if keys else SCOPES.get(found.get("scope") or "", "")),
+        "judged": JUDGED[found["stage"]] + SCOPES.get(found.get("scope") or "", "") + by,
         "checked": found["checked"],
         "violations": found["violations"],
         "seconds": round(found["seconds"], 3),

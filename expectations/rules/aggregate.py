@@ -14,10 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from expectations.invariant import EARLY, Invariant, packed, quoted
-from expectations.key_share import KeyShare, of_share
 from expectations.rules.batch import versioned
-from expectations.rules.record_sql import verbatim, with_fields
-from expectations.rules.touched import grouped
+from expectations.rules.record_sql import grouped, verbatim, with_fields
 from pipelines import Aggregation, Node, SlidingWindows, TableAggregate, TimeWindows, WindowedAggregate
 
 _WINDOWED = frozenset({"windowed-aggregate"})
@@ -61,31 +59,32 @@ def _differs(aggregations: Mapping[str, Aggregation]) -> str:
     return " OR ".join(wrong)
 
 
-def _equals_grouped(node: Node, share: KeyShare | None = None) -> str:
+def _equals_grouped(node: Node) -> str:
     made = node.operation
     assert isinstance(made, TableAggregate), node.name
-    in_groups = f"(SELECT * FROM {of_share(grouped(node, '{left}'), share, 'mapped')} WHERE mapped IS NOT NULL)"
+    in_groups = f"(SELECT * FROM {grouped(node, '{left}')} WHERE mapped IS NOT NULL AND {{touched:mapped}})"
     arguments = with_fields(in_groups, "left", _arguments(made.aggregations))
     stored = ", ".join(f"t.{quoted(c)} AS {quoted('stored ' + c)}" for c in node.value)
     return f"""SELECT coalesce(e.mapped, t.key) AS key, e.*, {stored}
 FROM (SELECT mapped, {_aggregated(made.aggregations)} FROM {arguments} GROUP BY mapped) e
-FULL OUTER JOIN {of_share(f"(SELECT *, {packed(node.key)} AS key FROM {{table}})", share)} t ON e.mapped = t.key
+FULL OUTER JOIN (SELECT * FROM (SELECT *, {packed(node.key)} AS key FROM {{table}}) WHERE {{touched:key}}) t
+  ON e.mapped = t.key
 WHERE e.mapped IS NULL OR t.key IS NULL OR {_differs(made.aggregations)}"""
 
 
-def _equals_windowed(node: Node, share: KeyShare | None = None) -> str:
-    made, rows = _windowed(node), of_share("{rows}", share)
+def _equals_windowed(node: Node) -> str:
+    made = _windowed(node)
     keys = [c for c in node.key if c not in ("window_start", "window_end")]
     own = f"struct({', '.join(f'w.key.{quoted(c)} AS {quoted(c)}' for c in keys)})"
     inside = f"""SELECT a.*, w.key AS of_window
-    FROM (SELECT DISTINCT key FROM {rows}) w JOIN {{arrived}} a ON a.key = {own}
+    FROM (SELECT DISTINCT key FROM {{rows}}) w JOIN {{arrived}} a ON a.key = {own}
      AND a.timestamp >= w.key.window_start AND a.timestamp < w.key.window_end
      AND coalesce(a.reached < w.key.window_end + ({made.windows.grace}L), true)"""
     arguments = with_fields(f"({inside})", "left", _arguments(made.aggregations))
     stored = ", ".join(f"last.value.{quoted(c)} AS {quoted(c)}" for c in node.value)
     return f"""SELECT t.key, t.offset, e.*, {", ".join(f"t.{quoted(c)} AS {quoted('stored ' + c)}" for c in node.value)}
 FROM (SELECT key, last.offset, {stored}
-      FROM (SELECT key, max_by(struct(value, offset), offset) AS last FROM {rows} GROUP BY key)) t
+      FROM (SELECT key, max_by(struct(value, offset), offset) AS last FROM {{rows}} GROUP BY key)) t
 LEFT JOIN (SELECT of_window, {_aggregated(made.aggregations)} FROM {arguments} GROUP BY of_window) e
   ON e.of_window = t.key
 WHERE e.of_window IS NULL OR {_differs(made.aggregations)}"""
@@ -134,7 +133,6 @@ RULES = (
         blocking=False,
         stage="epoch",
         violations=_equals_windowed,
-        of_share=_equals_windowed,
     ),
     Invariant(
         id="row_of_every_window",
@@ -162,7 +160,6 @@ RULES = (
         blocking=False,
         stage="table",
         violations=_equals_grouped,
-        of_share=_equals_grouped,
         excluded=versioned,
     ),
 )

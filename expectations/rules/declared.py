@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from expectations.invariant import ANY, Invariant
+from expectations.rules.record_sql import USERS
 from pipelines import Check, Node
 
 
@@ -33,5 +34,5 @@ def _rule(node: Node, check: Check, taken: Collection[str]) -> Invariant:
         severity=check.severity,
         blocking=check.blocking,
         stage="table" if check.on_committed else "epoch",
-        violations=lambda _: check.violations,
+        violations=lambda _: USERS + check.violations,
     )

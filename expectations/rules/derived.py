@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from expectations.key_share import KeyShare, of_share
 from expectations.rules.record_sql import records
 from pipelines import Node, StreamStreamJoin, WindowedAggregate
 
@@ -34,12 +33,10 @@ def bounds(join: StreamStreamJoin) -> tuple[int, int]:
     return max(window.after, 0) + window.grace, max(window.before, 0) + window.grace
 
 
-def _arrived(node: Node, share: KeyShare | None) -> str:
+def _arrived(node: Node) -> str:
     made = node.operation
     if isinstance(made, StreamStreamJoin):
-        # Whoever reads it derives rows of that share; the order is of all keys.
-        ordered = _of_two_streams(made)
-        return ordered if share is None else f"SELECT * FROM {of_share(f'({ordered})', share)}"
+        return _of_two_streams(made)
     assert isinstance(made, WindowedAggregate), node.name
     usable = """(SELECT a.*, t.stream_time FROM {left} a LEFT JOIN {times} t ON t.partition = a.partition
       WHERE a.key IS NOT NULL AND a.value IS NOT NULL)"""
@@ -67,7 +64,7 @@ def _of_two_streams(join: StreamStreamJoin) -> str:
               LEFT JOIN {{times}} t ON t.partition = a.partition))"""
 
 
-def _made_of(node: Node, share: KeyShare | None) -> str:
+def _made_of(node: Node) -> str:
     sides = {"left": "l", "right": "r"}
     facts = ", ".join(
         f"{of}.key AS {side}_key, {of}.timestamp AS {side}_timestamp, "
@@ -81,16 +78,16 @@ def _made_of(node: Node, share: KeyShare | None) -> str:
     return f"SELECT o.partition, o.offset, o.key, o.left_offset, o.right_offset, {facts} FROM {{rows}} o {joins}"
 
 
-def _reached(node: Node, share: KeyShare | None) -> str:
+def _reached(node: Node) -> str:
     return """SELECT partition, max(started) AS started, max(timestamp) AS reached
 FROM (SELECT partition, timestamp, CAST(NULL AS BIGINT) AS started FROM {new_left}
       UNION ALL SELECT partition, timestamp, NULL FROM {new_right}
       UNION ALL SELECT partition, stream_time, stream_time FROM {times}) GROUP BY partition"""
 
 
-DERIVED: Mapping[str, Callable[[Node, KeyShare | None], str]] = {
+DERIVED: Mapping[str, Callable[[Node], str]] = {
     "arrived": _arrived,
     "made_of": _made_of,
     "reached": _reached,
 }
-"""Name to the query over other relations, for a node and the keys for which rows are derived once more."""
+"""Name to the query over other relations."""

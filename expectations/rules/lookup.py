@@ -12,7 +12,6 @@ Source: KIP-77 (KStream-KTable join), KIP-99 (global tables), KIP-914 (versioned
 from __future__ import annotations
 
 from expectations.invariant import KIP_77, KIP_99, Invariant
-from expectations.key_share import KeyShare, of_share
 from expectations.rules.changelog import waits
 from expectations.rules.record_sql import joined_value, records, with_mapped_key, without_sql
 from pipelines import Node, StreamGlobalJoin, StreamTableJoin
@@ -38,17 +37,15 @@ def _row_of_every_record(node: Node) -> str:
 WHERE copies {wrong} CASE WHEN has_value THEN 1 ELSE 0 END"""
 
 
-def _facts(node: Node, share: KeyShare | None) -> str:
+def _facts(node: Node) -> str:
     """The epoch's stream records with a value: ``left``, ``mapped``, and their turn in the processing order."""
     join = _join(node)
     turn = f", struct({_HEAD} AS head, 0 AS side, partition, offset) AS turn"
-    # The turn comes first: it is of all records of a partition.
-    ordered = of_share(records(join.left, "{new_left}", "left", turn), share)
-    facts = f"(SELECT * FROM {ordered} WHERE `left` IS NOT NULL)"
+    facts = f"(SELECT * FROM {records(join.left, '{new_left}', 'left', turn)} WHERE `left` IS NOT NULL)"
     return with_mapped_key(facts, "left", join.key, join.right.key)
 
 
-def _compared(node: Node, share: KeyShare | None, found: str) -> str:
+def _compared(node: Node, found: str) -> str:
     """Rows that differ from what their records found: ``found`` has a record's place, ``left`` and ``right``."""
     value = joined_value(_join(node))
     wrong = "o.offset IS NOT NULL AND NOT (o.value <=> f.value)"
@@ -56,15 +53,15 @@ def _compared(node: Node, share: KeyShare | None, found: str) -> str:
         wrong = "(o.offset IS NOT NULL) <> f.is_there OR (o.offset IS NOT NULL AND NOT (o.value <=> f.value))"
     return f"""SELECT f.partition, f.offset AS record, f.key, o.offset, f.value AS expected, o.value AS stored
 FROM (SELECT partition, offset, key, `right` IS NOT NULL AS is_there, {value} AS value FROM ({found})) f
-LEFT JOIN {of_share("{rows}", share)} o ON o.trigger.partition = f.partition AND o.trigger.offset = f.offset
+LEFT JOIN {{rows}} o ON o.trigger.partition = f.partition AND o.trigger.offset = f.offset
 WHERE {wrong}"""
 
 
-def _as_processed(node: Node, share: KeyShare | None = None) -> str:
+def _as_processed(node: Node) -> str:
     """Each fact with the last record of its key that was processed before it."""
     right = _join(node).right
     turn = f", struct({_HEAD} AS head, 1 AS side, partition, offset) AS turn"
-    return f"""WITH facts AS (SELECT * FROM {_facts(node, share)}),
+    return f"""WITH facts AS (SELECT * FROM {_facts(node)}),
 versions AS (
   SELECT key, NULL AS turn, `right` FROM {records(right, "{right_before}", "right")}
   WHERE key IN (SELECT mapped FROM facts)
@@ -74,24 +71,24 @@ found AS (
                                                    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS seen
   FROM (SELECT partition, offset, key, `left`, mapped, turn, NULL AS version FROM facts
         UNION ALL SELECT NULL, NULL, NULL, NULL, key, turn, struct(`right`) FROM versions))
-{_compared(node, share, "SELECT partition, offset, key, `left`, seen.`right` FROM found WHERE offset IS NOT NULL")}"""
+{_compared(node, "SELECT partition, offset, key, `left`, seen.`right` FROM found WHERE offset IS NOT NULL")}"""
 
 
-def _as_loaded(node: Node, share: KeyShare | None = None) -> str:
+def _as_loaded(node: Node) -> str:
     """Each fact with the global table's row as loaded; and whether the table had more when the epoch was planned."""
     right = records(_join(node).right, "{right}", "right")
     found = (
         "SELECT f.partition, f.offset, f.key, f.`left`, r.`right` FROM facts f LEFT JOIN loaded r ON r.key = f.mapped"
     )
-    return f"""WITH facts AS (SELECT * FROM {_facts(node, share)}),
+    return f"""WITH facts AS (SELECT * FROM {_facts(node)}),
 loaded AS (SELECT key, `right` FROM {right} WHERE key IN (SELECT mapped FROM facts))
-{_compared(node, share, found)}
+{_compared(node, found)}
 UNION ALL
 SELECT o.partition, o.trigger.offset, o.key, o.offset, NULL, o.value
 FROM {{rows}} o CROSS JOIN {{unread}} u WHERE u.side = 'right'"""
 
 
-def _as_of_its_time(node: Node, share: KeyShare | None = None) -> str:
+def _as_of_its_time(node: Node) -> str:
     """Each fact with the version that is the newest at its time, of those put before it.
 
     Not judged is what history may have forgotten, and what a delete at the time of a value may have undone.
@@ -109,10 +106,10 @@ def _as_of_its_time(node: Node, share: KeyShare | None = None) -> str:
         GROUP BY f.partition, f.offset) f
   JOIN (SELECT partition, max(timestamp) AS newest FROM {{right}} GROUP BY partition) o ON o.partition = f.partition
   WHERE f.newest IS NULL OR (f.newest.alike = 1 AND f.newest.timestamp >= o.newest - ({join.right.history}L))"""
-    return f"""WITH facts AS (SELECT * FROM {_facts(node, share)}),
+    return f"""WITH facts AS (SELECT * FROM {_facts(node)}),
 versions AS (SELECT *, count(*) OVER (PARTITION BY key, timestamp) AS alike FROM {puts}
              WHERE key IN (SELECT mapped FROM facts))
-{_compared(node, share, found)}"""
+{_compared(node, found)}"""
 
 
 def _not_as_processed(node: Node) -> str | None:
@@ -187,7 +184,6 @@ RULES = (
         blocking=False,
         stage="epoch",
         violations=_as_processed,
-        of_share=_as_processed,
         excluded=_not_as_processed,
     ),
     Invariant(
@@ -202,7 +198,6 @@ RULES = (
         blocking=False,
         stage="epoch",
         violations=_as_of_its_time,
-        of_share=_as_of_its_time,
         excluded=_not_as_of_its_time,
     ),
     Invariant(
@@ -217,7 +212,6 @@ RULES = (
         blocking=False,
         stage="epoch",
         violations=_as_loaded,
-        of_share=_as_loaded,
         excluded=_not_as_loaded,
     ),
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from expectations.invariant import ANY, EARLY, Invariant, quoted
-from expectations.rules.touched import right_as_left
+from expectations.rules.record_sql import right_as_left
 from pipelines import Node, StreamTableJoin, TableTableJoin
 from pipelines.source import quoted as quoted_name
 

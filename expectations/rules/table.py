@@ -1,15 +1,15 @@
 """Invariants of table results: foreign-key joins, and what every folded table must keep.
 
-A fold that is wrong about a key that the epoch touches is found at once: the table's rows are compared with the
-epoch's own. A row that came or went under another key is found by the table's size. Only where everything is judged
-(checks run alone, or after a rebuild) is another key's changed value found, or one row lost for one too many.
+A fold that is wrong about a key that it touches is found at once: the table's rows are compared with the epochs' own. A
+row that came or went under another key is found by the table's size. That a value of another key was changed is found
+where everything is judged: by checks run alone, or after a rebuild, and in a join by its inputs.
 """
 
 from __future__ import annotations
 
 from expectations.invariant import ANY, EARLY, KIP_77, KIP_213, SEMANTICS, Invariant, packed, quoted
 from expectations.rules.batch import versioned
-from expectations.rules.touched import right_as_left
+from expectations.rules.record_sql import right_as_left
 from pipelines import ForeignKeyJoin, Node, TableTableJoin
 
 _FOREIGN_KEY = frozenset({"fk-table-table"})
@@ -59,7 +59,7 @@ WHERE NOT (f.row <=> t.row)"""
 
 def _unique_keys(node: Node) -> str:
     return f"""SELECT key, count(*) AS copies, min(_offset) AS first_offset, max(_offset) AS last_offset
-FROM (SELECT {packed(node.key)} AS key, _offset FROM {{table}})
+FROM (SELECT {packed(node.key)} AS key, _offset FROM {{table}}) WHERE {{touched:key}}
 GROUP BY key HAVING count(*) > 1"""
 
 

@@ -13,7 +13,6 @@ join: the result does not depend on the order of arrival). Held by ``tests/expec
 from __future__ import annotations
 
 from expectations.invariant import EARLY, SEMANTICS, Invariant
-from expectations.key_share import KeyShare, of_share
 from expectations.rules.derived import bounds
 from expectations.rules.stream import stream_stream
 from pipelines import Node
@@ -22,12 +21,11 @@ _STREAM_STREAM = frozenset({"stream-stream"})
 _OUTER_SIDES = {"inner": (), "left": (0,), "outer": (0, 1)}
 
 
-def _every_pair(node: Node, share: KeyShare | None = None) -> str:
+def _every_pair(node: Node) -> str:
     window = stream_stream(node).window
     # Else all records of one key are compared with each other: joins/stream_stream/time_buckets.py has the reason.
     width = min(4 * max(window.before + window.after, 1), 2**63 - 1)
     earliest, latest = f"timestamp - ({window.before}L)", f"timestamp + ({window.after}L)"
-    rows = of_share("{rows}", share)
     touched = f"array_distinct(array({_bucket(earliest, width)}, {_bucket(latest, width)}))"
     return f"""SELECT p.* FROM (
   SELECT l.partition, l.key, l.offset AS left_offset, r.offset AS right_offset,
@@ -39,7 +37,7 @@ def _every_pair(node: Node, share: KeyShare | None = None) -> str:
   WHERE (l.is_new OR r.is_new)
     AND coalesce(CASE WHEN r.is_new AND (NOT l.is_new OR l.turn < r.turn)
                       THEN r.before < l.close ELSE l.before < r.close END, true)) p
-LEFT ANTI JOIN {rows} o
+LEFT ANTI JOIN {{rows}} o
   ON o.partition = p.partition AND o.left_offset = p.left_offset AND o.right_offset = p.right_offset"""
 
 
@@ -47,11 +45,11 @@ def _bucket(time: str, width: int) -> str:
     return f"(({time}) - pmod({time}, {width}L))"
 
 
-def _every_lonely_record(node: Node, share: KeyShare | None = None) -> str:
+def _every_lonely_record(node: Node) -> str:
     sides = ", ".join(map(str, _OUTER_SIDES[stream_stream(node).how]))
     paired = " UNION ALL ".join(
         f"SELECT partition, {side} AS side, {name}_offset AS offset FROM {relation} WHERE {name}_offset IS NOT NULL"
-        for relation in (of_share("{rows}", share), of_share("{earlier}", share))
+        for relation in ("{rows}", "{earlier}")
         for side, name in enumerate(("left", "right"))
     )
     return f"""SELECT CASE a.side WHEN 0 THEN 'left' ELSE 'right' END AS side, a.partition, a.offset, a.key,
@@ -89,7 +87,6 @@ RULES = (
         blocking=False,
         stage="epoch",
         violations=_every_pair,
-        of_share=_every_pair,
     ),
     Invariant(
         id="every_lonely_record",
@@ -103,7 +100,6 @@ RULES = (
         blocking=False,
         stage="epoch",
         violations=_every_lonely_record,
-        of_share=_every_lonely_record,
         excluded=_has_no_outer_side,
     ),
     Invariant(

@@ -12,7 +12,6 @@ Where a changelog is more than a list of files, Delta reads it (``plain_files.py
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
@@ -59,7 +58,7 @@ def part_rows(
         frame = records(session(), path, after, upto, version)
         return frame.select(*(name for name in columns if name in frame.columns)).toArrow()
     schema = pa.schema(table.schema().to_arrow())
-    files = lines_of(table, path, schema, lambda files: _chosen(files, _offsets(after, upto)))
+    files = lines_of(table, path, schema, lambda files: files_of(files, _offsets(after, upto)))
     within = [
         (pc.field("partition") == p) & (pc.field("offset") > after.get(p, -1)) & (pc.field("offset") <= end)
         for p, end in upto.items()
@@ -67,37 +66,9 @@ def part_rows(
     return files.to_table([name for name in columns if name in schema.names], filter=reduce(or_, within))
 
 
-@dataclass(frozen=True)
-class PartitionOffsets:
-    """The offsets of one partition's records."""
-
-    partition: int
-    first: int
-    last: int
-    records: int
-    distinct: int
-
-    def are_dense_from(self, start: int) -> bool:
-        """Whether they run from ``start`` without hole or double."""
-        last = self.first + self.records - 1
-        return self.first == start and self.distinct == self.records and self.last == last
-
-
-def epoch_offsets(path: str, epoch: int, version: int | None = None) -> Sequence[PartitionOffsets] | None:
-    """The offsets that the files of a changelog have of one epoch; None where Delta has to read them."""
-    table = opened(path, version)
-    if table is None or not is_plain(table):
-        return None
-    schema = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("epoch", pa.int64())])
-    files = lines_of(table, path, schema, lambda files: _chosen(files, _of_epoch(epoch)))
-    rows = files.to_table(["partition", "offset"], filter=pc.field("epoch") == epoch)
-    wanted = [("offset", "min"), ("offset", "max"), ("offset", "count"), ("offset", "count_distinct")]
-    return [
-        PartitionOffsets(
-            one["partition"], one["offset_min"], one["offset_max"], one["offset_count"], one["offset_count_distinct"]
-        )
-        for one in rows.group_by("partition").aggregate(wanted).to_pylist()
-    ]
+def epoch_files(files: pa.Table, epoch: int) -> pa.Table:
+    """The files, one a row, that may have records of one epoch."""
+    return files_of(files, _of_epoch(epoch))
 
 
 def _of_epoch(epoch: int) -> pc.Expression:
@@ -111,7 +82,7 @@ def earlier_epochs(spark: SparkSession, path: str, epoch: int) -> DataFrame:
 
 def files_with(files: pa.Table, after: Mapping[int, int], upto: Offsets) -> pa.Table:
     """The files, one a row, that may have records whose offset is in ``(after, upto]``."""
-    return _chosen(files, _offsets(after, upto))
+    return files_of(files, _offsets(after, upto))
 
 
 def bytes_between(path: str, after: Mapping[int, int], upto: Offsets) -> int:
@@ -139,12 +110,12 @@ def _offsets(after: Mapping[int, int], upto: Offsets) -> pc.Expression:
 
 def _rows(spark: SparkSession, path: str, version: int | None, wanted: pc.Expression) -> DataFrame:
     """Rows of at least the files that are ``wanted``."""
-    rows = listed(spark, path, version, lambda files: _chosen(files, wanted))
+    rows = listed(spark, path, version, lambda files: files_of(files, wanted))
     return rows if rows is not None else read(spark, path, version)
 
 
-def _chosen(files: pa.Table, wanted: pc.Expression) -> pa.Table:
-    """The files that may have what is wanted; one without statistics may."""
+def files_of(files: pa.Table, wanted: pc.Expression) -> pa.Table:
+    """The files, one a row, that may have what is wanted by their statistics; one without statistics may."""
     try:
         return files.filter(wanted | ~wanted.is_valid())
     except pa.ArrowInvalid:  # no file has statistics of such a column

@@ -9,19 +9,16 @@ by ``tests/infra/epochs/test_column_ranges.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, ShortType
 
 from infra.delta.changelog_files import files_with
 from infra.delta.lines import opened
 from infra.delta.plain_files import is_plain
-from infra.delta.staged import Staged, statistics_of
 from infra.epochs.offsets import any_of_sql
 from infra.epochs.plan import Offsets
 from pipelines.source import quoted
@@ -58,25 +55,6 @@ class ColumnRanges:
         # Dates are left where they are: Python has none after the year 9999 or before 1.
         numbers = [field.name for field in files.schema if pa.types.is_integer(field.type)]
         return cls._of_files(files.select(numbers).to_pylist())
-
-    @classmethod
-    def of_staged(cls, staged: Staged) -> Self:
-        """Ranges of rows that are staged."""
-        files = [_flat(found) for file in staged.files if (found := statistics_of(staged, file)) is not None]
-        return cls._of_files(files)
-
-    @classmethod
-    def of_rows(cls, rows: DataFrame, columns: Sequence[str]) -> Self:
-        """Ranges of columns of rows that are in no file: a job, and a line of numbers."""
-        paths = [F.col(".".join(map(quoted, column.split(".", 1)))) for column in columns]
-        asked = (one for path in paths for one in (F.min(path), F.max(path), F.count_if(path.isNull())))
-        found = iter(rows.agg(*asked).collect()[0])
-        bounds: dict[str, _Bounds] = {}
-        lacking: set[str] = set()
-        for column, low, high, nulls in zip(columns, found, found, found, strict=False):
-            bounds[column] = None if low is None else (low, high)
-            lacking |= {column} if nulls else set()
-        return cls(bounds, frozenset(lacking))
 
     @classmethod
     def _of_files(cls, files: Sequence[Mapping[str, Any]]) -> Self:
@@ -116,21 +94,6 @@ class ColumnRanges:
 def has_range(kind: DataType) -> bool:
     """Whether columns of this type have ranges."""
     return isinstance(kind, WHOLE_NUMBERS)
-
-
-def _flat(statistics: Mapping[str, Any]) -> dict[str, Any]:
-    """Statistics of a file as delta-rs lists them."""
-    parts = {"minValues": "min.", "maxValues": "max.", "nullCount": "null_count."}
-    below = (_below(statistics[part], prefix) for part, prefix in parts.items())
-    return {"num_records": statistics["numRecords"], **dict(one for part in below for one in part)}
-
-
-def _below(tree: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _below(value, f"{above}{name}.")
-        else:
-            yield f"{above}{name}", value
 
 
 def all_of_ranges(conditions: Iterable[str | None]) -> str | None:

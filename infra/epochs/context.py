@@ -28,11 +28,24 @@ Folds = Literal["never", "run", "due"]
 
 @dataclass(frozen=True)
 class Quality:
-    """Where verdicts are kept: the quality table, the lock that its writers take, and the folder of reports."""
+    """Where verdicts are kept, and who judges.
+
+    Attributes
+    ----------
+    table, lock, reports
+        The quality table, the lock that its writers take, and the folder of reports.
+    judge
+        The engine that evaluates: DuckDB in the run's process, Spark, or ``auto``.
+    memory, spill
+        What DuckDB may take for one evaluation, such as ``1g``, and the folder for the rest.
+    """
 
     table: str
     lock: Path
     reports: Path
+    judge: Literal["auto", "duckdb", "spark"]
+    memory: str
+    spill: Path
 
 
 @dataclass
@@ -59,8 +72,6 @@ class EpochContext:
         Where verdicts are kept; None where epochs are not judged (`rivermeet replay`).
     lease_seconds
         Term of the leases of tables behind a URL.
-    all_keys_up_to
-        Records or rows up to which an epoch is derived once more for all keys, and not for a share of them.
     """
 
     tables: str
@@ -72,7 +83,6 @@ class EpochContext:
     engine: Path | None = None
     quality: Quality | None = None
     lease_seconds: float = 60.0
-    all_keys_up_to: int = 500_000
     _large: Lock = field(default_factory=Lock, repr=False)
 
     @contextmanager

@@ -92,9 +92,7 @@ class PinnedInputs:
         """All records of earlier epochs."""
         return self.changelog(side, {}, self.plan.inputs[side].after)
 
-    def needed(
-        self, side: str, ways: Sequence[Mapping[str, tuple[str, str]]], result: ColumnRanges | None = None
-    ) -> str | None:
+    def needed(self, side: str, ways: Sequence[Mapping[str, tuple[str, str]]]) -> str | None:
         """SQL that holds for at least the rows of an input's table that are needed; None where all of them may count.
 
         It is made of ranges alone, so that files of the table are skipped by their statistics.
@@ -102,14 +100,11 @@ class PinnedInputs:
         Parameters
         ----------
         ways
-            In which a row is needed: columns of it to the side, or ``result``, and the column that they are equal to
-            there.
-        result
-            Ranges of the epoch's own rows.
+            In which a row is needed: columns of it to the side and the column that they are equal to there.
         """
         shape = schema_at(self.paths(side).changelog)
-        ranges: dict[str, ColumnRanges] = {} if result is None else {"result": result}
-        for other in {other for way in ways for other, _ in way.values()} - ranges.keys():
+        ranges: dict[str, ColumnRanges] = {}
+        for other in {other for way in ways for other, _ in way.values()}:
             part = self.plan.inputs[other]
             ranges[other] = ColumnRanges.of_changelog(self.paths(other).changelog, part.after, part.upto)
         return any_of_ranges(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -15,6 +16,7 @@ from assets.defs.node_assets import node_assets
 from assets.defs.resource import PlatformResource
 from assets.defs.runs import QUIET, prepare_instance, run_pipeline
 from assets.epoch.platform import OnEngine, Platform
+from assets.sql.query import CommittedState
 from infra.settings import Settings
 from pipelines import Node, Pipeline
 
@@ -53,6 +55,12 @@ class Home:
         """Execute all checks of some nodes."""
         keys = [key for node in nodes for key in keys_of(node)]
         return self.checks_alone(dg.AssetSelection.checks_for_assets(*keys))
+
+
+def asked(platform: Platform, query: str) -> list[dict[str, Any]]:
+    """Rows of a query, as `rivermeet sql` gives them."""
+    own = platform.settings
+    return CommittedState(own.tables, platform.quality.table).ask(query, own.judge_memory, own.spill).to_pylist()
 
 
 @contextmanager

@@ -1,12 +1,21 @@
-"""One node of each kind, and relations for it written as JSON: frame and SQL are the same text."""
+"""One node of each kind, and relations for it written as JSON: both engines read the same text."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
-from expectations.evaluate import Judged, Relation
+import pyarrow as pa
+from sqlglot import transpile
+
+from expectations.judge.duck import InProcess
+from expectations.judge.xxhash64 import as_bigint
+from expectations.results import Judged, Relation
 from pipelines import (
     JSON,
     Files,
@@ -142,23 +151,59 @@ def _schema(node: Node, relation: str) -> str:
     return f"{record}, {_TRIGGER}{more.get(made.family, '')}"
 
 
-def sql_of(node: Node, relation: str, rows: Sequence[Row]) -> str:
-    """A subquery with these rows; fields that a row lacks are NULL."""
-    schema, text = _schema(node, relation), json.dumps(list(rows))
-    columns = "*"
+@dataclass(frozen=True)
+class Written:
+    """Rows that are written out as JSON: both engines read the same text."""
+
+    schema: str
+    rows: Sequence[Row]
+    bytes: int = 0
+
+    @property
+    def shown(self) -> str:
+        return f"({self.query()})"
+
+    @property
+    def in_spark(self) -> str:
+        return "VALUES 1"
+
+    def query(self, connection: object = None) -> str:
+        names = re.findall(r"(?:^|, )(`(?:[^`]|``)+`|\w+) (?![^<]*>)", self.schema)
+        columns = [name.strip("`").replace("``", "`") for name in names]
+        rows = [dict.fromkeys(columns) | row for row in self.rows]
+        text = json.dumps(rows).replace("'", "''")
+        cast = transpile(f"CAST(given AS ARRAY<STRUCT<{self.schema}>>)", read="databricks", write="duckdb")[0]
+        return f"SELECT unnest({cast}, max_depth := 2) FROM (SELECT CAST('{text}' AS JSON) AS given)"
+
+    def frame(self, spark: Any) -> Any:
+        return spark.sql(f"SELECT inline(from_json('{json.dumps(list(self.rows))}', 'ARRAY<STRUCT<{self.schema}>>'))")
+
+
+def written(node: Node, relation: str, rows: Sequence[Row]) -> Written:
+    """A relation's rows; fields that a row lacks are NULL."""
+    schema = _schema(node, relation)
     if "made_for" in schema:
         # The hash of the left value that the row was made for, as the join computes it.
-        columns = "*, CASE WHEN made_for IS NOT NULL THEN xxhash64(made_for) END AS left_hash"
-    array = f"from_json('{text}', 'ARRAY<STRUCT<{schema}>>')"
-    return f"(SELECT {columns} FROM (SELECT inline({array})))"
+        values = pa.array([row.get("made_for") for row in rows], pa.struct([("n", pa.string())]))
+        hashes = [
+            h if v is not None else None for h, v in zip(as_bigint(values).to_pylist(), values.to_pylist(), strict=True)
+        ]
+        return Written(
+            f"{schema}, left_hash BIGINT", [row | {"left_hash": h} for row, h in zip(rows, hashes, strict=True)]
+        )
+    return Written(schema, rows)
 
 
-def judged_on(spark: Any, node: Node, rows: Rows) -> Judged:
-    def relation(name: str) -> Relation:
-        sql = sql_of(node, name, rows[name])
-        return Relation(spark.sql(f"SELECT * FROM {sql}"), sql)
+def relation_of(node: Node, name: str, rows: Sequence[Row]) -> Relation:
+    return Relation("SELECT * FROM {given}", {"given": written(node, name, rows)})
 
+
+def judged_on(node: Node, rows: Rows) -> Judged:
     checked: dict[str, int | None] = {name: len(given) for name, given in rows.items()}
     # What was dropped is judged among all that was read.
     checked["read"] = sum(len(rows.get(side) or rows.get(f"new_{side}", ())) for side in ("left", "right"))
-    return Judged({name: (lambda name=name: relation(name)) for name in rows}, checked)
+    return Judged({name: (lambda name=name: relation_of(node, name, rows[name])) for name in rows}, checked)
+
+
+IN_PROCESS = InProcess("1g", Path(gettempdir()) / "spill")
+"""The judge of this process."""

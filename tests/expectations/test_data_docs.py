@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from expectations.evaluate import InvariantResult
 from expectations.gx.data_docs import write_index
 from expectations.gx.data_docs_offline import FILES, DataDocsError, offline
 from expectations.gx.suite import judge
 from expectations.invariants import ALL
+from expectations.results import InvariantResult
 from expectations.verdict import Verdict
 from tests.browser import Browser, browser, local, needs_chromium, page
 

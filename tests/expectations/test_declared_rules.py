@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from assets.defs.node_assets import node_assets
-from expectations.evaluate import evaluate
 from expectations.invariants import ALL, invariants_of
+from expectations.judge.expressions import unlike
+from expectations.judge.spark import OnEngine
 from infra.delta.lines import opened
 from infra.settings import Settings
 from pipelines import DeclarationError, Files, Node, Pipeline
+from tests.assets.home import asked
 from tests.expectations.clean import record
 from tests.expectations.nodes import judged_on
 from tests.infra.delta.odd_names import Shop
@@ -60,7 +61,9 @@ def test_its_query_is_judged(spark: Any) -> None:
     pipeline.check(clicks, "short", "A click is short.", "SELECT * FROM {rows} WHERE value.n RLIKE '^.{{3,}}$'")
     rows = [record(1, 5, 0, "abc", epoch=1), record(1, 5, 1, "ab", epoch=1)]
     rule = invariants_of(clicks)[-1]
-    (found,) = evaluate(spark, clicks, [rule], judged_on(spark, clicks, {"rows": rows}))
+    judge = OnEngine(lambda: spark)
+    assert unlike(clicks, rule) == "REGEXP_LIKE(value.n, '^.{3,}$')"
+    (found,) = judge.evaluate(clicks, [rule], judged_on(clicks, {"rows": rows}))
     assert (found.invariant.id, found.violations, found.checked) == ("short", 1, 2)
     assert found.sample[0]["value"] == '{"n": "abc"}'
 
@@ -74,7 +77,7 @@ def shop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_run_warns_and_a_blocking_rule_refuses(shop: Shop, spark: SparkSession) -> None:
+def test_a_run_warns_and_a_blocking_rule_refuses(shop: Shop) -> None:
     orders = shop.node("orders")
     shop.pipeline.check(orders, "cheap", "No order is dear.", CHEAP)
     columns = ("id", "n", "price", "at")
@@ -86,8 +89,8 @@ def test_a_run_warns_and_a_blocking_rule_refuses(shop: Shop, spark: SparkSession
     assert quality is not None
     (line,) = (r for r in quality.to_pyarrow_dataset().to_table().to_pylist() if r["invariant"] == "cheap")
     assert (line["state"], line["severity"], line["scope"]) == ("violated", "warning", "epoch")
-    (bad,) = spark.sql(line["sql"]).collect()
-    assert (bad.key.id, bad.price) == (2, 500)
+    (bad,) = asked(shop.platform, line["sql"])
+    assert (bad["key"]["id"], bad["price"]) == (2, 500)
     shop.pipeline.check(
         orders, "named", "An order has a name.", "SELECT * FROM {rows} WHERE value.n IS NULL", blocking=True
     )

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from expectations.evaluate import InvariantResult, Judged, Relation, evaluate
 from expectations.gx.suite import judge
+from expectations.results import InvariantResult, Judged
 from expectations.rules.late import MAX_LATE_SHARE, RULES
 from infra.delta.lines import opened
 from infra.engine.session import new_session
 from infra.settings import Settings
 from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows
 from pipelines.operations import count
-from tests.expectations.nodes import clicks, names, owned, seen, sql_of
+from tests.assets.home import asked
+from tests.expectations.nodes import IN_PROCESS, clicks, names, owned, relation_of, seen
 from tests.infra.delta.odd_names import NUMBER, PRICE, Shop
 from tests.joins.epochs.batch import FILES, TYPES, stream_and_global, two_streams
 from tests.reliability import survived
@@ -183,11 +184,10 @@ def test_the_rule_is_for_those_who_drop() -> None:
     assert not RULE.applies_to(eager), "there nothing is ever late"
 
 
-def judged(spark: SparkSession, late: int, read: int | None) -> InvariantResult:
+def judged(late: int, read: int | None) -> InvariantResult:
     rows = [{"side": "left", "offset": offset, "reason": "no key"} for offset in range(late)]
-    sql = sql_of(seen, "late", rows)
-    relation = Relation(spark.sql(f"SELECT * FROM {sql}"), sql)
-    (result,) = evaluate(spark, seen, RULES, Judged({"late": lambda: relation}, {"late": read}))
+    given = Judged({"late": lambda: relation_of(seen, "late", rows)}, {"read": read})
+    (result,) = IN_PROCESS.evaluate(seen, RULES, given)
     return result
 
 
@@ -202,10 +202,8 @@ def judged(spark: SparkSession, late: int, read: int | None) -> InvariantResult:
         (0, 0, "passed", "No violations in 0 rows."),
     ],
 )
-def test_the_share_decides_and_is_shown(
-    spark: SparkSession, tmp_path: Path, late: int, read: int, state: str, shown: str
-) -> None:
-    result = judged(spark, late, read)
+def test_the_share_decides_and_is_shown(tmp_path: Path, late: int, read: int, state: str, shown: str) -> None:
+    result = judged(late, read)
     assert (result.state, result.violations, result.checked) == (state, late, read)
     (verdict,) = judge([result], "shop.seen", "epoch-000001", tmp_path)
     assert verdict.success == (state == "passed")
@@ -216,9 +214,7 @@ def test_the_share_decides_and_is_shown(
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_a_run_says_so_and_goes_on(
-    settings: Settings, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_says_so_and_goes_on(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
     monkeypatch.setattr("assets.epoch.platform._current", None)
     lossy = Pipeline("lossy")
@@ -234,5 +230,5 @@ def test_a_run_says_so_and_goes_on(
     assert quality is not None
     lines = [line for line in quality.to_pyarrow_dataset().to_table().to_pylist() if line["invariant"] == RULE.id]
     assert [(line["node"], line["state"], line["severity"]) for line in lines] == [("counted", "violated", "warning")]
-    (row,) = spark.sql(lines[0]["sql"]).collect()
-    assert (row.key[NUMBER], row.reason) == ("o", "closed at 10 ms when stream time was 25 ms")
+    (row,) = asked(shop.platform, lines[0]["sql"])
+    assert (row["key"][NUMBER], row["reason"]) == ("o", "closed at 10 ms when stream time was 25 ms")

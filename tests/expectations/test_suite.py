@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from expectations.evaluate import InvariantResult
 from expectations.gx.suite import SuiteError, judge
 from expectations.invariants import ALL
+from expectations.results import InvariantResult
 
 PASSED = InvariantResult(ALL[0], 10, 0, [], "SELECT '{1}'", 0.1)
 VIOLATED = InvariantResult(ALL[1], 10, 3, [{"key": "1"}, {"key": '"$x"', "b": "2"}], "SELECT 1", 0.1)

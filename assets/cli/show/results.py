@@ -60,7 +60,7 @@ def _print_result(platform: Platform, node: Node) -> None:
     echo(table(wanted.columns, [["null" if cell is None else cell for cell in row] for row in first]))
     for name, found in last_states(platform.quality, node).items():
         mark = {"passed": "ok  ", "violated": "BAD "}.get(found.state, "?   ")
-        judged = found.judged_keys or (f"{found.checked:,} rows" if found.checked is not None else "rows")
+        judged = f"{found.checked:,} rows" if found.checked is not None else "rows"
         violations = found.violations if found.violations is not None else "no"
         echo(f"  {mark}{name}: {violations} violations in {judged}")
 

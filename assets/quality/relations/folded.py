@@ -11,35 +11,28 @@ Several epochs are judged as one that read what they read together: a `span`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from assets.quality.relations.affected import Affected
-from assets.quality.relations.inputs import Relations
-from assets.quality.relations.sql import at_version, bounds, lines, version_sql
-from expectations.invariant import Scope
+from assets.quality.relations.epoch import late
+from assets.quality.relations.inputs import InputRelations, Relations
+from assets.quality.relations.lines import between, bounds, lines
+from assets.quality.relations.parts import TableRows
+from expectations.invariant import Scope, packed
 from expectations.results import Judged, Relation
-from expectations.rules.touched import touched
-from infra.delta.changelog_files import records
-from infra.delta.io import last_note, note_upto, notes, read
+from infra.delta.changelog_files import files_with
+from infra.delta.io import last_note, note_upto, notes
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened, rows_in
-from infra.delta.plain_files import schema_at
-from infra.epochs.column_ranges import ColumnRanges, has_range
-from infra.epochs.inputs import broadcast_if_few
 from infra.epochs.log import EpochLog
-from infra.epochs.offsets import between_sql, count_between
+from infra.epochs.offsets import count_between
 from infra.epochs.plan import CommitNote, EpochPlan
 from pipelines import Node
-from pipelines.source import quoted
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-LARGE = 1_000_000
-"""Rows of a table from which on a job that looks for the range of some keys costs less than it saves."""
+LARGE = 5_000_000
+"""Rows of a table up to which all of it is judged after each fold: some 7 s of processor time a million."""
+SHARE = 10
+"""A fold is small if it read and folded less than a tenth of the table's rows."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +64,6 @@ class Folded:
     def rows(self) -> int:
         """How many rows these epochs have."""
         return count_between(self.span.ends, self.note.ends)
-
-    @cached_property
-    def ranges(self) -> ColumnRanges:
-        """Of the columns of these rows."""
-        return ColumnRanges.of_changelog(self.paths.changelog, self.span.ends, self.note.ends)
 
 
 def folded(node: Node, paths: NodeTables, log: EpochLog) -> Folded | None:
@@ -130,57 +118,50 @@ def span(plans: Sequence[EpochPlan]) -> EpochPlan:
     return last.model_copy(update={"inputs": inputs, "output_version": first.output_version, **before})
 
 
-def changelog(spark: SparkSession, of: Folded) -> Relation:
-    """Rows of the changelog that are judged."""
-    path = of.paths.changelog
-    if of.scope == "whole":
-        return at_version(spark, path, of.version)
-    rows = records(spark, path, of.span.ends, of.note.ends, of.version)
-    sql = version_sql(path, of.version, between_sql(of.span.ends, of.note.ends))
-    return Relation(broadcast_if_few(rows, max(of.rows, of.span.records)), sql)
-
-
-def stored(spark: SparkSession, of: Folded) -> Relation:
-    """The whole folded table."""
-    assert of.table is not None
-    return at_version(spark, of.paths.table, of.table)
-
-
-def judged(spark: SparkSession, of: Folded, changelog: Relation, affected: Affected) -> Judged:
+def judged(of: Folded, inputs: InputRelations) -> Judged:
     """The relations of stage ``table``, and how many rows each judges.
 
     Parameters
     ----------
-    affected
-        What the epochs affect of the inputs; in scope ``whole`` all of them count.
+    inputs
+        Of the span, or of all that was consumed.
     """
-    made = _Made(spark, of, changelog, affected)
+    own = _changelog(of)
     relations: Relations = {
-        "changelog": lambda: changelog,
-        "late": lambda: dropped(spark, of.paths.late, of.span),
-        "bounds": lambda: bounds(spark, of.span),
+        **inputs.all(),
+        "changelog": lambda: own,
+        "late": lambda: late(of.paths, of.span),
+        "bounds": lambda: bounds(of.span),
     }
-    if of.scope == "epoch":
-        relations |= affected.relations
-    elif affected.inputs is not None:
-        relations |= affected.inputs.all()
     checked: dict[str, int | None] = {
         "changelog": of.rows,
         "read": sum(part.records for part in of.span.inputs.values()),
     }
     if of.table is not None:
-        relations |= {"table": made.table, "sizes": made.sizes}
-        relations |= {"was": made.was, "now": made.now}
-        checked["table"] = of.rows if of.scope == "epoch" else rows_of_table(spark, of)
-    return Judged(relations, checked, of.scope, affected.shared.keep)
+        table = Relation("SELECT * FROM {table}", {"table": TableRows.of(of.paths, "table", of.table)})
+        relations |= {
+            "table": lambda: table,
+            "now": lambda: table if of.scope == "whole" else _of_keys(of, table, own),
+            "was": lambda: _was(of, table),
+            "sizes": lambda: _sizes(of),
+        }
+        checked["table"] = rows_of_table(of)
+        if _is_small(of, checked["table"]):
+            relations["touched"] = lambda: Relation(
+                f"SELECT DISTINCT key FROM ({own.sql}) WHERE key IS NOT NULL", own.parts
+            )
+            checked["table"] = of.rows
+    return Judged(relations, checked, of.scope)
 
 
-def rows_of_table(spark: SparkSession, of: Folded) -> int | None:
-    """Rows of the folded table; Delta answers from the statistics of its log."""
-    if of.table is None:
-        return None
-    known = _rows_of(of, of.table)
-    return known if known is not None else read(spark, of.paths.table, of.table).count()
+def _is_small(of: Folded, rows: int | None) -> bool:
+    """Whether a fold is judged by the keys that it folded: it changed little of a large table."""
+    return of.scope == "epoch" and rows is not None and rows > LARGE and SHARE * (of.rows + of.span.records) < rows
+
+
+def rows_of_table(of: Folded) -> int | None:
+    """Rows of the folded table, by the statistics of its log; None where nobody knows."""
+    return None if of.table is None else _rows_of(of, of.table)
 
 
 def _rows_of(of: Folded, version: int | None) -> int | None:
@@ -188,73 +169,37 @@ def _rows_of(of: Folded, version: int | None) -> int | None:
     return None if table is None else rows_in(table)
 
 
-@dataclass
-class _Made:
-    spark: SparkSession
-    of: Folded
-    changelog: Relation
-    affected: Affected
-    _table: Relation | None = None
-    _failed: Exception | None = None
-
-    def table(self) -> Relation:
-        # Where it cannot be narrowed, every rule that names it is not evaluated: on the whole table, rows that the
-        # epoch does not touch would be violations (tests/expectations/test_scopes.py).
-        if self._failed is not None:
-            raise self._failed
-        if self._table is None:
-            try:
-                self._table = self._touched()
-            except Exception as error:
-                self._failed = error
-                raise
-        return self._table
-
-    def _touched(self) -> Relation:
-        rows = stored(self.spark, self.of)
-        if self.of.scope == "whole":
-            return rows
-        narrow = self.affected.with_keys(rows, self.affected.touched(), within=self._within())
-        return replace(narrow, frame=self.affected.few(narrow.frame))
-
-    def _within(self) -> str | None:
-        """SQL for the range of the touched keys, where the table is large enough to be worth a look at them."""
-        rows, kinds = _rows_of(self.of, self.of.table), schema_at(self.of.paths.table, self.of.table)
-        numbers = [column for column in self.of.node.key if has_range(kinds[column].dataType)]
-        if rows is None or rows < LARGE or not numbers:
-            return None
-        touched = self.affected.touched().frame
-        return ColumnRanges.of_rows(touched, [f"key.{column}" for column in numbers]).sql_of_key(numbers)
-
-    def now(self) -> Relation:
-        """The table's rows with a key of the changelog's."""
-        if self.of.scope == "whole" or touched(self.of.node) is None:
-            return self.table()
-        return self.affected.with_keys(self.table(), self.changelog)
-
-    def was(self) -> Relation:
-        """Keys of the changelog's that the table had before; key columns alone."""
-        of = self.of
-        assert of.table is not None
-        if of.scope == "whole" or of.before is None:
-            return self.affected.was(at_version(self.spark, of.paths.table, of.table, "false"))
-        before = at_version(self.spark, of.paths.table, of.before)
-        return self.affected.was(before, of.ranges.sql_of_key(of.node.key))
-
-    def sizes(self) -> Relation:
-        of = self.of
-        counted = f"(SELECT count(*) FROM delta.{quoted(of.paths.table)} VERSION AS OF "
-        before = f"{counted}{of.before})" if of.scope == "epoch" else "0L"
-        sql = f"(SELECT {before} AS before, {counted}{of.table}) AS after)"
-        sizes = [0 if of.scope == "whole" else _rows_of(of, of.before), _rows_of(of, of.table)]
-        if None in sizes:
-            return Relation(self.spark.sql(f"SELECT * FROM {sql}"), sql)
-        return Relation(lines(self.spark, {"before": "BIGINT", "after": "BIGINT"}, [tuple(sizes)]).frame, sql)
+def _changelog(of: Folded) -> Relation:
+    """Rows of the changelog that are judged."""
+    if of.scope == "whole":
+        return Relation("SELECT * FROM {changelog}", {"changelog": TableRows.of(of.paths, "changelog", of.version)})
+    after, upto = of.span.ends, of.note.ends
+    rows = TableRows.of(of.paths, "changelog", of.version, lambda files: files_with(files, after, upto))
+    return Relation(f"SELECT * FROM {{changelog}} WHERE {between(after, upto)}", {"changelog": rows})
 
 
-def dropped(spark: SparkSession, path: str, plan: EpochPlan) -> Relation:
-    """What a committed epoch dropped: the last of those that are judged."""
-    table = opened(path)
-    if table is None:
-        return lines(spark, {"reason": "STRING"}, [])
-    return at_version(spark, path, table.version(), f"epoch = {plan.epoch}")
+def _of_keys(of: Folded, table: Relation, own: Relation) -> Relation:
+    """Rows of a folded table with a key of the changelog's that are judged."""
+    keyed = f"SELECT *, {packed(of.node.key)} AS __key FROM ({table.sql})"
+    keys = f"SELECT key FROM ({own.sql})"
+    return Relation(f"SELECT * EXCEPT (__key) FROM ({keyed}) WHERE __key IN ({keys})", {**table.parts, **own.parts})
+
+
+def _was(of: Folded, table: Relation) -> Relation:
+    """The table before the fold; nothing where everything is judged."""
+    if of.scope == "whole" or of.before is None:
+        return Relation(f"{table.sql} WHERE false", table.parts)
+    return Relation(table.sql, {"table": TableRows.of(of.paths, "table", of.before)})
+
+
+def _sizes(of: Folded) -> Relation:
+    before, after = 0 if of.scope == "whole" else _rows_of(of, of.before), _rows_of(of, of.table)
+    assert of.table is not None
+    if before is not None and after is not None:
+        return lines({"before": "BIGINT", "after": "BIGINT"}, [(before, after)])
+    parts = {"table": TableRows.of(of.paths, "table", of.table)}
+    counted = "(SELECT count(*) FROM {table})"
+    if of.scope == "whole" or of.before is None:
+        return Relation(f"SELECT 0L AS before, {counted} AS after", parts)
+    parts["old"] = TableRows.of(of.paths, "table", of.before)
+    return Relation(f"SELECT (SELECT count(*) FROM {{old}}) AS before, {counted} AS after", parts)

@@ -1,35 +1,34 @@
-"""What each relation of the invariants is for a node and a plan: exactly what the plan could see.
-
-A relation is made when a query first names it. What is small, and read by several queries, is computed once; a table
-is not: queries ask it for the keys that they need.
-"""
+"""What each relation of the invariants is for a node's inputs: exactly what the plan could see."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from assets.quality.relations.sql import lines
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from assets.quality.relations.lines import any_of, between, lines
+from assets.quality.relations.parts import TableRows
+from expectations.invariant import quoted
 from expectations.results import Relation
+from infra.delta.changelog_files import files_of, files_with
 from infra.delta.io import notes
-from infra.epochs.inputs import broadcast_if_few, pinned_table
-from infra.epochs.offsets import between_sql
-from infra.epochs.plan import EpochPlan
-from joins.equal_columns import needed_rows, rows_of_result
+from infra.delta.layout import NodeTables
+from infra.delta.lines import opened
+from infra.delta.plain_files import fields_at, schema_at
+from infra.epochs.inputs import pinned_table
+from infra.epochs.plan import EpochPlan, Offsets
 from pipelines import Node
-from pipelines.source import quoted
+from records.type_text import type_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from infra.engine.shared_frames import SharedFrames
-    from infra.epochs.column_ranges import ColumnRanges
-    from infra.epochs.inputs import PinnedInputs
+    from pyspark.sql.types import StructField
 
 Relations = dict[str, Callable[[], Relation]]
-_RECORD = "key, value, timestamp, partition, offset"
+TAIL = "key, value, timestamp, partition, offset, epoch"
+"""Columns of the records that come to a folded table."""
 
 
 def effective(node: Node, plan: EpochPlan) -> Node:
@@ -39,9 +38,9 @@ def effective(node: Node, plan: EpochPlan) -> Node:
     return replace(node, origin=node.operation.with_grace(plan.grace))
 
 
-@dataclass
+@dataclass(frozen=True)
 class InputRelations:
-    """Relations of a computed node's inputs.
+    """Relations of a computed node's inputs; of a source there are none.
 
     Attributes
     ----------
@@ -49,56 +48,28 @@ class InputRelations:
         As the plan runs it.
     everything
         Whether the consumed records are all of them, and not the epoch's.
-    result
-        Gives ranges of the rows that are judged; None where they are unknown.
     """
 
-    spark: SparkSession
     node: Node
-    pinned: PinnedInputs
-    shared: SharedFrames
+    plan: EpochPlan
+    tables: str
     everything: bool = False
-    result: Callable[[], ColumnRanges] | None = None
-    _made: Relations = field(default_factory=dict)
-
-    @property
-    def plan(self) -> EpochPlan:
-        """What they are as of."""
-        return self.pinned.plan
 
     def all(self) -> Relations:
-        """Every relation of the inputs that there is for the node's family, each made once."""
-        if not self._made:
-            self._made = {name: cache(make) for name, make in self._named().items()}
-        return self._made
-
-    def needed(self) -> Relations:
-        """Relations of tables without most of the rows that neither the epoch's records nor its own rows can meet."""
-        made, result, found = self.node.operation, self.result, Relations()
-        if made is None or result is None or self.everything:
-            return found
-        ways, own, ranges = needed_rows(made), rows_of_result(made), cache(result)
-        for side in ways.keys() & own.keys():
-            if made.inputs[side].is_table and not made.reads_history(side):
-                where = cache(lambda side=side: self.pinned.needed(side, [*ways[side], own[side]], ranges()))
-                found[side] = cache(lambda side=side, where=where: self._table(side, "after", where()))
-                found[f"{side}_before"] = cache(lambda side=side, where=where: self._table(side, "before", where()))
-        return found
-
-    def _named(self) -> Relations:
-        found: Relations = {"unread": self._unread}
+        """Every relation of the inputs that there is for the node's family."""
         made = self.node.operation
         if made is None:
-            return found
-        for side, given in made.inputs.items():
-            if not given.is_stored:
+            return {}
+        found: Relations = {"unread": self._unread}
+        for side, node in made.inputs.items():
+            if not node.is_stored:
                 continue
             found[f"new_{side}"] = lambda side=side: self._new(side)
             if made.open_ms is not None:
                 found[side] = lambda side=side: self._in_reach(side)
             elif made.reads_history(side):
                 found[side] = lambda side=side: self._history(side)
-            elif given.is_table:
+            elif node.is_table:
                 found[side] = lambda side=side: self._table(side, "after")
                 found[f"{side}_before"] = lambda side=side: self._table(side, "before")
         return found
@@ -108,55 +79,131 @@ class InputRelations:
         """How long (ms) after its timestamp a record can matter."""
         return (self.node.operation.open_ms or 0) if self.node.operation is not None else 0
 
-    def _at(self, side: str) -> str:
-        return f"delta.{quoted(self.pinned.paths(side).changelog)} VERSION AS OF {self.plan.inputs[side].version}"
+    def _paths(self, side: str) -> NodeTables:
+        assert self.node.operation is not None
+        node = self.node.operation.inputs[side]
+        return NodeTables(self.tables, node.pipeline.name, node.name)
 
     def _new(self, side: str) -> Relation:
         part = self.plan.inputs[side]
         after = {} if self.everything else part.after
-        sql = f"(SELECT {_RECORD} FROM {self._at(side)} WHERE {between_sql(after, part.upto)})"
-        if self.everything:
-            return Relation(self.pinned.changelog(side, {}, part.upto), sql)
-        if self.node.operation is not None and self.node.operation.open_ms is not None:
-            return Relation(self.all()[side]().frame.where("is_new").drop("is_new"), sql)
-        return Relation(broadcast_if_few(self.shared.keep_if_few(self.pinned.new(side)), part.records), sql)
+        return self._records(side, after, part.upto)
 
     def _in_reach(self, side: str) -> Relation:
-        from pyspark.sql import functions as F
-
-        part = self.plan.inputs[side]
-        new = between_sql(part.after, part.upto)
-        still = f"({between_sql({}, part.after)}) AND ({self.pinned.open_sql(self.slack)})"
-        sql = f"(SELECT {_RECORD}, ({new}) AS is_new FROM {self._at(side)} WHERE ({new}) OR ({still}))"
-        earlier = self.pinned.open_records(side, self.slack).withColumn("is_new", F.lit(False))
-        frame = self.pinned.new(side).withColumn("is_new", F.lit(True)).unionByName(earlier)
-        return Relation(self.shared.keep_if_few(frame), sql)
+        part, still = self.plan.inputs[side], open_sql(self.plan, self.slack)
+        new = self._records(side, part.after, part.upto, ", true AS is_new")
+        paths = self._paths(side)
+        old = newest(paths, lambda files: still_open(files_with(files, {}, part.after), self.plan, self.slack))
+        known = f"({between({}, part.after)}) AND ({still})"
+        earlier = f"{self._select(side, ', false AS is_new')} FROM {{earlier}} WHERE {known}"
+        return Relation(f"{new.sql} UNION ALL {earlier}", {**new.parts, "earlier": old})
 
     def _history(self, side: str) -> Relation:
         part = self.plan.inputs[side]
-        new, known = between_sql(part.after, part.upto), between_sql({}, part.upto)
-        sql = f"(SELECT {_RECORD}, ({new}) AS is_new FROM {self._at(side)} WHERE {known})"
-        return Relation(self.pinned.changelog(side, {}, part.upto).selectExpr("*", f"({new}) AS is_new"), sql)
+        return self._records(side, {}, part.upto, f", ({between(part.after, part.upto)}) AS is_new")
 
-    def _table(self, side: str, moment: str, needed: str | None = None) -> Relation:
-        part = self.plan.inputs[side]
-        position = part.after if moment == "before" else part.upto
-        records = f"SELECT * FROM {self._at(side)} WHERE ({between_sql({}, position)}) AND key IS NOT NULL"
-        last = "max_by(struct(value, timestamp, partition, offset), offset) AS last"
-        sql = (
-            f"(SELECT key, last.* FROM (SELECT key, {last} FROM ({records}) GROUP BY key) WHERE last.value IS NOT NULL)"
+    def _records(self, side: str, after: Mapping[int, int], upto: Offsets, more: str = "") -> Relation:
+        """Records with offsets in ``(after, upto]``, without what is skipped; with ``more`` columns."""
+        gone = self._skipped(side)
+        is_stream = not self._input(side).is_table
+        kept = f" AND NOT ({gone})" if gone and is_stream else ""
+        where = f"({between(after, upto)}){kept}"
+        files = newest(self._paths(side), lambda files: files_with(files, after, upto))
+        return Relation(f"{self._select(side, more)} FROM {{changelog}} WHERE {where}", {"changelog": files})
+
+    def _select(self, side: str, more: str) -> str:
+        gone = self._skipped(side)
+        # Of a table, what a skipped record puts there is no row: it is a tombstone.
+        value = f"CASE WHEN NOT ({gone}) THEN value END AS value" if gone and self._input(side).is_table else "value"
+        return f"SELECT key, {value}, timestamp, partition, offset{more}"
+
+    def _input(self, side: str) -> Node:
+        assert self.node.operation is not None
+        return self.node.operation.inputs[side]
+
+    def _skipped(self, side: str) -> str | None:
+        # Both sides of a self-join are one input.
+        skipped = [one for one in self.plan.skipped if self._input(one.side) is self._input(side)]
+        return (
+            any_of(f"(partition = {one.partition} AND offset = {one.offset})" for one in skipped) if skipped else None
         )
+
+    def _table(self, side: str, moment: str) -> Relation:
+        part, paths = self.plan.inputs[side], self._paths(side)
+        position = part.after if moment == "before" else part.upto
         # What the plan pinned is the table before the epoch; what its source has folded since may be that after it.
-        version, ends = pinned_table(self.pinned.paths(side).table, position, part.incarnation)
-        at = part.model_copy(update={"table_version": version, "table_ends": ends, "upto": position})
-        pinned = replace(self.pinned, plan=self.plan.model_copy(update={"inputs": {**self.plan.inputs, side: at}}))
-        return Relation(pinned.table(side, "after", needed), sql)
+        version, ends = pinned_table(paths.table, position, part.incarnation)
+        tail = self._records(side, ends, position, ", epoch")
+        return live_rows(paths, version, ends, position, tail, self._skipped(side))
 
     def _unread(self) -> Relation:
         """Records that an input had when the epoch was planned, and that it left for later."""
         rows = []
         for side, part in self.plan.inputs.items():
-            there = next((n.ends for v, n in notes(self.pinned.paths(side).changelog) if v <= part.version), {})
+            there = next((n.ends for v, n in notes(self._paths(side).changelog) if v <= part.version), {})
             rows += [(f"'{side}'", p, end - part.upto.get(p, -1)) for p, end in there.items()]
         columns = {"side": "STRING", "partition": "INT", "records": "BIGINT"}
-        return lines(self.spark, columns, [row for row in rows if row[2] > 0])
+        return lines(columns, [row for row in rows if row[2] > 0])
+
+
+def newest(paths: NodeTables, chosen: Callable[[pa.Table], pa.Table]) -> TableRows:
+    """Files of a changelog; it is read in its newest shape and cut by offsets, below which nothing changes."""
+    table = opened(paths.changelog)
+    assert table is not None, f"{paths.changelog} is there"
+    return TableRows.of(paths, "changelog", table.version(), chosen)
+
+
+def live_rows(
+    paths: NodeTables, version: int | None, ends: Offsets, position: Offsets, tail: Relation, gone: str | None = None
+) -> Relation:
+    """A table's live rows: its fold at ``version``, up to ``ends``, and the last records of the ``tail`` since then.
+
+    Parameters
+    ----------
+    gone
+        SQL for the records that are skipped.
+    """
+    # The last record of a key by its place alone: with its value in the struct it costs three times as much. A key
+    # whose row has ended may begin anew in another partition, in a later epoch.
+    last = f"""WITH tail AS (SELECT * FROM ({tail.sql}) WHERE key IS NOT NULL)
+SELECT c.* EXCEPT (epoch) FROM tail c
+LEFT SEMI JOIN (SELECT max_by(struct(partition, offset), struct(epoch, offset)) AS place FROM tail GROUP BY key) m
+  ON m.place.partition = c.partition AND m.place.offset = c.offset
+WHERE c.value IS NOT NULL"""
+    if version is None:
+        return Relation(last, tail.parts)
+    own = {field.name for field in schema_at(paths.table, version).fields}
+
+    def packed(column: str) -> str:
+        fields = (
+            f"{quoted(field.name) if field.name in own else _null(field)} AS {quoted(field.name)}"
+            for field in fields_at(paths.changelog, column)
+        )
+        return f"struct({', '.join(fields)}) AS {column}"
+
+    place = "_timestamp AS timestamp, _partition AS partition, _offset AS offset"
+    # What a skipped record had put there is no row.
+    folded = f"SELECT {packed('key')}, {packed('value')}, {place} FROM {{table}}"
+    folded = f"SELECT * FROM ({folded}){f' WHERE NOT ({gone})' if gone else ''}"
+    parts = {**tail.parts, "table": TableRows.of(paths, "table", version)}
+    if ends == position:
+        return Relation(folded, {"table": parts["table"]})
+    return Relation(f"{last} UNION ALL SELECT f.* FROM ({folded}) f LEFT ANTI JOIN tail t ON t.key = f.key", parts)
+
+
+def _null(field: StructField) -> str:
+    kind = type_text(field.dataType).replace("{", "{{").replace("}", "}}")
+    return f"CAST(NULL AS {kind})"
+
+
+def open_sql(plan: EpochPlan, slack: int) -> str:
+    """SQL for whether ``timestamp + slack > stream time`` of a record's partition (ms)."""
+    times = plan.stream_time.items()
+    return any_of(f"(partition = {int(p)} AND timestamp > {int(time) - slack}L)" for p, time in times)
+
+
+def still_open(files: pa.Table, plan: EpochPlan, slack: int) -> pa.Table:
+    """The files that may have such records."""
+    if not plan.stream_time:
+        return files.slice(0, 0)
+    return files_of(files, pc.field("max.timestamp") > min(plan.stream_time.values()) - slack)

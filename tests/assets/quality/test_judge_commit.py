@@ -10,7 +10,7 @@ import pytest
 from deltalake import write_deltalake
 
 from assets.quality.judge_commit import judge_commit
-from infra.epochs.context import EpochContext
+from infra.epochs.context import EpochContext, Quality
 from infra.epochs.log import EpochLog
 from infra.epochs.plan import EpochPlan
 from pipelines import Files, Pipeline
@@ -44,7 +44,8 @@ def commit(tmp_path: Path) -> Callable[[int, Sequence[Place]], int]:
 
 def judged(tmp_path: Path, epoch: int, version: int, ends: dict[int, int]) -> tuple[str, int | None, list[str]]:
     log = EpochLog(str(tmp_path / "log"), str(tmp_path / "log.lock"))
-    context = EpochContext(str(tmp_path / "tables"), log, tmp_path, no_spark, no_spark)  # pyright: ignore[reportArgumentType]
+    quality = Quality(str(tmp_path / "quality"), tmp_path / "lock", tmp_path, "auto", "1g", tmp_path / "spill")
+    context = EpochContext(str(tmp_path / "tables"), log, tmp_path, no_spark, no_spark, quality=quality)  # pyright: ignore[reportArgumentType]
     plan = EpochPlan(pipeline="commits", node="clicks", incarnation=1, epoch=epoch, ends=ends)
     (found,) = judge_commit(context, CLICKS, plan, version)
     assert found.invariant.id == "dense_changelog"

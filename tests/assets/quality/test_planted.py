@@ -18,7 +18,7 @@ from assets.quality.quality_table import quality_lines
 from assets.reports.quality_report import write_report
 from expectations.invariants import ALL, invariants_of
 from infra.settings import Settings
-from tests.assets.home import Home, homed
+from tests.assets.home import Home, asked, homed
 from tests.assets.places import Shown, shown
 from tests.assets.quality.bugs import plant
 from tests.assets.quality.planted import BUGS, EVERYWHERE, REFUSED, VIOLATED
@@ -119,12 +119,13 @@ def test_checks_alone_find_it_again_and_what_an_epoch_does_not_touch(runs: Runs,
 
 def test_the_query_that_is_shown_finds_the_rows_again(runs: Runs) -> None:
     """Those of a refused epoch too, whose rows are in no changelog."""
-    spark = runs.home.platform.session()
     lines = quality_lines(runs.home.platform.quality, (pc.field("epoch") == 2) & (pc.field("state") == "violated"))
     assert {(line["node"], line["invariant"]) for line in lines} == {
         place for place, how in EVERYWHERE.items() if how == "violated"
     }
-    counted = {(line["node"], line["invariant"], line["scope"]): spark.sql(line["sql"]).count() for line in lines}
+    counted = {
+        (line["node"], line["invariant"], line["scope"]): len(asked(runs.home.platform, line["sql"])) for line in lines
+    }
     assert counted == {(line["node"], line["invariant"], line["scope"]): line["violations"] for line in lines}
 
 

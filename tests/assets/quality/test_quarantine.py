@@ -28,6 +28,7 @@ from infra.epochs.plan import Decision, EpochPlan
 from infra.epochs.refusal import EpochRefusedError
 from infra.settings import Settings
 from pipelines import JoinWindow, Node, Pipeline
+from tests.assets.home import asked
 from tests.assets.quality.held import (
     FILES,
     NOT_NEGATIVE,
@@ -99,13 +100,12 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert [row["value"]["n"] for row in shown] == [5, -1]
     assert "… 1 more" in lines
     (everything,) = [line.removeprefix("all rows: ") for line in lines if line.startswith("all rows")]
-    rows = shop.session().sql(everything).collect()
-    assert [(row.epoch, row.incarnation, row.invariants, row.sentence, row.decided) for row in rows] == [
-        (1, 1, "not_negative", "No amount is < 0.", None)
-    ] * 3
-    assert all(row.run and row["at"] for row in rows)
+    rows = asked(shop, everything)
+    about = [[row[name] for name in ("epoch", "incarnation", "invariants", "sentence", "decided")] for row in rows]
+    assert about == [[1, 1, "not_negative", "No amount is < 0.", None]] * 3
+    assert all(row["run"] and row["at"] for row in rows)
     violations = looked.output.split("to see them:\n")[1].split("\n    {")[0]
-    assert [(row.key.id, row.n) for row in shop.session().sql(violations).collect()] == [("b", -1)]
+    assert [(row["key"]["id"], row["n"]) for row in asked(shop, violations)] == [("b", -1)]
 
     released = command("release", "till", "--select", "sales", "--epoch", "1")
     assert released.exit_code == 0, released.output
@@ -136,9 +136,11 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert not run_pipeline(shop, TILL, ["sales", "billed"])
     assert shop.state(billed).state == "held"
 
-    asked = CliRunner().invoke(main, ["quarantine", "drop", "till", "--select", "billed", "--epoch", "1"], input="n\n")
-    assert asked.exit_code == 1
-    assert "3 rows of till.billed, epoch 1. The rows that this epoch gave are lost" in asked.output
+    declined = CliRunner().invoke(
+        main, ["quarantine", "drop", "till", "--select", "billed", "--epoch", "1"], input="n\n"
+    )
+    assert declined.exit_code == 1
+    assert "3 rows of till.billed, epoch 1. The rows that this epoch gave are lost" in declined.output
     assert shop.state(billed).state == "held"
     dropped = command("drop", "till", "--select", "billed", "--epoch", "1", "--yes")
     assert dropped.exit_code == 0, dropped.output
@@ -147,7 +149,7 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     # Judged when it was refused, and when it was dropped: what is shown reads its rows where they lie.
     lines = quality_lines(shop.quality, (pc.field("node") == "billed") & (pc.field("invariant") == "not_negative"))
     assert len(lines) == 2
-    assert all([row.key.id for row in shop.session().sql(line["sql"]).collect()] == ["b"] for line in lines)
+    assert all([row["key"]["id"] for row in asked(shop, line["sql"])] == ["b"] for line in lines)
 
     shop.deliver("2", "d,8,4\n")
     assert run_pipeline(shop, TILL, ["sales", "billed"]), said

@@ -48,10 +48,14 @@ def test_settings_survive_the_way_to_another_process(tmp_path: Path) -> None:
         "RIVERMEET_ENGINE_MEMORY": "512m",
         "RIVERMEET_ENGINE_PORT": "15002",
         "RIVERMEET_REPORTS_PORT": "8081",
-        "RIVERMEET_ALL_KEYS_UP_TO": "0",
+        "RIVERMEET_JUDGE": "spark",
+        "RIVERMEET_JUDGE_MEMORY": "2g",
     }
     settings = Settings.from_env(env)
-    assert Settings.from_env(settings.environ()) == settings and settings.all_keys_up_to == 0
+    assert Settings.from_env(settings.environ()) == settings and (settings.judge, settings.judge_memory) == (
+        "spark",
+        "2g",
+    )
 
 
 @pytest.mark.parametrize("engine", ["auto", "local", "local[2]", "local[*]", "sc://host:15002", "spark://host:7077"])
@@ -73,8 +77,8 @@ def test_engines(engine: str) -> None:
         ("RIVERMEET_ENGINE_PORT", "-1", "1 to 65535"),
         ("RIVERMEET_REPORTS_PORT", "0", "use 1 to 65535"),
         ("RIVERMEET_HOME", __file__, "name a folder"),
-        ("RIVERMEET_ALL_KEYS_UP_TO", "-1", "is not a number of records"),
-        ("RIVERMEET_ALL_KEYS_UP_TO", "many", "is not a number of records"),
+        ("RIVERMEET_JUDGE", "dagster", "give auto, duckdb or spark"),
+        ("RIVERMEET_JUDGE_MEMORY", "much", "write 4g or 512m"),
     ],
 )
 def test_a_wrong_value_is_named_in_one_line(variable: str, value: str, says: str) -> None:

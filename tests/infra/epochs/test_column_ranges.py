@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -87,24 +86,6 @@ def test_a_null_is_equal_to_a_null(changelog: str) -> None:
     found = ColumnRanges.of_changelog(changelog, {}, {0: 2})
     assert found.lacking == {"key.id", "value.n", "value.ref"}
     assert found.sql("key.id", ["id"]) == "`id` BETWEEN 5L AND 9L OR `id` IS NULL"
-
-
-def test_staged_rows_have_the_ranges_that_they_get_in_the_log(spark: SparkSession, tmp_path: Path) -> None:
-    path = str(tmp_path / "changelog")
-    frame = spark.createDataFrame([row for rows in EPOCHS for row in rows], KIND).repartition(3, "offset")
-    staged = stage(frame, path, "epoch-1")
-    assert staged is not None
-    before = ColumnRanges.of_staged(staged)
-    commit_staged(staged, "test", 1, CommitNote(incarnation=1, epoch=1, ends={}))
-    after = ColumnRanges.of_changelog(path, {}, {0: 2, 1: 1})
-    assert before.bounds["key.id"] == (-3, 9)
-    assert before == after
-
-
-def test_rows_that_are_in_no_file(spark: SparkSession) -> None:
-    rows = spark.sql("SELECT struct(id AS `a b`, CAST(NULL AS INT) AS n) AS key FROM range(3, 8)")
-    found = ColumnRanges.of_rows(rows, ["key.a b", "key.n"])
-    assert found == ColumnRanges({"key.a b": (3, 7), "key.n": None}, frozenset({"key.n"}))
 
 
 def test_a_column_whose_files_lack_statistics_is_unknown(changelog: str, monkeypatch: pytest.MonkeyPatch) -> None:

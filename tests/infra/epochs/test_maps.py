@@ -9,10 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assets.epoch.verify import _text
-from expectations.evaluate import Judged, evaluate
+from assets.quality.relations.parts import FrameRows
 from expectations.invariants import invariants_of
-from expectations.results import Relation
+from expectations.judge.spark import OnEngine
+from expectations.results import Judged, Relation
+from infra.delta.layout import NodeTables
 from pipelines import Files, Pipeline
+from tests.expectations.nodes import IN_PROCESS
 from tests.infra.sources.feeding import fed
 from tests.reliability import handled
 
@@ -32,12 +35,16 @@ def states(spark: SparkSession, stored: str) -> dict[str, str]:
         FROM VALUES ('a', map('x', 9), 0L), ('b', map(), 1L), ('a', map('b', 2, 'a', 1), 2L) AS v(id, tags, n)"""
     now = f"""SELECT id, tags, {PARTS} AS parts, 1L AS _timestamp, 0 AS _partition, n AS _offset
         FROM VALUES ('a', {stored}, 2L), ('b', map(), 1L) AS v(id, tags, n)"""
-    given = {name: Relation(spark.sql(sql), f"({sql})") for name, sql in (("changelog", changelog), ("now", now))}
-    relations = {name: lambda made=made: made for name, made in given.items()}
+    paths = NodeTables("tables", "maps", "people")
+    given = {name: FrameRows(paths, name, 1, spark.sql(sql)) for name, sql in (("changelog", changelog), ("now", now))}
+    relations = {
+        name: lambda part=part: Relation("SELECT * FROM {given}", {"given": part}) for name, part in given.items()
+    }
     rules = [rule for rule in invariants_of(people) if rule.id == "fold_equals_table"]
-    found = evaluate(spark, people, rules, Judged(relations, {}))
-    assert all(spark.sql(one.sql).count() == one.violations for one in found), "the query that is shown finds the same"
-    return {one.invariant.id: one.state for one in found}
+    found = [judge.evaluate(people, rules, Judged(relations)) for judge in (IN_PROCESS, OnEngine(lambda: spark))]
+    mine, theirs = ({one.invariant.id: one.state for one in results} for results in found)
+    assert mine == theirs, "by both engines"
+    return mine
 
 
 def test_rows_with_maps_are_compared(spark: SparkSession) -> None:

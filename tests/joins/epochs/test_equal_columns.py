@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.epochs.column_ranges import ColumnRanges
 from infra.epochs.inputs import PinnedInputs
 from joins import equal_columns
-from joins.equal_columns import needed_rows, rows_of_result
+from joins.equal_columns import needed_rows
 from pipelines import Files, Pipeline
 from tests.joins.epochs.any_cut import plans
 from tests.world import Record, World
@@ -158,18 +157,3 @@ def test_columns_of_text_are_no_ranges(spark: SparkSession, fold_session: SparkS
     assert node.operation is not None
     pinned = world.step(node).pinned(spark, plans(world, node)[-1])
     assert pinned.needed("left", needed_rows(node.operation)["left"]) is None
-
-
-def test_rows_that_came_out_are_looked_at_too(spark: SparkSession, fold_session: SparkSession, tmp_path: Path) -> None:
-    """A row that should not have come out is judged by the row that it is made of."""
-
-    world = World(tmp_path, spark, fold_session, TYPES)
-    world.publish(ORDERS, [((k,), (7, 1), k, 0) for k in (1, 2, 90)])
-    world.publish(PEOPLE, [((7,), (0, 1), 1, 0)])
-    node = JOINED["orders"]
-    world.run(node)
-    assert node.operation is not None
-    pinned = world.step(node).pinned(spark, plans(world, node)[-1])
-    ways = [*needed_rows(node.operation)["left"], rows_of_result(node.operation)["left"]]
-    needed = pinned.needed("left", ways, ColumnRanges({"key.o": (90, 95)}))
-    assert needed is not None and needed.endswith("((`key`.`o` BETWEEN 90L AND 95L))")

@@ -19,9 +19,9 @@ SECOND = 1_000_000_000
 PG, MYSQL, ELSEWHERE = "postgresql shop", "mysql shop", "postgresql eu"
 
 
-def made(op: str, row: object, *position: int, at: float = 0, on: int | None = None, log: str = PG) -> Envelope:
+def made(op: str, row: object, first: int, *more: int, at: float = 0, on: int | None = None, log: str = PG) -> Envelope:
     """A change of a row, written ``at`` seconds and committed ``on`` ms; by default as its position says."""
-    committed = position[0] if on is None else on
+    position, committed = (first, *more), first if on is None else on
     shared = log != MYSQL and len(position) < 3
     change = Change(
         log,

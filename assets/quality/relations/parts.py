@@ -1,0 +1,149 @@
+"""What relations are made of: files of a Delta table, files that an epoch has staged, and rows that only Spark has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+
+from infra.delta.io import read
+from infra.delta.layout import NodeTables
+from infra.delta.plain_files import listed
+from infra.delta.scan import Scan, scan
+from infra.delta.scan_sql import given, named, rows_of
+from infra.delta.staged import Staged
+from pipelines.source import quoted
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def shown_as(paths: NodeTables, table: str) -> str:
+    """What ``rivermeet sql`` calls a table of a node."""
+    return ".".join(named(part) for part in (paths.pipeline, paths.node, table))
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a table at one version: those of at least the files that are ``chosen``.
+
+    Attributes
+    ----------
+    path
+        The table's folder or URL.
+    name
+        What ``rivermeet sql`` calls it.
+    """
+
+    path: str
+    name: str
+    version: int
+    chosen: Callable[[pa.Table], pa.Table] = lambda files: files
+
+    @classmethod
+    def of(
+        cls, paths: NodeTables, table: str, version: int, chosen: Callable[[pa.Table], pa.Table] = lambda files: files
+    ) -> Self:
+        """Rows of a node's table."""
+        return cls(getattr(paths, table), shown_as(paths, table), version, chosen)
+
+    @property
+    def shown(self) -> str:
+        """Its name, with the version."""
+        return f"{self.name} AT (VERSION => {self.version})"
+
+    @property
+    def in_spark(self) -> str:
+        """The same by its path."""
+        return f"delta.{quoted(self.path)} VERSION AS OF {self.version}"
+
+    @property
+    def bytes(self) -> int:
+        """Of the chosen files."""
+        return self._scan.bytes
+
+    def query(self, connection: DuckDBPyConnection) -> str:
+        """DuckDB's query."""
+        return rows_of(self._scan, connection)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Spark's frame."""
+        rows = listed(spark, self.path, self.version, self.chosen)
+        return rows if rows is not None else read(spark, self.path, self.version)
+
+    @cached_property
+    def _scan(self) -> Scan:
+        found = scan(self.path, self.version, self.chosen)
+        assert found is not None, f"{self.path} is there"
+        return found
+
+
+@dataclass(frozen=True)
+class StagedRows:
+    """Rows of an epoch in files that no log names yet."""
+
+    paths: NodeTables
+    staged: Staged
+
+    @property
+    def shown(self) -> str:
+        """The changelog, where they are going to be."""
+        return shown_as(self.paths, "changelog")
+
+    @property
+    def in_spark(self) -> str:
+        """The same by its path."""
+        return f"delta.{quoted(self.paths.changelog)}"
+
+    @property
+    def bytes(self) -> int:
+        """Of the files."""
+        return sum(file.size for file in self.staged.files)
+
+    def query(self, connection: DuckDBPyConnection) -> str:
+        """DuckDB's query."""
+        files = [file.path for file in self.staged.files]
+        return rows_of(Scan(self.staged.table.rstrip("/"), files, self.staged.schema), connection)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Spark's frame."""
+        from infra.delta.staged import staged_rows
+
+        return staged_rows(self.staged, spark.range(0))
+
+
+@dataclass(frozen=True)
+class FrameRows:
+    """Rows of an epoch that are in no file yet: of a side table, or such that Spark appends."""
+
+    paths: NodeTables
+    table: str
+    epoch: int
+    rows: DataFrame
+
+    @property
+    def shown(self) -> str:
+        """The table where they are going to be."""
+        return f"(SELECT * FROM {shown_as(self.paths, self.table)} WHERE epoch = {self.epoch})"
+
+    @property
+    def in_spark(self) -> str:
+        """The same by its path."""
+        return f"(SELECT * FROM delta.{quoted(getattr(self.paths, self.table))} WHERE epoch = {self.epoch})"
+
+    @property
+    def bytes(self) -> int:
+        """Unknown."""
+        return 0
+
+    def query(self, connection: DuckDBPyConnection) -> str:
+        """DuckDB's query."""
+        return f"SELECT * FROM {given(self.rows.toArrow(), connection)}"
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Spark's frame."""
+        return self.rows

@@ -1,0 +1,1 @@
+"""``rivermeet sql``: what is committed, as DuckDB reads it in this process."""

@@ -1,0 +1,213 @@
+"""A query over committed tables, in DuckDB's SQL.
+
+    shop.settled                              what the node has now: a table's live rows, a stream's records
+    shop.settled.changelog                    its records as they were committed; also table, late, dead_letter, …
+    shop.settled.table AT (VERSION => 7)      the same at a version of its log
+    quality                                   what checks have found
+
+Names are looked for in the query as DuckDB parses it, so that only tables that it reads are opened. It changes nothing:
+DuckDB writes down a parsed query of a SELECT alone. Held by ``tests/assets/sql/test_query.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from assets.quality.relations.inputs import TAIL, live_rows, newest
+from assets.quality.relations.lines import between
+from assets.quality.relations.parts import TableRows
+from expectations.judge.duck import add_hash, create_view, database
+from expectations.results import Relation
+from infra.delta.changelog_files import files_with
+from infra.delta.io import last_note
+from infra.delta.layout import NodeTables
+from infra.delta.lines import opened
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+TABLES = ("changelog", "table", "late", "dead_letter", "rejected", "quarantine", "memory")
+QUALITY = "quality"
+
+
+class QueryError(ValueError):
+    """A query that is none, or names what is not there."""
+
+
+@dataclass(frozen=True)
+class CommittedState:
+    """The tables of a home, or of a URL.
+
+    Attributes
+    ----------
+    tables
+        Folder or URL of all nodes' tables.
+    quality
+        Of the quality table.
+    """
+
+    tables: str
+    quality: str
+
+    def ask(self, query: str, memory: str, spill: Path, as_json: bool = False) -> pa.Table:
+        """Rows of a query.
+
+        Parameters
+        ----------
+        as_json
+            Whether each row is one column, in JSON.
+        memory
+            What it may take, such as ``1g``; the rest is spilled into the folder ``spill``.
+
+        Raises
+        ------
+        QueryError
+            If the text is no query, or names a table that is not there.
+        """
+        import duckdb
+
+        with database(memory, spill) as connection:
+            try:
+                text = self._named(connection, query)
+                if "xxhash64(" in query:
+                    _let_hash(connection, text)
+                text = f"SELECT to_json(__row) FROM ({text}) AS __row" if as_json else text
+                return connection.sql(text).to_arrow_table()
+            except duckdb.Error as error:
+                raise QueryError(str(error)) from None
+
+    def names(self) -> list[str]:
+        """What there is: ``PIPELINE.NODE.TABLE``."""
+        found = []
+        for pipeline, node in self._nodes():
+            paths = NodeTables(self.tables, pipeline, node)
+            found += [f"{pipeline}.{node}.{name}" for name in TABLES if opened(getattr(paths, name)) is not None]
+        return found + ([QUALITY] if opened(self.quality) is not None else [])
+
+    def _nodes(self) -> Iterator[tuple[str, str]]:
+        from pyarrow.fs import FileSelector, FileType
+
+        from infra.delta.location import files_below
+
+        below = files_below(self.tables)
+
+        def folders(path: str) -> list[str]:
+            found = below.get_file_info(FileSelector(path, allow_not_found=True))
+            return sorted(one.path for one in found if one.type == FileType.Directory and one.base_name[0] not in "_.")
+
+        for pipeline in folders(""):
+            yield from ((Path(pipeline).name, Path(node).name) for node in folders(pipeline))
+
+    def _named(self, connection: DuckDBPyConnection, query: str) -> str:
+        """The query over views, which are made of the tables that it names."""
+        ((text,),) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
+        parsed = json.loads(text)
+        if parsed["error"]:
+            only = "only SELECT, FROM, DESCRIBE, SUMMARIZE and SHOW read: "
+            raise QueryError(f"{only if parsed['error_type'] == 'not implemented' else ''}{parsed['error_message']}")
+        if len(parsed["statements"]) != 1:
+            raise QueryError("write one query, without a second one behind a semicolon")
+        known: dict[str, str] = {}
+        for found in _tables_in(parsed):
+            name, version = found["qualified_name"]["path"], found["at_clause"]
+            if len(name) == 1 and name[0] != QUALITY:
+                continue  # of the query's own
+            key = json.dumps([name, version])
+            if key not in known:
+                known[key] = f"view_{len(known) + 1}"
+                create_view(connection, known[key], self._relation(name, _version(version)))
+            found["alias"] = found["alias"] or name[-1]
+            found["qualified_name"]["path"], found["at_clause"] = [known[key]], None
+        ((sql,),) = connection.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(parsed)]).fetchall()
+        return sql
+
+    def _relation(self, name: Sequence[str], version: int | None) -> Relation:
+        if len(name) == 1:
+            return self._table(name, self.quality, version)
+        paths = NodeTables(self.tables, *name[:2])
+        if len(name) == 3 and name[2] in TABLES:
+            return self._table(name, getattr(paths, name[2]), version)
+        if len(name) != 2:
+            raise QueryError(
+                f"{'.'.join(name)} is no table: write PIPELINE.NODE, or one of {', '.join(TABLES)} behind it"
+            )
+        if version is not None:
+            raise QueryError(
+                f"{'.'.join(name)} is made of several tables: give the version of one of them, as in "
+                f"{'.'.join(name)}.changelog AT (VERSION => {version})"
+            )
+        return self._now(name, paths)
+
+    def _table(self, name: Sequence[str], path: str, version: int | None) -> Relation:
+        table = opened(path, version)
+        if table is None:
+            raise self._missing(name)
+        return Relation("SELECT * FROM {table}", {"table": TableRows(path, ".".join(name), table.version())})
+
+    def _now(self, name: Sequence[str], paths: NodeTables) -> Relation:
+        """What a node has now, in the columns of a folded table."""
+        committed = last_note(paths.changelog)
+        if committed is None:
+            raise self._missing(name)
+        ends, folded = committed[1].ends, last_note(paths.table)
+        version, upto = (
+            (None, {})
+            if folded is None or folded[1].incarnation != committed[1].incarnation
+            else (folded[0], folded[1].ends)
+        )
+        files = newest(paths, lambda files: files_with(files, upto, ends))
+        rows = Relation(f"SELECT {TAIL} FROM {{changelog}} WHERE {between(upto, ends)}", {"changelog": files})
+        if opened(paths.table) is not None:
+            rows = live_rows(paths, version, upto, ends, rows)
+        place = "timestamp AS _timestamp, partition AS _partition, offset AS _offset"
+        return Relation(f"SELECT key.*, value.*, {place} FROM ({rows.sql})", rows.parts)
+
+    def _missing(self, name: Sequence[str]) -> QueryError:
+        there = sorted({".".join(one.split(".")[:2]) for one in self.names()})
+        return QueryError(
+            f"{'.'.join(name)} is not there, or has committed nothing; there are: {', '.join(there) or 'none'}"
+        )
+
+
+def _let_hash(connection: DuckDBPyConnection, query: str) -> None:
+    """Give the query the hash of a foreign key's rule: of the type of a value that it reads."""
+    import duckdb
+
+    views = connection.execute(
+        "SELECT table_name FROM duckdb_columns() WHERE column_name = 'value' AND table_name LIKE 'view_%'"
+    ).fetchall()
+    kinds = {str(kind): kind for (view,) in views for kind in connection.sql(f"SELECT value FROM {view}").types}
+    for kind in kinds.values():
+        add_hash(connection, kind)
+        try:
+            connection.execute(f"EXPLAIN {query}")
+            return
+        except duckdb.BinderException:
+            connection.remove_function("xxhash64")
+
+
+def _version(clause: Any) -> int | None:
+    if clause is None:
+        return None
+    try:
+        assert clause["unit"].upper() == "VERSION"
+        return int(clause["expr"]["literal"]["text"])
+    except (AssertionError, KeyError, ValueError):
+        raise QueryError("a table is read AT (VERSION => n), n a version of its Delta log") from None
+
+
+def _tables_in(parsed: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(parsed, dict):
+        if parsed.get("type") == "BASE_TABLE":
+            yield parsed
+        for part in parsed.values():
+            yield from _tables_in(part)
+    elif isinstance(parsed, list):
+        for part in parsed:
+            yield from _tables_in(part)

@@ -1,0 +1,200 @@
+"""DuckDB judges, in this process: over the very files that an epoch staged, and those of pinned versions.
+
+Each evaluation has a database of its own, in memory, with a limit; what does not fit is spilled into the home.
+Relations are views, and so is what they are made of: a rule reads what it needs of them. What is derived of relations
+is a table, as several rules read it.
+
+    {rows} of epoch 3     CREATE VIEW part_1 AS SELECT … FROM read_parquet(['…/epoch-3-5f0c/part-00000.parquet'])
+                          CREATE VIEW r_rows AS SELECT * FROM part_1 WHERE epoch = 3
+    shown                 (SELECT * FROM "shop"."settled"."changelog" WHERE epoch = 3)
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from expectations.invariant import Invariant, for_keys, judged_relation, relations_of
+from expectations.results import InvariantResult, Judged, Relation
+from expectations.rules.derived import DERIVED
+from expectations.rules.record_sql import without_marks
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from duckdb.sqltypes import DuckDBPyType
+
+    from pipelines import Node
+
+
+def database(memory: str, spill: Path) -> DuckDBPyConnection:
+    """A database in memory that understands what rules and relations say.
+
+    Parameters
+    ----------
+    memory
+        Its limit, such as ``1g``.
+    spill
+        Folder for what does not fit.
+    """
+    import duckdb
+
+    from expectations.judge.spark_sql import MACROS
+
+    connection = duckdb.connect(
+        ":memory:",
+        config={"memory_limit": f"{memory}b", "temp_directory": str(spill), "preserve_insertion_order": False},
+    )
+    for statement in ("SET TimeZone = 'UTC'", *MACROS):
+        connection.execute(statement)
+    return connection
+
+
+def create_view(connection: DuckDBPyConnection, name: str, relation: Relation) -> str:
+    """Make a view of a relation; its query over committed tables."""
+    from expectations.judge.spark_sql import duck
+
+    views = {part: f"{name}_{part}" for part in relation.parts}
+    for part, view in views.items():
+        connection.execute(f"CREATE TEMP VIEW {view} AS {relation.parts[part].query(connection)}")
+    text = duck(relation.sql.format(**views))
+    connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
+    return _replaced(text, {view: relation.parts[part].shown for part, view in views.items()})
+
+
+def add_hash(connection: DuckDBPyConnection, kind: DuckDBPyType) -> None:
+    """Let queries of a connection have Spark's ``xxhash64``, of values of one type."""
+    from expectations.judge.xxhash64 import as_bigint
+
+    given: dict[str, Any] = {"type": "arrow", "null_handling": "special"}
+    connection.create_function("xxhash64", as_bigint, [kind], "BIGINT", **given)
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """The judge of this process.
+
+    Attributes
+    ----------
+    memory
+        What one evaluation may take, such as ``1g``.
+    spill
+        Folder for what does not fit.
+    """
+
+    memory: str
+    spill: Path
+
+    def evaluate(
+        self, node: Node, rules: Sequence[Invariant], judged: Judged, sample: int = 20
+    ) -> list[InvariantResult]:
+        """Judge a node; one result for each rule, in their order."""
+        if not rules:
+            return []
+        with database(self.memory, self.spill) as connection:
+            views = _Views(connection, node, judged)
+            return [_result(views, rule, sample) for rule in rules]
+
+
+class _Views:
+    """Relations as views, each made once; one that cannot be made fails for every rule that names it."""
+
+    def __init__(self, connection: DuckDBPyConnection, node: Node, judged: Judged) -> None:
+        self.connection, self.node, self.judged = connection, node, judged
+        self._shown: dict[str, str | Exception] = {}
+        self._hashes = False
+
+    def shown(self, name: str) -> str:
+        """The relation as a subquery over committed tables; its view is there then."""
+        if name not in self._shown:
+            try:
+                self._shown[name] = self._derived(name) if name in DERIVED else self._given(name)
+            except Exception as error:  # whatever a reader of tables may raise
+                self._shown[name] = error
+        found = self._shown[name]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def over(self, query: str) -> tuple[str, str]:
+        """A query over relations in braces: DuckDB's over their views, and over committed tables."""
+        from expectations.judge.spark_sql import duck
+
+        query = for_keys(without_marks(query), "touched" in self.judged.relations)
+        names = relations_of(query)
+        shown = {_view(name): self.shown(name) for name in names}
+        if "xxhash64(" in query and not self._hashes:
+            self._add_hash()
+        text = duck(query.format(**{name: _view(name) for name in names}))
+        return text, _replaced(text, shown)
+
+    def checked(self, about: str) -> int | None:
+        """Rows of a relation that is judged, as the caller has counted them or as there are."""
+        known = self.judged.checked.get(about)
+        if known is not None or about not in self.judged.relations:
+            return known
+        return _column(self, f"SELECT count(*) FROM {_view(about)}")[0]
+
+    def _given(self, name: str) -> str:
+        if name not in self.judged.relations:
+            raise LookupError(f"no relation '{name}' was given")
+        return f"({create_view(self.connection, _view(name), self.judged.relations[name]())})"
+
+    def _derived(self, name: str) -> str:
+        text, shown = self.over(DERIVED[name](self.node))
+        self.connection.execute(f"CREATE TEMP TABLE {_view(name)} AS {text}")
+        return f"({shown})"
+
+    def _add_hash(self) -> None:
+        add_hash(self.connection, self.connection.sql(f"SELECT value FROM {_view('left')}").types[0])
+        self._hashes = True
+
+
+def _view(name: str) -> str:
+    return f"r_{name}"
+
+
+def _replaced(text: str, names: dict[str, str]) -> str:
+    for name, shown in names.items():
+        text = text.replace(f'"{name}"', shown)
+    return text
+
+
+def _result(views: _Views, rule: Invariant, sample: int) -> InvariantResult:
+    start, query, shown, about = time.monotonic(), "", "", ""
+    rows: list[str] = []
+    violations, error, checked = None, None, None
+    try:
+        query = shown = rule.violations(views.node)
+        about = judged_relation(query) or ""
+        text, shown = views.over(query)
+        rows = _column(views, f"SELECT to_json(__bad) FROM ({text}) AS __bad LIMIT {sample + 1}")
+        violations = len(rows) if len(rows) <= sample else _column(views, f"SELECT count(*) FROM ({text})")[0]
+        checked = views.checked(about)
+    except Exception as raised:  # all that can fail here has no narrower class in common
+        error, checked = f"{type(raised).__name__}: {raised}"[:2000], views.judged.checked.get(about)
+    return InvariantResult(
+        invariant=rule,
+        checked=checked,
+        violations=violations,
+        sample=[texts(row) for row in rows[:sample]],
+        sql=shown,
+        seconds=time.monotonic() - start,
+        error=error,
+        scope=views.judged.scope_of(about),
+    )
+
+
+def _column(views: _Views, query: str) -> list[Any]:
+    return [row[0] for row in views.connection.execute(query).fetchall()]
+
+
+def texts(row: str) -> dict[str, str]:
+    """A row in JSON as texts: a value that is no text stays JSON."""
+    return {
+        column: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for column, value in json.loads(row).items()
+    }

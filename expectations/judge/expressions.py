@@ -1,0 +1,63 @@
+"""Which SQL of users means the same to DuckDB as to Spark: a list of what may stand in it, and nothing else.
+
+    left.amount + coalesce(right.paid, 0)     the same
+    CAST(left.amount AS INT)                  not on the list: Spark cuts 1.5 to 1, DuckDB rounds it to 2
+    upper(right.name)                         not on the list: of 'straße' each makes another text
+
+A rule with an expression that is not on the list is judged by Spark, and its verdict says so. Each line of the list is
+held by ``tests/expectations/judge/test_expressions.py``, over values of every type.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from expectations.invariant import Invariant, relations_of
+from expectations.rules.record_sql import USERS, users_expressions
+from pipelines import Node
+
+_SAME = (
+    *("Column", "Identifier", "Dot", "Literal", "Boolean", "Null", "Paren", "Alias"),
+    *("Add", "Sub", "Mul", "Neg", "Abs"),
+    *("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ"),
+    *("And", "Or", "Not", "Is", "Between", "In", "Tuple"),
+    *("Case", "If", "Coalesce", "Nullif"),
+    *("Length", "Like"),
+)
+"""What expressions may be made of, by sqlglot's names."""
+_QUERY = (
+    *("Select", "From", "Where", "Table", "TableAlias", "Subquery", "Join", "Star", "With", "CTE", "Union", "Except"),
+    *("Group", "Having", "Order", "Ordered", "Distinct", "Count", "CountIf", "Exists"),
+)
+"""What a query may be made of besides."""
+
+
+def unlike(node: Node, rule: Invariant) -> str | None:
+    """The first part of a rule's text by users that may mean something else to DuckDB; None where there is none."""
+    try:
+        text = rule.violations(node)
+        if text.startswith(USERS):
+            return _unlike(text.format(**{name: f"r_{name}" for name in relations_of(text)}), is_query=True)
+        found = (_unlike(one) for one in users_expressions(text))
+        return next((part for part in found if part is not None), None)
+    except Exception:  # no query: judging it says so
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _unlike(text: str, is_query: bool = False) -> str | None:
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import SqlglotError
+
+    try:
+        tree = parse_one(text, read="databricks")
+    except SqlglotError:
+        return text
+    known = {*_SAME, *_QUERY} if is_query else {*_SAME}
+    for part in tree.walk():
+        # What a backslash is, in a text and in a pattern of LIKE, each has its own idea of.
+        escaped = isinstance(part, exp.Literal) and "\\" in part.this
+        unknown = isinstance(part, exp.Like) and not isinstance(part.expression, exp.Literal)
+        if type(part).__name__ not in known or escaped or unknown:
+            return part.sql(dialect="databricks")
+    return None

@@ -1,0 +1,75 @@
+"""Spark's SQL of rules and relations as DuckDB has it: sqlglot, and the few constructs that it leaves as they are.
+
+    Spark                                     DuckDB
+    stack(2, 'left', l, 'right', r) AS (…)    unnest([{side: 'left', …}, {side: 'right', …}])
+    SELECT struct(*) AS __row FROM t          SELECT __whole AS __row FROM t AS __whole
+    __row.left.*                              unnest(__row.left)
+    typeof(x) = 'double'                      lower(typeof(x)) = 'double'
+
+It is read as Databricks' SQL, which is Spark's in ANSI mode: a cast that fails is an error and no null. Held by
+``tests/expectations/test_invariants.py``, which runs every rule on both engines.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from sqlglot import exp, parse_one
+from sqlglot.expressions.core import Expr
+
+MACROS = (
+    "CREATE MACRO pmod(a, b) AS ((a % b) + b) % b",
+    "CREATE MACRO get(a, i) AS a[i + 1]",
+)
+"""Functions of Spark that are not DuckDB's."""
+
+
+@lru_cache(maxsize=4096)
+def duck(query: str) -> str:
+    """The query in DuckDB's SQL; all names in it are quoted."""
+    tree = parse_one(query, read="databricks").transform(_mended, copy=False)
+    for struct in list(tree.find_all(exp.Struct)):
+        _name_whole_row(struct)
+    return tree.sql(dialect="duckdb", identify=True, copy=False)
+
+
+def _mended(node: Expr) -> Expr:
+    if isinstance(node, exp.Typeof):
+        return exp.Lower(this=exp.Anonymous(this="typeof", expressions=[node.this]))
+    if isinstance(node, exp.Select):
+        node.set("expressions", [_unstacked(one) for one in node.expressions])
+    elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Star):
+        return exp.Anonymous(this="unnest", expressions=[node.this])
+    elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star) and node.args.get("db"):
+        return exp.Anonymous(this="unnest", expressions=[exp.column(node.args["table"], table=node.args["db"])])
+    return node
+
+
+def _unstacked(column: Expr) -> Expr:
+    """``stack(n, a, b, …) AS (x, y)`` as a list of n structs, unnested."""
+    call = column.this if isinstance(column, exp.Aliases) else None
+    if not isinstance(call, exp.Stack):
+        return column
+    names, values = [alias.name for alias in column.expressions], call.expressions
+    rows = [
+        exp.Struct(
+            expressions=[
+                exp.PropertyEQ(this=exp.to_identifier(name), expression=value)
+                for name, value in zip(names, values[at : at + len(names)], strict=True)
+            ]
+        )
+        for at in range(0, len(values), len(names))
+    ]
+    depth = exp.Kwarg(this=exp.var("max_depth"), expression=exp.Literal.number(2))
+    return exp.Anonymous(this="unnest", expressions=[exp.Array(expressions=rows), depth])
+
+
+def _name_whole_row(struct: exp.Struct) -> None:
+    """``struct(*)`` of a subquery: the row itself, by its alias."""
+    if len(struct.expressions) == 1 and isinstance(struct.expressions[0], exp.Star):
+        select = struct.find_ancestor(exp.Select)
+        assert select is not None
+        source = select.args["from_"].this
+        if not source.alias:
+            source.set("alias", exp.TableAlias(this=exp.to_identifier("__whole")))
+        struct.replace(exp.column(source.alias))

@@ -1,0 +1,143 @@
+"""A scan of a Delta table as a query of DuckDB.
+
+Columns that a file lacks are null, and narrower ones are widened: an empty relation of the table's own types goes
+first, and the files follow by name. Without it DuckDB takes the columns of the first file, and drops what later files
+have more. Held by ``tests/infra/delta/test_scan.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
+
+from infra.delta.location import files_below, is_local
+from infra.delta.scan import Scan, UnreadableTableError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_TYPES = {
+    "boolean": "BOOLEAN",
+    "byte": "TINYINT",
+    "short": "SMALLINT",
+    "integer": "INTEGER",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "VARCHAR",
+    "binary": "BLOB",
+    "date": "DATE",
+    "timestamp": "TIMESTAMPTZ",
+    "timestamp_ntz": "TIMESTAMP",
+}
+_PHYSICAL = "delta.columnMapping.physicalName"
+
+
+def named(name: str) -> str:
+    """A name as DuckDB's SQL must have it, whatever characters are in it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def rows_of(scan: Scan, connection: DuckDBPyConnection) -> str:
+    """The query that gives a scan's rows, in the columns of its schema.
+
+    Raises
+    ------
+    UnreadableTableError
+        If the table has a column of a type whose values DuckDB cannot hold as they are.
+    """
+    name = _in_file if scan.mapped else _own
+    empty, shown = [], []
+    for field in scan.schema.fields:
+        column = named(name(field))
+        empty.append(f"CAST(NULL AS {type_of(field.dataType, name)}) AS {column}")
+        shown.append(f"{_logical(column, field.dataType) if scan.mapped else column} AS {named(field.name)}")
+    parts = [f"SELECT {', '.join(empty)} WHERE false", *_files(scan, connection)]
+    return f"SELECT {', '.join(shown)} FROM ({' UNION ALL BY NAME '.join(parts)})"
+
+
+def given(rows: pa.Table, connection: DuckDBPyConnection) -> str:
+    """A name by which queries of this connection read Arrow's rows."""
+    name = f"given_{uuid4().hex}"
+    connection.register(name, rows)
+    return name
+
+
+def _files(scan: Scan, connection: DuckDBPyConnection) -> list[str]:
+    if not scan.files:
+        return []
+    if not is_local(scan.root):
+        return [f"SELECT * FROM {given(rows, connection)}" for rows in _from_store(scan)]
+    listed = ", ".join("'" + path.replace("'", "''") + "'" for path in scan.paths)
+    if not scan.deleted:
+        return [f"SELECT * FROM read_parquet([{listed}], union_by_name = true)"]
+    gone = [pa.table({"file": pa.array([f] * len(at), pa.string()), "row": at}) for f, at in scan.deleted.items()]
+    return [
+        "SELECT p.* EXCLUDE (filename, file_row_number) FROM "
+        f"read_parquet([{listed}], union_by_name = true, filename = true, file_row_number = true) p ANTI JOIN "
+        f"{given(pa.concat_tables(gone), connection)} g ON ends_with(p.filename, g.file) AND g.row = p.file_row_number"
+    ]
+
+
+def _from_store(scan: Scan) -> list[pa.Table]:
+    """Rows of a store's files, read by its client in Arrow: DuckDB would need an extension from the network."""
+    from pyarrow import parquet
+
+    found = []
+    for file in scan.files:
+        rows = parquet.read_table(file, filesystem=files_below(scan.root))
+        if file in scan.deleted:
+            kept = set(range(rows.num_rows)) - set(scan.deleted[file].to_pylist())
+            rows = rows.take(pa.array(sorted(kept), pa.int64()))
+        found.append(rows)
+    return found
+
+
+def type_of(kind: DataType, name: Callable[[StructField], str] = lambda field: field.name) -> str:
+    """DuckDB's type of the same values.
+
+    Parameters
+    ----------
+    name
+        What a field of a struct is called.
+
+    Raises
+    ------
+    UnreadableTableError
+        If there is none that holds them as they are.
+    """
+    if isinstance(kind, StructType):
+        return f"STRUCT({', '.join(f'{named(name(f))} {type_of(f.dataType, name)}' for f in kind.fields)})"
+    if isinstance(kind, ArrayType):
+        return f"{type_of(kind.elementType, name)}[]"
+    if isinstance(kind, MapType):
+        return f"MAP({type_of(kind.keyType, name)}, {type_of(kind.valueType, name)})"
+    if isinstance(kind, DecimalType):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    found = _TYPES.get(kind.typeName())
+    # A text with a collation of its own has a type name of its own as well.
+    if found is None or "collate" in kind.simpleString():
+        raise UnreadableTableError(f"values of type {kind.simpleString()} are read by Spark alone")
+    return found
+
+
+def _in_file(field: StructField) -> str:
+    return field.metadata[_PHYSICAL]
+
+
+def _own(field: StructField) -> str:
+    return field.name
+
+
+def _logical(value: str, kind: DataType) -> str:
+    """A value of a file whose columns are mapped, under the names of the table."""
+    if isinstance(kind, StructType):
+        fields = (f"{named(f.name)} := {_logical(f'{value}.{named(_in_file(f))}', f.dataType)}" for f in kind.fields)
+        return f"CASE WHEN {value} IS NOT NULL THEN struct_pack({', '.join(fields)}) END"
+    if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType):
+        return f"list_transform({value}, lambda e: {_logical('e', kind.elementType)})"
+    return value

@@ -1,0 +1,151 @@
+"""`rivermeet sql`: names of committed tables, their rows now and at a version, and nothing but reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from deltalake import CommitProperties, write_deltalake
+
+from assets.cli.main import main
+from assets.sql.query import CommittedState, QueryError
+from infra.epochs.plan import CommitNote
+
+Record = tuple[str | None, Mapping[str, Any] | None, int]
+"""Key, value, offset; of partition 0."""
+
+
+def put(tables: Path, node: str, epoch: int, records: Sequence[Record], value: pa.DataType) -> None:
+    """Commit an epoch of a node's changelog as a run does: with its note."""
+    kind = pa.schema(
+        [
+            ("key", pa.struct([("id", pa.string())])),
+            ("value", value),
+            *(("timestamp", pa.int64()), ("partition", pa.int32()), ("offset", pa.int64()), ("epoch", pa.int64())),
+        ]
+    )
+    rows = [
+        {
+            "key": None if key is None else {"id": key},
+            "value": given,
+            **{"timestamp": 10 * offset, "partition": 0, "offset": offset, "epoch": epoch},
+        }
+        for key, given, offset in records
+    ]
+    note = CommitNote(epoch=epoch, ends={0: records[-1][2]}, incarnation=1)
+    _write(tables / "shop" / node / "changelog", pa.Table.from_pylist(rows, kind), note)
+
+
+def fold(tables: Path, node: str, epoch: int, end: int, rows: pa.Table) -> None:
+    _write(tables / "shop" / node / "table", rows, CommitNote(epoch=epoch, ends={0: end}, incarnation=1))
+
+
+def _write(path: Path, rows: pa.Table, note: CommitNote) -> None:
+    commit = CommitProperties(custom_metadata={"userMetadata": note.model_dump_json()})
+    write_deltalake(str(path), rows, mode="append", schema_mode="merge", commit_properties=commit)
+
+
+N = pa.struct([("n", pa.int32())])
+MORE = pa.struct([("n", pa.int32()), ("who", pa.string())])
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> CommittedState:
+    """A stream of two epochs, and a table that is folded up to the first one of two."""
+    tables = tmp_path / "tables"
+    put(tables, "clicks", 1, [("a", {"n": 1}, 0), (None, {"n": 2}, 1)], N)
+    put(tables, "stock", 1, [("a", {"n": 1}, 0), ("b", {"n": 2}, 1), ("c", {"n": 3}, 2)], N)
+    folded = {"id": ["a", "b", "c"], "n": pa.array([1, 2, 3], pa.int32()), "_timestamp": [0, 10, 20]}
+    place = {"_partition": pa.array([0, 0, 0], pa.int32()), "_offset": [0, 1, 2]}
+    fold(tables, "stock", 1, 2, pa.table(folded | place))
+    put(
+        tables,
+        "stock",
+        2,
+        [("b", None, 3), ("c", {"n": 30, "who": "ines"}, 4), ("d", {"n": 40, "who": None}, 5)],
+        MORE,
+    )
+    return CommittedState(str(tables), str(tmp_path / "quality"))
+
+
+def ask(state: CommittedState, query: str, tmp_path: Path) -> list[dict[str, Any]]:
+    return state.ask(query, "1g", tmp_path / "spill").to_pylist()
+
+
+def test_what_a_table_has_now(state: CommittedState, tmp_path: Path) -> None:
+    """Its fold, with what came since: b is gone, c is new, and has a column that the fold lacks."""
+    rows = ask(state, "SELECT id, n, who, _offset FROM shop.stock ORDER BY id", tmp_path)
+    assert [tuple(row.values()) for row in rows] == [("a", 1, None, 0), ("c", 30, "ines", 4), ("d", 40, None, 5)]
+
+
+def test_what_a_stream_has_now(state: CommittedState, tmp_path: Path) -> None:
+    rows = ask(state, "FROM shop.clicks SELECT id, n, _timestamp ORDER BY _offset", tmp_path)
+    assert [tuple(row.values()) for row in rows] == [("a", 1, 0), (None, 2, 10)]
+
+
+def test_records_as_they_were_committed(state: CommittedState, tmp_path: Path) -> None:
+    """A column that came later is null before, and nothing of a later file is left out."""
+    rows = ask(state, 'SELECT value, epoch FROM shop.stock.changelog ORDER BY "offset"', tmp_path)
+    assert [row["value"] for row in rows] == [
+        *({"n": n, "who": None} for n in (1, 2, 3)),
+        *(None, {"n": 30, "who": "ines"}, {"n": 40, "who": None}),
+    ]
+    assert [row["epoch"] for row in rows] == [1, 1, 1, 2, 2, 2]
+
+
+def test_a_table_at_a_version(state: CommittedState, tmp_path: Path) -> None:
+    query = "SELECT count(*) AS n FROM shop.stock.changelog AT (VERSION => 0)"
+    assert ask(state, query, tmp_path) == [{"n": 3}]
+    with pytest.raises(QueryError, match=r"give the version of one of them, as in shop.stock.changelog AT"):
+        ask(state, "FROM shop.stock AT (VERSION => 0)", tmp_path)
+
+
+def test_names_in_all_places_of_a_query(state: CommittedState, tmp_path: Path) -> None:
+    query = """
+    WITH live AS (SELECT * FROM shop.stock) SELECT s.id FROM live s
+    WHERE s.n > (SELECT min(n) FROM shop.stock.table) AND EXISTS (SELECT 1 FROM "shop"."clicks" c WHERE c.id <> s.id)
+    ORDER BY 1"""
+    assert [row["id"] for row in ask(state, query, tmp_path)] == ["c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("DELETE FROM shop.stock", "only SELECT, FROM, DESCRIBE, SUMMARIZE and SHOW read"),
+        ("COPY (SELECT 1) TO '/tmp/x.csv'", "only SELECT"),
+        ("SELECT 1; SELECT 2", "write one query"),
+        ("SELEC 1", "syntax error"),
+        ("FROM shop.stok", "shop.stok is not there, or has committed nothing; there are: shop.clicks, shop.stock"),
+        ("FROM shop.stock.late", "shop.stock.late is not there"),
+        ("FROM shop.stock.lately", "is no table: write PIPELINE.NODE, or one of changelog, table"),
+        ("SELECT nothing FROM shop.stock", 'column "nothing" not found'),
+        ("FROM stock", "Table with name stock does not exist"),
+    ],
+)
+def test_what_is_refused(state: CommittedState, tmp_path: Path, query: str, says: str) -> None:
+    with pytest.raises(QueryError) as refused:
+        ask(state, query, tmp_path)
+    assert says.lower() in str(refused.value).lower()
+
+
+def test_the_command(state: CommittedState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
+    monkeypatch.delenv("RIVERMEET_TABLES", raising=False)
+
+    def said(*given: str) -> list[str]:
+        return CliRunner().invoke(main, ["sql", *given]).output.splitlines()
+
+    assert said() == ["shop.clicks.changelog", "shop.stock.changelog", "shop.stock.table"]
+    assert said("SELECT id, n, who FROM shop.stock ORDER BY id", "--limit", "2") == [
+        "id   n  who",
+        "--  --  ----",
+        "a    1  null",
+        "c   30  ines",
+        "1 more rows: --limit, or --json for all",
+    ]
+    assert said("SELECT id, who FROM shop.stock ORDER BY id", "--json")[1] == '{"id":"c","who":"ines"}'
+    assert said("FROM shop.x")[-1].startswith("Error: shop.x is not there")
