@@ -94,7 +94,7 @@ def record(platform: Platform, found: Verified, seconds: float) -> None:
         return
     sample = [{name: "" if value is None else str(value) for name, value in row.items()} for row in found.first]
     bad = found.differing + (found.table_differs or 0)
-    result = InvariantResult(VERIFY, found.rows, bad, sample, "", seconds, scope="whole")
+    result = InvariantResult(VERIFY, found.rows, bad, sample, "", seconds, scope="whole", judged_by="spark")
     remember(platform.quality, found.node, found.epoch, [result], f"verify-{uuid4().hex}", "verify")
 
 
