@@ -24,7 +24,7 @@ from expectations import invariants
 from expectations.invariant import Invariant, Severity
 from infra.settings import Settings
 from pipelines import Files, Pipeline
-from tests.assets.home import Home, homed
+from tests.assets.home import Home, asked, homed
 from tests.browser import browser, local, needs_chromium, page
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -124,7 +124,6 @@ def test_each_is_as_severe_as_declared(planted: Home) -> None:
 
 
 def test_a_violation_has_its_rows_its_query_and_its_numbers(planted: Home) -> None:
-    spark = planted.platform.session()
     expected = {"planted_critical": ["b"], "planted_warning": ["b", "c"], "planted_info": ["c"]}
     for name, ids in expected.items():
         check = checks(planted)[name]
@@ -132,7 +131,7 @@ def test_a_violation_has_its_rows_its_query_and_its_numbers(planted: Home) -> No
         assert sorted(json.loads(row["key"])["id"] for row in _sample(check)) == ids
         assert (shown["violations"], shown["checked"], shown["epoch"], shown["state"]) == (len(ids), 3, 1, "violated")
         assert check.description == f"The sentence of {name}. {len(ids)} violations in 3 rows."
-        assert sorted(row.key.id for row in spark.sql(_query(shown)).collect()) == ids
+        assert sorted(row["key"]["id"] for row in asked(planted.platform, _query(shown))) == ids
 
 
 def test_numbers_are_numbers_so_that_they_are_plotted(planted: Home) -> None:

@@ -36,7 +36,8 @@ def states(spark: SparkSession, stored: str) -> dict[str, str]:
     now = f"""SELECT id, tags, {PARTS} AS parts, 1L AS _timestamp, 0 AS _partition, n AS _offset
         FROM VALUES ('a', {stored}, 2L), ('b', map(), 1L) AS v(id, tags, n)"""
     paths = NodeTables("tables", "maps", "people")
-    given = {name: FrameRows(paths, name, 1, spark.sql(sql)) for name, sql in (("changelog", changelog), ("now", now))}
+    read = {"changelog": ("changelog", changelog), "now": ("table", now)}
+    given = {name: FrameRows(paths, table, 1, spark.sql(sql)) for name, (table, sql) in read.items()}
     relations = {
         name: lambda part=part: Relation("SELECT * FROM {given}", {"given": part}) for name, part in given.items()
     }
