@@ -133,6 +133,8 @@ def _schema(node: Node, relation: str) -> str:
         return _SMALL[relation]
     if relation in ("table", "before", "was", "now", "stored"):
         return f"{_key(node)}, {_value(node)}, {_FOLDED}".replace(":", "")
+    if relation == "touched":
+        return f"key STRUCT<{_key(node)}>"
     if relation == "placed":
         return f"key STRUCT<{_key(node)}>, partition INT"
     made = node.operation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import subprocess
 import sys
 from typing import Any
@@ -116,6 +117,29 @@ def test_spark_finds_nothing_else(spark: Any, node: str):
         assert "not evaluated" not in states.values(), named(planted)
         broken = {id for id, state in states.items() if state == "violated"}
         assert broken == {planted.breaks} | planted.also, named(planted)
+
+
+OF_ALL_KEYS = {"equals_batch_join", "aggregate_of_group", "unique_keys"}
+"""Rules that compare all rows of tables, or those with the keys that are named."""
+
+
+def test_rules_that_can_be_asked_for_some_keys():
+    named = {
+        rule.id for node, _ in CLEAN.values() for rule in invariants_of(node) if "{touched:" in rule.violations(node)
+    }
+    assert named == OF_ALL_KEYS
+
+
+@pytest.mark.parametrize("planted", [one for one in PLANTED if one.breaks in OF_ALL_KEYS], ids=named)
+def test_of_a_large_table_some_keys_are_judged(planted: Planted):
+    epoch = epoch_of(planted.node)
+    planted.change(epoch)
+    whole = judge(planted.node, epoch, planted.breaks)[planted.breaks]
+    bad = [{"key": json.loads(row["key"])} for row in whole.sample]
+    some = judge(planted.node, epoch | {"touched": bad}, planted.breaks)[planted.breaks]
+    assert (some.violations, some.scope) == (whole.violations, "epoch")
+    others = judge(planted.node, epoch | {"touched": []}, planted.breaks)[planted.breaks]
+    assert (others.state, others.violations) == ("passed", 0)
 
 
 def test_what_an_option_makes_impossible_is_left_out():
