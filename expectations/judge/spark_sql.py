@@ -5,6 +5,7 @@
     SELECT struct(*) AS __row FROM t          SELECT __whole AS __row FROM t AS __whole
     __row.left.*                              unnest(__row.left)
     typeof(x) = 'double'                      lower(typeof(x)) = 'double'
+    count_if(x)                               count(*) FILTER (WHERE x)
 
 It is read as Databricks' SQL, which is Spark's in ANSI mode: a cast that fails is an error and no null. Held by
 ``tests/expectations/test_invariants.py``, which runs every rule on both engines.
@@ -34,6 +35,9 @@ def duck(query: str) -> str:
 
 
 def _mended(node: Expr) -> Expr:
+    if isinstance(node, exp.CountIf):
+        # Of no rows it is null in DuckDB, and 0 in Spark.
+        return exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=node.this))
     if isinstance(node, exp.Typeof):
         return exp.Lower(this=exp.Anonymous(this="typeof", expressions=[node.this]))
     if isinstance(node, exp.Select):

@@ -119,6 +119,12 @@ def test_spark_finds_nothing_else(spark: Any, node: str):
         assert broken == {planted.breaks} | planted.also, named(planted)
 
 
+@pytest.mark.parametrize("name", CLEAN)
+def test_an_epoch_without_a_row_passes(name: str):
+    epoch: Epoch = {relation: [] for relation in CLEAN[name][1]()} | {"sizes": [{"before": 3, "after": 3}]}
+    assert {id: (found.state, found.error) for id, found in judge(name, epoch).items() if not found.passed} == {}
+
+
 OF_ALL_KEYS = {"equals_batch_join", "aggregate_of_group", "unique_keys"}
 """Rules that compare all rows of tables, or those with the keys that are named."""
 

@@ -82,7 +82,7 @@ def test_a_pipeline_over_a_database(
         found = metadata(home, "orders")
         assert found["wal_bytes_in"] > 0 and "files" not in found
         assert found["input_positions"]["wal"] == metadata(home, "people")["input_positions"]["wal"] | {
-            name: found["input_positions"]["wal"][name] for name in ("table", "relation", "published")
+            name: found["input_positions"]["wal"][name] for name in ("table", "relation", "published", "known")
         }
         path, _ = write_report(home.platform, [home.pipeline])
         page = Path(path).read_text()
