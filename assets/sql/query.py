@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from deltalake.exceptions import DeltaError
 
 from assets.quality.relations.inputs import TAIL, live_rows, newest
 from assets.quality.relations.lines import between
@@ -75,7 +76,7 @@ class CommittedState:
         with database(memory, spill) as connection:
             try:
                 text = self._named(connection, query)
-                if "xxhash64(" in query:
+                if "xxhash64(" in query.lower():
                     _let_hash(connection, text)
                 text = f"SELECT to_json(__row) FROM ({text}) AS __row" if as_json else text
                 return connection.sql(text).to_arrow_table()
@@ -114,9 +115,10 @@ class CommittedState:
         if len(parsed["statements"]) != 1:
             raise QueryError("write one query, without a second one behind a semicolon")
         known: dict[str, str] = {}
+        own = {*_named_in(parsed)}
         for found in _tables_in(parsed):
             name, version = found["qualified_name"]["path"], found["at_clause"]
-            if len(name) == 1 and name[0] != QUALITY:
+            if len(name) == 1 and (name[0] != QUALITY or name[0] in own):
                 continue  # of the query's own
             key = json.dumps([name, version])
             if key not in known:
@@ -145,9 +147,15 @@ class CommittedState:
         return self._now(name, paths)
 
     def _table(self, name: Sequence[str], path: str, version: int | None) -> Relation:
-        table = opened(path, version)
-        if table is None:
+        newest = opened(path)
+        if newest is None:
             raise self._missing(name)
+        try:
+            table = newest if version is None else opened(path, version)
+        except (DeltaError, OverflowError):  # one that is not there yet, or not any more
+            table = None
+        if table is None:
+            raise QueryError(f"{'.'.join(name)} has no version {version}: its newest is {newest.version()}")
         return Relation("SELECT * FROM {table}", {"table": TableRows(path, ".".join(name), table.version())})
 
     def _now(self, name: Sequence[str], paths: NodeTables) -> Relation:
@@ -200,6 +208,14 @@ def _version(clause: Any) -> int | None:
         return int(clause["expr"]["literal"]["text"])
     except (AssertionError, KeyError, ValueError):
         raise QueryError("a table is read AT (VERSION => n), n a version of its Delta log") from None
+
+
+def _named_in(parsed: Any) -> Iterator[str]:
+    """Names that a query gives to parts of its own, behind WITH."""
+    if isinstance(parsed, dict):
+        yield from (part["key"] for part in parsed.get("cte_map", {}).get("map", ()))
+    for part in parsed.values() if isinstance(parsed, dict) else parsed if isinstance(parsed, list) else ():
+        yield from _named_in(part)
 
 
 def _tables_in(parsed: Any) -> Iterator[dict[str, Any]]:

@@ -168,7 +168,7 @@ def _result(views: _Views, rule: Invariant, sample: int) -> InvariantResult:
     rows: list[str] = []
     violations, error, checked = None, None, None
     try:
-        query = shown = rule.violations(views.node)
+        query = shown = without_marks(rule.violations(views.node))
         about = judged_relation(query) or ""
         text, shown = views.over(query)
         rows = _column(views, f"SELECT to_json(__bad) FROM ({text}) AS __bad LIMIT {sample + 1}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pipelines import Node
 
-NOTE = "-- For a session of Spark with Delta: DuckDB may understand it otherwise.\n"
+NOTE = "/* For a session of Spark with Delta: DuckDB may understand it otherwise. */\n"
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _result(frames: _Frames, rule: Invariant, sample: int) -> InvariantResult:
     rows: list[str] = []
     violations, error = None, None
     try:
-        query = shown = rule.violations(frames.node)
+        query = shown = without_marks(rule.violations(frames.node))
         about = judged_relation(query) or ""
         try:
             rows, violations, shown = _violations(frames, query, sample)

@@ -51,7 +51,7 @@ def test_what_means_the_same_is_judged_in_this_process(tmp_path: Path) -> None:
 def test_what_duckdb_may_understand_otherwise_is_for_spark(tmp_path: Path, spark: Any) -> None:
     found = judged(clicks(CAST), "auto", tmp_path, spark)
     assert (found.state, found.violations, found.judged_by) == ("violated", 1, "spark")
-    assert found.sql.startswith("-- For a session of Spark with Delta")
+    assert found.sql.startswith("/* For a session of Spark with Delta")
 
 
 def test_without_spark_it_is_not_evaluated(tmp_path: Path) -> None:

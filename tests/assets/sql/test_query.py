@@ -100,8 +100,15 @@ def test_records_as_they_were_committed(state: CommittedState, tmp_path: Path) -
 def test_a_table_at_a_version(state: CommittedState, tmp_path: Path) -> None:
     query = "SELECT count(*) AS n FROM shop.stock.changelog AT (VERSION => 0)"
     assert ask(state, query, tmp_path) == [{"n": 3}]
+    for version in (7, -1):
+        with pytest.raises(QueryError, match=f"shop.stock.changelog has no version {version}: its newest is 1"):
+            ask(state, f"FROM shop.stock.changelog AT (VERSION => {version})", tmp_path)
     with pytest.raises(QueryError, match=r"give the version of one of them, as in shop.stock.changelog AT"):
         ask(state, "FROM shop.stock AT (VERSION => 0)", tmp_path)
+
+
+def test_a_name_of_the_querys_own(state: CommittedState, tmp_path: Path) -> None:
+    assert ask(state, "WITH quality AS (SELECT 1 AS x) FROM quality", tmp_path) == [{"x": 1}]
 
 
 def test_names_in_all_places_of_a_query(state: CommittedState, tmp_path: Path) -> None:
