@@ -240,7 +240,7 @@ def test_a_refused_epoch_is_red_where_it_was_green(planted: Home) -> None:
     assert (shown["epoch"], shown["violations"], shown["checked"]) == (2, 1, 2)
     assert [json.loads(row["key"])["id"] for row in _sample(check)] == ["d"]
     # Its rows are in no changelog.
-    assert [row.key.id for row in planted.platform.session().sql(_query(shown)).collect()] == ["d"]
+    assert [row["key"]["id"] for row in asked(planted.platform, _query(shown))] == ["d"]
     assert "The sentence of planted_blocking." in Path(shown["data_docs_path"]).read_text()
     # Checks that are run alone judge what is committed, and what was found stands all the same.
     planted.checks_alone(dg.AssetSelection.checks_for_assets(KEY))
