@@ -14,8 +14,8 @@ The rows that are judged are read from the files that the commit then names. Jud
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from assets.quality.judges import evaluate
@@ -74,14 +74,15 @@ class Judge:
             if written.staged
             else FrameRows(paths, "changelog", plan.epoch, written.rows)
         )
-        judged = audited(context, node, plan, rows, written.counts.rows)
-        judged = replace(judged, relations={**judged.relations, "late": lambda: _late(paths, written)})
+        judged = audited(context, node, plan, rows, written.counts.rows, lambda: _late(paths, written))
         results = evaluate(context, node, judged_at(node, "audit"), judged)
         decision = decision_on(context.log, plan)
         return Audited(enforce(context, self.node, plan, written.rows, results, decision, self.run_id), decision)
 
 
-def audited(context: EpochContext, node: Node, plan: EpochPlan, rows: Part, count: int) -> Judged:
+def audited(
+    context: EpochContext, node: Node, plan: EpochPlan, rows: Part, count: int, late: Callable[[], Relation]
+) -> Judged:
     """The relations by which an epoch's rows are judged, and how many rows there are of each that is judged.
 
     Parameters
@@ -90,9 +91,11 @@ def audited(context: EpochContext, node: Node, plan: EpochPlan, rows: Part, coun
         The epoch's, staged or committed.
     count
         How many they are.
+    late
+        Makes the relation of what it dropped.
     """
     inputs = InputRelations(node, plan, context.tables)
-    relations = epoch_relations(context.paths(node), plan, rows, inputs)
+    relations = {**epoch_relations(context.paths(node), plan, rows, inputs), "late": late}
     read = sum(part.records for part in plan.inputs.values())
     return Judged(relations, {"rows": count, "changelog": count, "read": read})
 

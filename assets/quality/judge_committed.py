@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from assets.quality.judge import audited, judged_at
 from assets.quality.judge_commit import judge_commit
@@ -126,8 +126,7 @@ def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[Inva
     paths = context.paths(node)
     version, note = note_upto(paths.changelog, plan.epoch)
     rows = TableRows.of(paths, "changelog", version, lambda files: epoch_files(files, plan.epoch))
-    found = audited(context, node, plan, rows, count_between(plan.ends, note.ends))
-    found = replace(found, relations={**found.relations, "late": lambda: late(paths, plan)})
+    found = audited(context, node, plan, rows, count_between(plan.ends, note.ends), lambda: late(paths, plan))
     return evaluate(context, node, judged_at(node, "audit"), found)
 
 

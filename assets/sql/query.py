@@ -21,7 +21,6 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from assets.quality.relations.inputs import TAIL, live_rows, newest
-from assets.quality.relations.lines import between
 from assets.quality.relations.parts import TableRows
 from expectations.judge.duck import add_hash, create_view, database
 from expectations.results import Relation
@@ -29,6 +28,7 @@ from infra.delta.changelog_files import files_with
 from infra.delta.io import last_note
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened
+from infra.epochs.offsets import between_sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -115,8 +115,9 @@ class CommittedState:
         if len(parsed["statements"]) != 1:
             raise QueryError("write one query, without a second one behind a semicolon")
         known: dict[str, str] = {}
-        own = {*_named_in(parsed)}
-        for found in _tables_in(parsed):
+        parts = [*_parts(parsed)]
+        own = {named["key"] for part in parts for named in part.get("cte_map", {}).get("map", ())}
+        for found in (part for part in parts if part.get("type") == "BASE_TABLE"):
             name, version = found["qualified_name"]["path"], found["at_clause"]
             if len(name) == 1 and (name[0] != QUALITY or name[0] in own):
                 continue  # of the query's own
@@ -170,7 +171,7 @@ class CommittedState:
             else (folded[0], folded[1].ends)
         )
         files = newest(paths, lambda files: files_with(files, upto, ends))
-        rows = Relation(f"SELECT {TAIL} FROM {{changelog}} WHERE {between(upto, ends)}", {"changelog": files})
+        rows = Relation(f"SELECT {TAIL} FROM {{changelog}} WHERE {between_sql(upto, ends)}", {"changelog": files})
         if opened(paths.table) is not None:
             rows = live_rows(paths, version, upto, ends, rows)
         place = "timestamp AS _timestamp, partition AS _partition, offset AS _offset"
@@ -210,20 +211,9 @@ def _version(clause: Any) -> int | None:
         raise QueryError("a table is read AT (VERSION => n), n a version of its Delta log") from None
 
 
-def _named_in(parsed: Any) -> Iterator[str]:
-    """Names that a query gives to parts of its own, behind WITH."""
+def _parts(parsed: Any) -> Iterator[dict[str, Any]]:
+    """All objects of a parsed query."""
     if isinstance(parsed, dict):
-        yield from (part["key"] for part in parsed.get("cte_map", {}).get("map", ()))
+        yield parsed
     for part in parsed.values() if isinstance(parsed, dict) else parsed if isinstance(parsed, list) else ():
-        yield from _named_in(part)
-
-
-def _tables_in(parsed: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(parsed, dict):
-        if parsed.get("type") == "BASE_TABLE":
-            yield parsed
-        for part in parsed.values():
-            yield from _tables_in(part)
-    elif isinstance(parsed, list):
-        for part in parsed:
-            yield from _tables_in(part)
+        yield from _parts(part)

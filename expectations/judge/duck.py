@@ -11,17 +11,14 @@ is a table, as several rules read it.
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expectations.invariant import Invariant, for_keys, judged_relation, relations_of
+from expectations.invariant import Invariant, relations_of
+from expectations.judge.evaluation import Evaluation, Found
 from expectations.results import InvariantResult, Judged, Relation
-from expectations.rules.derived import DERIVED
-from expectations.rules.record_sql import without_marks
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -96,61 +93,58 @@ class InProcess:
             return []
         with database(self.memory, self.spill) as connection:
             views = _Views(connection, node, judged)
-            return [_result(views, rule, sample) for rule in rules]
+            return [views.result(rule, sample) for rule in rules]
 
 
-class _Views:
-    """Relations as views, each made once; one that cannot be made fails for every rule that names it."""
+class _Views(Evaluation[str]):
+    """Relations as views; each is known by its subquery over committed tables."""
+
+    engine = "duckdb"
 
     def __init__(self, connection: DuckDBPyConnection, node: Node, judged: Judged) -> None:
-        self.connection, self.node, self.judged = connection, node, judged
-        self._shown: dict[str, str | Exception] = {}
+        super().__init__(node, judged)
+        self.connection = connection
         self._hashes = False
 
-    def shown(self, name: str) -> str:
-        """The relation as a subquery over committed tables; its view is there then."""
-        if name not in self._shown:
-            try:
-                self._shown[name] = self._derived(name) if name in DERIVED else self._given(name)
-            except Exception as error:  # whatever a reader of tables may raise
-                self._shown[name] = error
-        found = self._shown[name]
-        if isinstance(found, Exception):
-            raise found
-        return found
+    def given(self, name: str, relation: Relation) -> str:
+        """A view of a relation that was given."""
+        return f"({create_view(self.connection, _view(name), relation)})"
 
-    def over(self, query: str) -> tuple[str, str]:
-        """A query over relations in braces: DuckDB's over their views, and over committed tables."""
-        from expectations.judge.spark_sql import duck
-
-        query = for_keys(without_marks(query), "touched" in self.judged.relations)
-        names = relations_of(query)
-        shown = {_view(name): self.shown(name) for name in names}
-        if "xxhash64(" in query and not self._hashes:
-            self._add_hash()
-        text = duck(query.format(**{name: _view(name) for name in names}))
-        return text, _replaced(text, shown)
-
-    def checked(self, about: str) -> int | None:
-        """Rows of a relation that is judged, as the caller has counted them or as there are."""
-        known = self.judged.checked.get(about)
-        if known is not None or about not in self.judged.relations:
-            return known
-        return _column(self, f"SELECT count(*) FROM {_view(about)}")[0]
-
-    def _given(self, name: str) -> str:
-        if name not in self.judged.relations:
-            raise LookupError(f"no relation '{name}' was given")
-        return f"({create_view(self.connection, _view(name), self.judged.relations[name]())})"
-
-    def _derived(self, name: str) -> str:
-        text, shown = self.over(DERIVED[name](self.node))
+    def derived(self, name: str, query: str) -> str:
+        """A table of a relation that is made of others."""
+        text, shown = self._over(query)
         self.connection.execute(f"CREATE TEMP TABLE {_view(name)} AS {text}")
         return f"({shown})"
 
-    def _add_hash(self) -> None:
-        add_hash(self.connection, self.connection.sql(f"SELECT value FROM {_view('left')}").types[0])
-        self._hashes = True
+    def find(self, query: str, sample: int) -> Found:
+        """What a query over relations in braces gives."""
+        text, shown = self._over(query)
+        rows = self._column(f"SELECT to_json(__bad) FROM ({text}) AS __bad LIMIT {sample + 1}")
+        return Found(
+            rows, len(rows) if len(rows) <= sample else self._column(f"SELECT count(*) FROM ({text})")[0], shown
+        )
+
+    def checked(self, about: str) -> int | None:
+        """Rows of a relation that is judged, as the caller has counted them or as there are."""
+        known = super().checked(about)
+        if known is not None or about not in self.judged.relations:
+            return known
+        return self._column(f"SELECT count(*) FROM {_view(about)}")[0]
+
+    def _over(self, query: str) -> tuple[str, str]:
+        """A query over relations in braces: DuckDB's over their views, and over committed tables."""
+        from expectations.judge.spark_sql import duck
+
+        names = relations_of(query)
+        shown = {_view(name): self[name] for name in names}
+        if "xxhash64(" in query and not self._hashes:
+            add_hash(self.connection, self.connection.sql(f"SELECT value FROM {_view('left')}").types[0])
+            self._hashes = True
+        text = duck(query.format(**{name: _view(name) for name in names}))
+        return text, _replaced(text, shown)
+
+    def _column(self, query: str) -> list[Any]:
+        return [row[0] for row in self.connection.execute(query).fetchall()]
 
 
 def _view(name: str) -> str:
@@ -161,40 +155,3 @@ def _replaced(text: str, names: dict[str, str]) -> str:
     for name, shown in names.items():
         text = text.replace(f'"{name}"', shown)
     return text
-
-
-def _result(views: _Views, rule: Invariant, sample: int) -> InvariantResult:
-    start, query, shown, about = time.monotonic(), "", "", ""
-    rows: list[str] = []
-    violations, error, checked = None, None, None
-    try:
-        query = shown = without_marks(rule.violations(views.node))
-        about = judged_relation(query) or ""
-        text, shown = views.over(query)
-        rows = _column(views, f"SELECT to_json(__bad) FROM ({text}) AS __bad LIMIT {sample + 1}")
-        violations = len(rows) if len(rows) <= sample else _column(views, f"SELECT count(*) FROM ({text})")[0]
-        checked = views.checked(about)
-    except Exception as raised:  # all that can fail here has no narrower class in common
-        error, checked = f"{type(raised).__name__}: {raised}"[:2000], views.judged.checked.get(about)
-    return InvariantResult(
-        invariant=rule,
-        checked=checked,
-        violations=violations,
-        sample=[texts(row) for row in rows[:sample]],
-        sql=shown,
-        seconds=time.monotonic() - start,
-        error=error,
-        scope=views.judged.scope_of(about),
-    )
-
-
-def _column(views: _Views, query: str) -> list[Any]:
-    return [row[0] for row in views.connection.execute(query).fetchall()]
-
-
-def texts(row: str) -> dict[str, str]:
-    """A row in JSON as texts: a value that is no text stays JSON."""
-    return {
-        column: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for column, value in json.loads(row).items()
-    }

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from expectations.invariant import Invariant, for_keys, judged_relation, relations_of
-from expectations.judge.duck import texts
-from expectations.results import InvariantResult, Judged
-from expectations.rules.derived import DERIVED
-from expectations.rules.record_sql import without_marks
+from expectations.invariant import Invariant, relations_of
+from expectations.judge.evaluation import Evaluation, Found
+from expectations.results import InvariantResult, Judged, Relation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,49 +32,53 @@ class OnEngine:
         if not rules:
             return []
         frames = _Frames(self.session(), node, judged)
-        return [_result(frames, rule, sample) for rule in rules]
+        return [frames.result(rule, sample) for rule in rules]
 
 
-class _Frames:
-    """Relations as frames, each made once; one that cannot be made fails for every rule that names it."""
+class _Frames(Evaluation["tuple[DataFrame, str]"]):
+    """Relations as frames, with their subqueries over committed tables."""
+
+    engine = "spark"
 
     def __init__(self, spark: SparkSession, node: Node, judged: Judged) -> None:
-        self.spark, self.node, self.judged = spark, node, judged
-        self._made: dict[str, tuple[DataFrame, str] | Exception] = {}
+        super().__init__(node, judged)
+        self._spark = spark
 
-    def __getitem__(self, name: str) -> tuple[DataFrame, str]:
-        if name not in self._made:
-            try:
-                self._made[name] = self._derived(name) if name in DERIVED else self._given(name)
-            except Exception as error:  # whatever a reader of tables may raise
-                self._made[name] = error
-        made = self._made[name]
-        if isinstance(made, Exception):
-            raise made
-        return made
+    def given(self, name: str, relation: Relation) -> tuple[DataFrame, str]:
+        """The frame of a relation that was given."""
+        parts = {name: part.frame(self._spark) for name, part in relation.parts.items()}
+        shown = relation.sql.format(**{name: part.in_spark for name, part in relation.parts.items()})
+        return self._asked(relation.sql, parts), f"({shown})"
 
-    def over(self, query: str) -> tuple[DataFrame, str]:
-        """A query over relations in braces: its frame, and its text over committed tables."""
-        query = for_keys(without_marks(query), "touched" in self.judged.relations)
-        named = {name: self[name] for name in relations_of(query)}
-        frame = _asked(self.spark, query, {name: frame for name, (frame, _) in named.items()})
-        return frame, query.format(**{name: shown for name, (_, shown) in named.items()})
-
-    def _derived(self, name: str) -> tuple[DataFrame, str]:
-        frame, shown = self.over(DERIVED[name](self.node))
+    def derived(self, name: str, query: str) -> tuple[DataFrame, str]:
+        """The frame of a relation that is made of others."""
+        frame, shown = self._over(query)
         return frame, f"({shown})"
 
-    def _given(self, name: str) -> tuple[DataFrame, str]:
-        if name not in self.judged.relations:
-            raise LookupError(f"no relation '{name}' was given")
-        relation = self.judged.relations[name]()
-        parts: Mapping[str, DataFrame] = {name: part.frame(self.spark) for name, part in relation.parts.items()}
-        shown = relation.sql.format(**{name: part.in_spark for name, part in relation.parts.items()})
-        return _asked(self.spark, relation.sql, parts), f"({shown})"
+    def find(self, query: str, sample: int) -> Found:
+        """What a query over relations in braces gives."""
+        try:
+            return self._found(query, sample)
+        except Exception as raised:
+            if "INVALID_ORDERING_TYPE" not in str(raised):
+                raise
+            # Spark compares no MAP, at whatever depth it is.
+            return self._found(_compared_as_text(query), sample)
 
+    def _found(self, query: str, sample: int) -> Found:
+        bad, shown = self._over(query)
+        first = bad.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) AS row").limit(sample + 1)
+        rows = [row[0] for row in first.collect()]
+        return Found(rows, len(rows) if len(rows) <= sample else bad.count(), NOTE + shown)
 
-def _asked(spark: SparkSession, query: str, named: Mapping[str, Any]) -> DataFrame:
-    return spark.sql(query, **named)
+    def _over(self, query: str) -> tuple[DataFrame, str]:
+        """A query over relations in braces: its frame, and its text over committed tables."""
+        named = {name: self[name] for name in relations_of(query)}
+        frame = self._asked(query, {name: frame for name, (frame, _) in named.items()})
+        return frame, query.format(**{name: shown for name, (_, shown) in named.items()})
+
+    def _asked(self, query: str, named: Mapping[str, Any]) -> DataFrame:
+        return self._spark.sql(query, **named)
 
 
 _COLUMN = r"((?:\w+|`(?:[^`]|``)+`)(?:\.(?:\w+|`(?:[^`]|``)+`))*)"
@@ -90,40 +91,3 @@ _AS_TEXT = (
 
 def _compared_as_text(query: str) -> str:
     return _SAME.sub(lambda found: f"{_AS_TEXT.format(found[1])} <=> {_AS_TEXT.format(found[2])}", query)
-
-
-def _violations(frames: _Frames, query: str, sample: int) -> tuple[list[str], int, str]:
-    """Some bad rows in JSON, how many there are, and the query over committed tables."""
-    bad, shown = frames.over(query)
-    first = bad.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) AS row").limit(sample + 1)
-    rows = [row[0] for row in first.collect()]
-    return rows, len(rows) if len(rows) <= sample else bad.count(), shown
-
-
-def _result(frames: _Frames, rule: Invariant, sample: int) -> InvariantResult:
-    start, shown, about = time.monotonic(), "", ""
-    rows: list[str] = []
-    violations, error = None, None
-    try:
-        query = shown = without_marks(rule.violations(frames.node))
-        about = judged_relation(query) or ""
-        try:
-            rows, violations, shown = _violations(frames, query, sample)
-        except Exception as raised:
-            if "INVALID_ORDERING_TYPE" not in str(raised):
-                raise
-            # Spark compares no MAP, at whatever depth it is.
-            rows, violations, shown = _violations(frames, _compared_as_text(query), sample)
-    except Exception as raised:  # all that can fail here has no narrower class in common
-        error = f"{type(raised).__name__}: {raised}"[:2000]
-    return InvariantResult(
-        invariant=rule,
-        checked=frames.judged.checked.get(about),
-        violations=violations,
-        sample=[texts(row) for row in rows[:sample]],
-        sql=NOTE + shown,
-        seconds=time.monotonic() - start,
-        error=error,
-        scope=frames.judged.scope_of(about),
-        judged_by="spark",
-    )

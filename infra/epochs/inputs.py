@@ -160,15 +160,16 @@ class PinnedInputs:
         # version.
         return read(self.spark, path, memory.version()).where(f"epoch = {self.plan.previous_epoch}").drop("epoch")
 
-    def open_sql(self, slack: int) -> str:
-        """SQL for whether ``timestamp + slack > stream time`` of a record's partition (ms)."""
-        times = self.plan.stream_time
-        if len(times) > WRITTEN_OUT:
-            return f"timestamp > {looked_up(times)} - {slack}L"
-        return any_of_sql([f"(partition = {int(p)} AND timestamp > {int(time) - slack}L)" for p, time in times.items()])
-
     def _open(self, slack: int) -> Column:
-        return F.expr(self.open_sql(slack))
+        return F.expr(open_sql(self.plan, slack))
+
+
+def open_sql(plan: EpochPlan, slack: int) -> str:
+    """SQL for whether ``timestamp + slack > stream time`` of a record's partition (ms)."""
+    times = plan.stream_time
+    if len(times) > WRITTEN_OUT:
+        return f"timestamp > {looked_up(times)} - {slack}L"
+    return any_of_sql([f"(partition = {int(p)} AND timestamp > {int(time) - slack}L)" for p, time in times.items()])
 
 
 def pinned_table(path: str, position: Offsets, incarnation: int) -> tuple[int | None, Offsets]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from assets.quality.relations.inputs import TAIL, InputRelations, Relations, live_rows, newest, open_sql, still_open
-from assets.quality.relations.lines import between, bounds, lines, times
+from assets.quality.relations.inputs import TAIL, InputRelations, Relations, live_rows, newest, still_open
+from assets.quality.relations.lines import bounds, lines, times
 from assets.quality.relations.parts import TableRows
 from expectations.invariant import quoted
 from expectations.results import Part, Relation
@@ -16,7 +16,8 @@ from infra.delta.changelog_files import files_of, files_with
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened
 from infra.delta.plain_files import fields_at
-from infra.epochs.inputs import pinned_table
+from infra.epochs.inputs import open_sql, pinned_table
+from infra.epochs.offsets import between_sql
 from infra.epochs.plan import EpochPlan
 
 
@@ -51,7 +52,7 @@ def _before(paths: NodeTables, plan: EpochPlan, key: Mapping[str, str]) -> Relat
     if version is not None and ends == plan.ends:
         return Relation("SELECT * FROM {table}", {"table": TableRows.of(paths, "table", version)})
     files = newest(paths, lambda files: files_with(files, ends, plan.ends))
-    tail = Relation(f"SELECT {TAIL} FROM {{changelog}} WHERE {between(ends, plan.ends)}", {"changelog": files})
+    tail = Relation(f"SELECT {TAIL} FROM {{changelog}} WHERE {between_sql(ends, plan.ends)}", {"changelog": files})
     live = live_rows(paths, version, ends, plan.ends, tail)
     fields = ", ".join(f"key.{quoted(column)} AS {quoted(column)}" for column in key)
     return Relation(f"SELECT {fields} FROM ({live.sql})", live.parts)
@@ -63,7 +64,7 @@ def _placed(paths: NodeTables, plan: EpochPlan, own: Relation) -> Relation:
         return Relation(f"SELECT key, partition FROM ({own.sql}) WHERE false", own.parts)
     version, ends = pinned_table(paths.table, plan.ends, plan.incarnation)
     files = newest(paths, lambda files: files_with(files, ends, plan.ends))
-    tail = f"SELECT key, partition FROM {{changelog}} WHERE ({between(ends, plan.ends)}) AND key IS NOT NULL"
+    tail = f"SELECT key, partition FROM {{changelog}} WHERE ({between_sql(ends, plan.ends)}) AND key IS NOT NULL"
     if version is None:
         return Relation(tail, {"changelog": files})
     key = ", ".join(f"{quoted(f.name)} AS {quoted(f.name)}" for f in fields_at(paths.changelog, "key"))

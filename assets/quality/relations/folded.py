@@ -16,7 +16,7 @@ from itertools import islice
 
 from assets.quality.relations.epoch import late
 from assets.quality.relations.inputs import InputRelations, Relations
-from assets.quality.relations.lines import between, bounds, lines
+from assets.quality.relations.lines import bounds, lines
 from assets.quality.relations.parts import TableRows
 from expectations.invariant import Scope, packed
 from expectations.results import Judged, Relation
@@ -25,7 +25,7 @@ from infra.delta.io import last_note, note_upto, notes
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened, rows_in
 from infra.epochs.log import EpochLog
-from infra.epochs.offsets import count_between
+from infra.epochs.offsets import between_sql, count_between
 from infra.epochs.plan import CommitNote, EpochPlan
 from pipelines import Node
 
@@ -175,7 +175,7 @@ def _changelog(of: Folded) -> Relation:
         return Relation("SELECT * FROM {changelog}", {"changelog": TableRows.of(of.paths, "changelog", of.version)})
     after, upto = of.span.ends, of.note.ends
     rows = TableRows.of(of.paths, "changelog", of.version, lambda files: files_with(files, after, upto))
-    return Relation(f"SELECT * FROM {{changelog}} WHERE {between(after, upto)}", {"changelog": rows})
+    return Relation(f"SELECT * FROM {{changelog}} WHERE {between_sql(after, upto)}", {"changelog": rows})
 
 
 def _of_keys(of: Folded, table: Relation, own: Relation) -> Relation:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from assets.quality.relations.lines import any_of, between, lines
+from assets.quality.relations.lines import lines
 from assets.quality.relations.parts import TableRows
 from expectations.invariant import quoted
 from expectations.results import Relation
@@ -18,7 +18,8 @@ from infra.delta.io import notes
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened
 from infra.delta.plain_files import fields_at, schema_at
-from infra.epochs.inputs import pinned_table
+from infra.epochs.inputs import open_sql, pinned_table
+from infra.epochs.offsets import any_of_sql, between_sql
 from infra.epochs.plan import EpochPlan, Offsets
 from pipelines import Node
 from records.type_text import type_text
@@ -94,20 +95,20 @@ class InputRelations:
         new = self._records(side, part.after, part.upto, ", true AS is_new")
         paths = self._paths(side)
         old = newest(paths, lambda files: still_open(files_with(files, {}, part.after), self.plan, self.slack))
-        known = f"({between({}, part.after)}) AND ({still})"
+        known = f"({between_sql({}, part.after)}) AND ({still})"
         earlier = f"{self._select(side, ', false AS is_new')} FROM {{earlier}} WHERE {known}"
         return Relation(f"{new.sql} UNION ALL {earlier}", {**new.parts, "earlier": old})
 
     def _history(self, side: str) -> Relation:
         part = self.plan.inputs[side]
-        return self._records(side, {}, part.upto, f", ({between(part.after, part.upto)}) AS is_new")
+        return self._records(side, {}, part.upto, f", ({between_sql(part.after, part.upto)}) AS is_new")
 
     def _records(self, side: str, after: Mapping[int, int], upto: Offsets, more: str = "") -> Relation:
         """Records with offsets in ``(after, upto]``, without what is skipped; with ``more`` columns."""
         gone = self._skipped(side)
         is_stream = not self._input(side).is_table
         kept = f" AND NOT ({gone})" if gone and is_stream else ""
-        where = f"({between(after, upto)}){kept}"
+        where = f"({between_sql(after, upto)}){kept}"
         files = newest(self._paths(side), lambda files: files_with(files, after, upto))
         return Relation(f"{self._select(side, more)} FROM {{changelog}} WHERE {where}", {"changelog": files})
 
@@ -124,9 +125,8 @@ class InputRelations:
     def _skipped(self, side: str) -> str | None:
         # Both sides of a self-join are one input.
         skipped = [one for one in self.plan.skipped if self._input(one.side) is self._input(side)]
-        return (
-            any_of(f"(partition = {one.partition} AND offset = {one.offset})" for one in skipped) if skipped else None
-        )
+        places = [f"(partition = {one.partition} AND offset = {one.offset})" for one in skipped]
+        return any_of_sql(places) if places else None
 
     def _table(self, side: str, moment: str) -> Relation:
         part, paths = self.plan.inputs[side], self._paths(side)
@@ -194,12 +194,6 @@ WHERE c.value IS NOT NULL"""
 def _null(field: StructField) -> str:
     kind = type_text(field.dataType).replace("{", "{{").replace("}", "}}")
     return f"CAST(NULL AS {kind})"
-
-
-def open_sql(plan: EpochPlan, slack: int) -> str:
-    """SQL for whether ``timestamp + slack > stream time`` of a record's partition (ms)."""
-    times = plan.stream_time.items()
-    return any_of(f"(partition = {int(p)} AND timestamp > {int(time) - slack}L)" for p, time in times)
 
 
 def still_open(files: pa.Table, plan: EpochPlan, slack: int) -> pa.Table:
