@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assets.quality.judge import audited, judged_at
 from assets.quality.judge_commit import judge_commit
@@ -24,7 +24,7 @@ from assets.quality.record_verdicts import quality_of, record_verdicts
 from assets.quality.relations.epoch import late
 from assets.quality.relations.folded import Folded, judged, whole
 from assets.quality.relations.inputs import InputRelations, effective
-from assets.quality.relations.parts import TableRows
+from assets.quality.relations.parts import TableRows, at_version, located, shown_as
 from assets.refused.held_verdicts import as_held
 from assets.refused.states import AuditRefusedError
 from expectations.invariant import Invariant
@@ -54,6 +54,10 @@ def judge_epoch(
 ) -> Judgement:
     """Judge the commit of an epoch, at ``version`` of the changelog, and record that with what its audit found."""
     start = time.monotonic()
+    # A rebuild puts other rows in the place of these: the query goes on with the version that has them.
+    paths = context.paths(node)
+    rows = at_version(shown_as(paths, "changelog"), version)
+    audit = [replace(result, sql=located(result.sql, paths, rows)) for result in audit]
     results = [*audit, *judge_commit(context, effective(node, plan), plan, version)]
     # An executor is lost with the rows that a check wanted: the next run has them from the commit. It tries once, as a
     # query that always fails would be tried by each run (test_what_could_not_be_evaluated_is_judged_once_more).

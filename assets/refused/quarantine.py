@@ -16,12 +16,11 @@ Why: ``docs/decisions/quarantine.md``. Held by ``tests/assets/quality/test_quara
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assets.quality.relations.parts import shown_as
+from assets.quality.relations.parts import located, shown_as
 from assets.refused.states import AuditRefusedError, Broken, HeldEpoch, held_epochs, now
 from expectations.results import InvariantResult
 from infra.delta.layout import NodeTables
@@ -109,9 +108,7 @@ def _in_quarantine(sql: str, rows: DataFrame, paths: NodeTables, epoch: int) -> 
     """A query over the rows as they were to be committed, over the quarantine instead."""
     there = f"{shown_as(paths, 'quarantine')} WHERE epoch = {epoch}"
     row = f"CAST(CAST(row AS JSON) AS {type_of(rows.schema)})"
-    # Its earlier rows are read at a version.
-    committed = re.escape(shown_as(paths, "changelog")) + r"(?! AT )"
-    return re.sub(committed, lambda _: f"(SELECT unnest({row}) FROM {there})", sql)
+    return located(sql, paths, f"(SELECT unnest({row}) FROM {there})")
 
 
 def _keep(

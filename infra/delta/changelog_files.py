@@ -33,11 +33,6 @@ def records(
     return _rows(spark, path, version, _offsets(after, upto)).where(between(after, upto))
 
 
-def epoch_rows(spark: SparkSession, path: str, epoch: int, version: int | None = None) -> DataFrame:
-    """Records of one epoch."""
-    return _rows(spark, path, version, _of_epoch(epoch)).where(f"epoch = {epoch}")
-
-
 def part_rows(
     session: Callable[[], SparkSession],
     path: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,19 @@ if TYPE_CHECKING:
 def shown_as(paths: NodeTables, table: str) -> str:
     """What ``rivermeet sql`` calls a table of a node."""
     return ".".join(named(part) for part in (paths.pipeline, paths.node, table))
+
+
+def located(sql: str, paths: NodeTables, rows: str) -> str:
+    """A query that was made before its epoch was committed, over ``rows`` in place of the changelog as it was to be.
+
+    What it names at a version is another one's rows, such as the node's earlier ones, and stays.
+    """
+    return re.sub(re.escape(shown_as(paths, "changelog")) + "(?! AT )", lambda _: rows, sql)
+
+
+def at_version(name: str, version: int) -> str:
+    """A table at a version, as ``rivermeet sql`` has it."""
+    return f"{name} AT (VERSION => {version})"
 
 
 @dataclass(frozen=True)
@@ -54,7 +68,7 @@ class TableRows:
     @property
     def shown(self) -> str:
         """Its name, with the version."""
-        return f"{self.name} AT (VERSION => {self.version})"
+        return at_version(self.name, self.version)
 
     @property
     def in_spark(self) -> str:

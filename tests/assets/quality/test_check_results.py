@@ -132,6 +132,7 @@ def test_a_violation_has_its_rows_its_query_and_its_numbers(planted: Home) -> No
         assert (shown["violations"], shown["checked"], shown["epoch"], shown["state"]) == (len(ids), 3, 1, "violated")
         assert check.description == f"The sentence of {name}. {len(ids)} violations in 3 rows."
         assert sorted(row["key"]["id"] for row in asked(planted.platform, _query(shown))) == ids
+        assert '"changelog" AT (VERSION => 0)' in _query(shown), "so that it finds them after a rebuild, too"
 
 
 def test_numbers_are_numbers_so_that_they_are_plotted(planted: Home) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.delta.changelog_files import earlier_epochs, epoch_rows, records
+from infra.delta.changelog_files import earlier_epochs, epoch_files, records
 from infra.delta.io import append, read
+from infra.delta.plain_files import listed
 from infra.epochs.offsets import between
 
 if TYPE_CHECKING:
@@ -64,6 +65,12 @@ def test_the_same_records_as_delta(
 ) -> None:
     expected = read(spark, changelog).where(between(after, upto))
     assert rows_of(records(spark, changelog, after, upto)) == rows_of(expected)
+
+
+def epoch_rows(spark: SparkSession, path: str, epoch: int) -> DataFrame:
+    rows = listed(spark, path, None, lambda files: epoch_files(files, epoch))
+    assert rows is not None
+    return rows.where(f"epoch = {epoch}")
 
 
 def test_only_files_that_may_have_them_are_read(spark: SparkSession, tmp_path: Path) -> None:
