@@ -10,27 +10,27 @@ however the process ends.
 | is free, and was made on another host, whose locks may not be seen here | is left alone, and named |
 | is not there | is left alone: a process that has not begun, or none that says so |
 
-A lock needs neither a process's number nor a time: numbers are given again, also at each start of a container, and
-clocks are set. A host is known by its name, or by what its system drew at its start, where containers share that.
+A process's number or a time would not do: numbers are given again, also at each start of a container, and clocks are
+set. A host is known by its name, or by what its system drew at its start, where containers share that.
 Held by ``tests/assets/defs/test_processes.py``.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import secrets
 import socket
 import time
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 from dagster._core.storage.dagster_run import DagsterRun
+
+from infra.held_file import HeldFile, hold_file, read_left_file
 
 PROCESS = "rivermeet/process"
 """Tag of a run: the file that its process has locked."""
@@ -47,28 +47,14 @@ ENDS_WITHIN = 1.0
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-class HeldProcess(NamedTuple):
-    """A lock that says that this process executes a run."""
+def hold_process(instance: dg.DagsterInstance) -> HeldFile:
+    """Take a lock for a run, whose tag `PROCESS` is then the name of the file.
 
-    file: Path
-    descriptor: int
-
-    def let_go(self) -> None:
-        """Give the lock back; the file is removed by whoever finds that its run has ended."""
-        os.close(self.descriptor)
-
-
-def hold_process(instance: dg.DagsterInstance) -> HeldProcess:
-    """Take a lock for a run, whose tag `PROCESS` is then the name of the file."""
+    What gives it back leaves the file, which whoever finds that its run has ended removes.
+    """
     folder = processes(Path(instance.root_directory))
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"{os.getpid()}-{secrets.token_hex(4)}"
-    draft = folder / f".{name}"
-    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    os.write(descriptor, json.dumps({"pid": os.getpid(), **_host()}).encode())
-    # What has its name is locked: whoever finds it free has found the end of its process.
-    return HeldProcess(draft.replace(folder / name), descriptor)
+    return hold_file(folder, json.dumps({"pid": os.getpid(), **_host()}))
 
 
 def processes(dagster_home: Path) -> Path:
@@ -149,9 +135,9 @@ def _gone(found: Mapping[str, Any]) -> str:
 
 def _left(file: Path) -> Mapping[str, Any] | None:
     """What a process that is gone has left in its file; None where it has not gone, or has left none."""
-    with suppress(OSError, ValueError), closing(file.open()) as opened:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return json.loads(opened.read())
+    noted = read_left_file(file)
+    with suppress(ValueError):
+        return json.loads(noted or "")
     return None
 
 

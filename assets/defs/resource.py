@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import PrivateAttr
 
-from assets.defs.processes import PROCESS, HeldProcess, close_runs_of_the_dead, hold_process, is_held_here
+from assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, is_held_here
 from assets.epoch.platform import Platform, current
+from infra.held_file import HeldFile
 
 if TYPE_CHECKING:
     from assets.epoch.run import Outcome
@@ -25,7 +26,7 @@ class PlatformResource(dg.ConfigurableResource):
     _shown: set[str] = PrivateAttr(default_factory=set)
     _judged: bool = PrivateAttr(default=False)
     _nodes: SideBySide | None = PrivateAttr(default=None)
-    _process: HeldProcess | None = PrivateAttr(default=None)
+    _process: HeldFile | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Say which process executes the run, where nobody has: it was launched from Dagster's page or a schedule."""

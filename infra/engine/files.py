@@ -16,6 +16,7 @@ import psutil
 
 from infra.engine.heap import Heap
 from infra.engine.processes import Apart
+from infra.held_file import HeldFile, hold_file, read_left_file
 
 
 @dataclass(frozen=True)
@@ -43,24 +44,6 @@ class EngineState:
     def processes(self) -> list[psutil.Process]:
         """Return those of its two processes that still run, supervisor first."""
         return [process for process in (one.found() for one in self.both) if process is not None]
-
-
-@dataclass(frozen=True)
-class Client:
-    """A process that uses the engine; its file is locked as long as it lives, and names its sessions, a line each."""
-
-    file: Path
-    descriptor: int
-
-    def note(self, session: str) -> None:
-        """Note a session."""
-        os.write(self.descriptor, f"{session}\n".encode())
-
-    def close(self) -> None:
-        """It uses the engine no more, and has closed its sessions."""
-        self.file.unlink(missing_ok=True)
-        with suppress(OSError):
-            os.close(self.descriptor)
 
 
 @dataclass(frozen=True)
@@ -161,25 +144,15 @@ class EngineFiles:
             return Heap(**json.loads(self._heap.read_text()))
         return None
 
-    def client(self) -> Client:
-        """Record this process as a client."""
+    def client(self) -> HeldFile:
+        """Record this process as a client, which notes its sessions there, a line each."""
         self._clients.mkdir(mode=0o700, exist_ok=True)
-        name = f"{os.getpid()}-{secrets.token_hex(4)}"
-        draft = self._clients / f".{name}"
-        descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        # What has its name is locked: whoever finds it free has found the end of its process.
-        return Client(draft.replace(self._clients / name), descriptor)
+        return hold_file(self._clients)
 
     def take_dead_clients(self) -> list[str]:
         """Sessions of clients that have died, each once."""
-        found: list[str] = []
-        for file in self._clients.glob("[0-9]*"):
-            with suppress(OSError), file.open() as left:
-                fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                found += left.read().split()
-                file.unlink(missing_ok=True)
-        return found
+        left = (read_left_file(file, remove=True) for file in self._clients.glob("[0-9]*"))
+        return [session for noted in left if noted is not None for session in noted.split()]
 
     def forget(self) -> None:
         """Remove the record of the engine and its token."""

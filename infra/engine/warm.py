@@ -11,10 +11,11 @@ import psutil
 from filelock import FileLock
 
 from infra.engine import conf as spark_conf
-from infra.engine.files import Client, EngineFiles, EngineState
+from infra.engine.files import EngineFiles, EngineState
 from infra.engine.heap import Heap
 from infra.engine.jars import jars
 from infra.engine.process import EngineError, end, fingerprint, launch
+from infra.held_file import HeldFile
 from infra.settings import Settings
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Attachment:
     token: str
     lease: int
     files: EngineFiles
-    client: Client
+    client: HeldFile
 
     def note(self, spark: SparkSession) -> None:
         """Note a session of the process, which the engine closes when the process has died."""
@@ -70,7 +71,7 @@ class Attachment:
 
     def close(self) -> None:
         """Give the hold back."""
-        self.client.close()
+        self.client.remove()
         with contextlib.suppress(OSError):
             os.close(self.lease)
 

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,22 +63,9 @@ kept.clear()
 print(time.monotonic() - began)
 """
 
+ENGINE_MEMORY = "1g"
 # Each JVM is cold.
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    home = {"RIVERMEET_HOME": str(tmp_path_factory.mktemp("own"))}
-    jars = {"RIVERMEET_JARS": os.environ.get("RIVERMEET_JARS", "")}
-    settings = Settings.from_env(home | jars | {"RIVERMEET_ENGINE_MEMORY": "1g"})
-    yield settings
-    engine.stop(settings)
-
-
-@pytest.fixture
-def warm(own: Settings) -> EngineState:
-    return engine.start(own)
 
 
 def client(settings: Settings, program: str = CLIENT) -> subprocess.Popen[str]:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -29,6 +29,7 @@ from infra.engine.watch import answers
 from infra.settings import Settings
 from tests.reliability import handled
 
+ENGINE_MEMORY = "600m"
 # N frames that are kept, a query that never ends, and what the process says of its failure.
 CLIENT = """
 import sys, time
@@ -51,20 +52,6 @@ except KeyboardInterrupt:
 except Exception as error:
     print(lost_engine(error), flush=True)
 """
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    home = {"RIVERMEET_HOME": str(tmp_path_factory.mktemp("watched"))}
-    jars = {"RIVERMEET_JARS": os.environ.get("RIVERMEET_JARS", "")}
-    settings = Settings.from_env(home | jars | {"RIVERMEET_ENGINE_MEMORY": "600m"})
-    yield settings
-    engine.stop(settings)
-
-
-@pytest.fixture
-def warm(own: Settings) -> EngineState:
-    return engine.start(own)
 
 
 def client(settings: Settings, frames: int, give_up: float, what: str) -> subprocess.Popen[str]:
@@ -181,10 +168,10 @@ def test_a_dead_client_is_found_once_with_its_sessions(tmp_path: Path) -> None:
     for name in ("a", "b"):
         dead.note(name)
     alive.note("c")
-    os.close(dead.descriptor)
+    dead.let_go()
     assert files.take_dead_clients() == ["a", "b"]
     assert files.take_dead_clients() == []
-    alive.close()
+    alive.remove()
     assert files.take_dead_clients() == [] and not list((tmp_path / "clients").iterdir())
 
 
