@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from expectations.invariant import EARLY, Invariant, packed, quoted
 from expectations.rules.batch import versioned
-from expectations.rules.record_sql import grouped, verbatim, with_fields
+from expectations.rules.record_sql import grouped, last_of, verbatim, with_fields
 from pipelines import Aggregation, Node, SlidingWindows, TableAggregate, TimeWindows, WindowedAggregate
 
 _WINDOWED = frozenset({"windowed-aggregate"})
@@ -81,10 +81,9 @@ def _equals_windowed(node: Node) -> str:
      AND a.timestamp >= w.key.window_start AND a.timestamp < w.key.window_end
      AND coalesce(a.reached < w.key.window_end + ({made.windows.grace}L), true)"""
     arguments = with_fields(f"({inside})", "left", _arguments(made.aggregations))
-    stored = ", ".join(f"last.value.{quoted(c)} AS {quoted(c)}" for c in node.value)
+    stored = ", ".join(f"value.{quoted(c)} AS {quoted(c)}" for c in node.value)
     return f"""SELECT t.key, t.offset, e.*, {", ".join(f"t.{quoted(c)} AS {quoted('stored ' + c)}" for c in node.value)}
-FROM (SELECT key, last.offset, {stored}
-      FROM (SELECT key, max_by(struct(value, offset), offset) AS last FROM {{rows}} GROUP BY key)) t
+FROM (SELECT key, offset, {stored} FROM {last_of("{rows}")}) t
 LEFT JOIN (SELECT of_window, {_aggregated(made.aggregations)} FROM {arguments} GROUP BY of_window) e
   ON e.of_window = t.key
 WHERE e.of_window IS NULL OR {_differs(made.aggregations)}"""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from expectations.invariant import ANY, EARLY, KIP_77, KIP_213, SEMANTICS, Invariant, packed, quoted
 from expectations.rules.batch import versioned
-from expectations.rules.record_sql import right_as_left
+from expectations.rules.record_sql import last_of, right_as_left
 from pipelines import ForeignKeyJoin, Node, TableTableJoin
 
 _FOREIGN_KEY = frozenset({"fk-table-table"})
@@ -25,34 +25,29 @@ def _foreign_key_hash(node: Node) -> str:
     every left change.
     """
     assert isinstance(node.join_spec, ForeignKeyJoin), node.name
-    # xxhash64(NULL) is 42 and no error, so that a deleted left row is recognised by its key.
-    hashed = "CASE WHEN l.key IS NOT NULL THEN xxhash64(l.value) END"
-    live = "last.value IS NOT NULL"
-    wrong = f"{live} AND NOT (last.left_hash <=> {hashed} AND l.key IS NOT NULL)"
+    live, unmarked = "o.value IS NOT NULL", "value IS NOT NULL AND left_hash IS NULL"
+    wrong = f"{live} AND NOT (o.left_hash <=> l.hash AND l.key IS NOT NULL)"
     if node.join_spec.how == "left":
-        wrong = f"NOT (last.left_hash <=> {hashed}) OR ({live}) <> (l.key IS NOT NULL)"
-    return f"""SELECT o.key, last.partition, last.offset, last.left_hash, {hashed} AS current_hash,
-       l.key IS NOT NULL AS left_row_exists, {live} AS is_live, without_hash
-FROM (SELECT key, max_by(struct(value, left_hash, partition, offset), offset) AS last,
-             count_if(value IS NOT NULL AND left_hash IS NULL) AS without_hash
-      FROM {{rows}} GROUP BY key) o
-LEFT JOIN (SELECT key, value FROM {{left}} WHERE key IN (SELECT key FROM {{rows}})) l ON l.key = o.key
-WHERE without_hash > 0 OR {wrong}"""
+        wrong = f"NOT (o.left_hash <=> l.hash) OR ({live}) <> (l.key IS NOT NULL)"
+    # A left row is hashed where it is: xxhash64 of the NULL that an outer join puts in its place is 42.
+    return f"""SELECT o.key, o.partition, o.offset, o.left_hash, l.hash AS current_hash,
+       l.key IS NOT NULL AS left_row_exists, {live} AS is_live
+FROM {last_of("{rows}")} o
+LEFT JOIN (SELECT key, xxhash64(value) AS hash FROM {{left}} WHERE key IN (SELECT key FROM {{rows}})) l ON l.key = o.key
+WHERE ({wrong}) AND NOT (o.value IS NOT NULL AND o.left_hash IS NULL)
+UNION ALL SELECT key, partition, offset, left_hash, NULL, NULL, true FROM {{rows}} WHERE {unmarked}"""
 
 
 def _fold_equals_table(node: Node) -> str:
     row = packed((*node.key, *node.value, *_POSITION))
-    fields = [f"last.key.{quoted(column)} AS {quoted(column)}" for column in node.key]
-    fields += [f"last.value.{quoted(column)} AS {quoted(column)}" for column in node.value]
-    fields += [f"last.{column[1:]} AS {column}" for column in _POSITION]
+    fields = [f"key.{quoted(column)} AS {quoted(column)}" for column in node.key]
+    fields += [f"value.{quoted(column)} AS {quoted(column)}" for column in node.value]
+    fields += [f"{column[1:]} AS {column}" for column in _POSITION]
     return f"""SELECT CASE WHEN t.key IS NULL THEN 'not in the table'
             WHEN f.key IS NULL THEN 'only in the table' ELSE 'differs' END AS problem,
        coalesce(f.key, t.key) AS key, f.row AS folded, t.row AS stored
 FROM (SELECT {packed(node.key)} AS key, {row} AS row
-      FROM (SELECT {", ".join(fields)}
-            FROM (SELECT max_by(struct(key, value, timestamp, partition, offset), struct(epoch, offset)) AS last
-                  FROM {{changelog}} WHERE key IS NOT NULL GROUP BY key)
-            WHERE last.value IS NOT NULL)) f
+      FROM (SELECT {", ".join(fields)} FROM {last_of("{changelog}")} WHERE value IS NOT NULL)) f
 FULL OUTER JOIN (SELECT {packed(node.key)} AS key, {row} AS row FROM {{now}}) t ON f.key <=> t.key
 WHERE NOT (f.row <=> t.row)"""
 
@@ -69,13 +64,12 @@ def _live_keys(node: Node) -> str:
     assert isinstance(join, TableTableJoin), node.name
     there = {"inner": "l.key IS NOT NULL AND r.key IS NOT NULL", "left": "l.key IS NOT NULL"}
     must = there.get(join.how, "l.key IS NOT NULL OR r.key IS NOT NULL")
-    return f"""SELECT o.key, last.partition, last.offset, last.live AS is_live, ({must}) AS must_live
-FROM (SELECT key, max_by(struct(value IS NOT NULL AS live, partition, offset), offset) AS last
-      FROM {{rows}} GROUP BY key) o
+    return f"""SELECT o.key, o.partition, o.offset, o.value IS NOT NULL AS is_live, ({must}) AS must_live
+FROM {last_of("{rows}")} o
 LEFT JOIN (SELECT key FROM {{left}} WHERE key IN (SELECT key FROM {{rows}})) l ON l.key = o.key
 LEFT JOIN (SELECT key FROM (SELECT {right_as_left(join)} AS key FROM {{right}})
            WHERE key IN (SELECT key FROM {{rows}})) r ON r.key = o.key
-WHERE last.live <> ({must})"""
+WHERE (o.value IS NOT NULL) <> ({must})"""
 
 
 def _tombstone_ends_a_row(node: Node) -> str:

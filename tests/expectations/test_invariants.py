@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -182,6 +183,17 @@ def test_an_invariant_reads_only_what_its_stage_has():
             names -= derived | {"touched"}
             assert names <= (_EPOCH if invariant.stage == "epoch" else _COMMITTED), name
             assert names <= set(make()), (name, invariant.id)
+
+
+def test_the_last_record_of_a_key_is_found_by_its_place_alone():
+    """With the value in its struct, ``max_by`` took three times as long over a million rows."""
+    of_values = {
+        rule.id
+        for node, _ in CLEAN.values()
+        for rule in invariants_of(node)
+        if re.search(r"max_by\(struct\([^()]*\bvalue\b(?! IS)", rule.violations(node))
+    }
+    assert of_values == set()
 
 
 def test_ids_are_unique_and_every_entry_says_what_it_is():

@@ -13,6 +13,7 @@ from assets.quality.relations.lines import lines
 from assets.quality.relations.parts import TableRows
 from expectations.invariant import quoted
 from expectations.results import Relation
+from expectations.rules.record_sql import last_of
 from infra.delta.changelog_files import files_of, files_with
 from infra.delta.io import notes
 from infra.delta.layout import NodeTables
@@ -163,13 +164,8 @@ def live_rows(
     gone
         SQL for the records that are skipped.
     """
-    # The last record of a key by its place alone: with its value in the struct it costs three times as much. A key
-    # whose row has ended may begin anew in another partition, in a later epoch.
     last = f"""WITH tail AS (SELECT * FROM ({tail.sql}) WHERE key IS NOT NULL)
-SELECT c.* EXCEPT (epoch) FROM tail c
-LEFT SEMI JOIN (SELECT max_by(struct(partition, offset), struct(epoch, offset)) AS place FROM tail GROUP BY key) m
-  ON m.place.partition = c.partition AND m.place.offset = c.offset
-WHERE c.value IS NOT NULL"""
+SELECT * EXCEPT (epoch) FROM {last_of("tail")} WHERE value IS NOT NULL"""
     if version is None:
         return Relation(last, tail.parts)
     own = {field.name for field in schema_at(paths.table, version).fields}
