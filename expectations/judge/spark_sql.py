@@ -32,6 +32,10 @@ def duck(query: str) -> str:
     tree = parse_one(query, read="databricks").transform(_mended, copy=False)
     for struct in list(tree.find_all(exp.Struct)):
         _name_whole_row(struct)
+    if any(call.name.lower() == "xxhash64" for call in tree.find_all(exp.Anonymous)):
+        # The hash is ours, and a call costs what a thousand rows cost: a filter leaves some fifty rows for each.
+        for named in tree.find_all(exp.CTE):
+            named.set("materialized", True)
     return tree.sql(dialect="duckdb", identify=True, copy=False)
 
 

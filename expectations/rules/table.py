@@ -29,11 +29,12 @@ def _foreign_key_hash(node: Node) -> str:
     wrong = f"{live} AND NOT (o.left_hash <=> l.hash AND l.key IS NOT NULL)"
     if node.join_spec.how == "left":
         wrong = f"NOT (o.left_hash <=> l.hash) OR ({live}) <> (l.key IS NOT NULL)"
-    # A left row is hashed where it is: xxhash64 of the NULL that an outer join puts in its place is 42.
-    return f"""SELECT o.key, o.partition, o.offset, o.left_hash, l.hash AS current_hash,
+    # A left row is hashed before it is looked up: xxhash64 of the NULL where there is none is 42.
+    return f"""WITH lefts AS (SELECT key, value FROM {{left}} WHERE key IN (SELECT key FROM {{rows}}))
+SELECT o.key, o.partition, o.offset, o.left_hash, l.hash AS current_hash,
        l.key IS NOT NULL AS left_row_exists, {live} AS is_live
 FROM {last_of("{rows}")} o
-LEFT JOIN (SELECT key, xxhash64(value) AS hash FROM {{left}} WHERE key IN (SELECT key FROM {{rows}})) l ON l.key = o.key
+LEFT JOIN (SELECT key, xxhash64(value) AS hash FROM lefts) l ON l.key = o.key
 WHERE ({wrong}) AND NOT (o.value IS NOT NULL AND o.left_hash IS NULL)
 UNION ALL SELECT key, partition, offset, left_hash, NULL, NULL, true FROM {{rows}} WHERE {unmarked}"""
 

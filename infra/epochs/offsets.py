@@ -27,14 +27,18 @@ def count_between(after: Mapping[int, int], upto: Offsets) -> int:
 def between_sql(after: Mapping[int, int], upto: Offsets) -> str:
     """SQL for whether a record's offset is in ``(after, upto]``.
 
-    Few partitions are written out, so that files are skipped by their statistics; of many, the bounds are looked up.
+    Few partitions are written out, of many the bounds are looked up. The range that all lie in goes first: readers skip
+    parts of files by it, which they do by no OR of several columns.
     """
     new = {int(p): int(end) for p, end in upto.items() if end > after.get(p, -1)}
+    if not new:
+        return "false"
+    start = {p: int(after.get(p, -1)) for p in new}
+    among = f"offset > {min(start.values())} AND offset <= {max(new.values())}"
     if len(new) > WRITTEN_OUT:
-        start = {p: int(after.get(p, -1)) for p in new}
-        return f"offset > {looked_up(start)} AND offset <= {looked_up(new)}"
-    slots = [f"(partition = {p} AND offset > {after.get(p, -1)} AND offset <= {end})" for p, end in new.items()]
-    return any_of_sql(slots)
+        return f"{among} AND offset > {looked_up(start)} AND offset <= {looked_up(new)}"
+    slots = [f"(partition = {p} AND offset > {start[p]} AND offset <= {end})" for p, end in new.items()]
+    return f"{among} AND ({any_of_sql(slots)})"
 
 
 def looked_up(values: Mapping[int, int]) -> str:

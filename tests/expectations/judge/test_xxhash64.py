@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
+from assets.quality.relations.parts import TableRows
+from expectations.invariants import invariants_of
+from expectations.judge import xxhash64
 from expectations.judge.xxhash64 import as_bigint
+from expectations.results import Judged, Relation
+from tests.expectations import nodes
+from tests.expectations.nodes import IN_PROCESS
 
 VALUES = (
     "named_struct('i', id, 's', repeat('aé😀', CAST(id AS INT)), 'n', IF(id % 3 = 0, NULL, id * 7))",
@@ -28,3 +38,35 @@ def test_it_is_sparks(spark: SparkSession, value: str) -> None:
 def test_a_map_has_none(spark: SparkSession) -> None:
     with pytest.raises(NotImplementedError, match="map"):
         as_bigint(spark.sql("SELECT map('a', 1) AS value").toArrow()["value"])
+
+
+def test_few_of_many_rows_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of a hundred thousand left rows a filter leaves two in each vector of DuckDB's."""
+    calls = []
+
+    def counted(values: pa.Array) -> pa.Array:
+        calls.append(len(values))
+        return as_bigint(values)
+
+    monkeypatch.setattr(xxhash64, "as_bigint", counted)
+    (rule,) = (rule for rule in invariants_of(nodes.owned) if rule.id == "foreign_key_hash")
+    judged = Judged({"rows": lambda: _stored(tmp_path, "rows", 1000), "left": lambda: _stored(tmp_path, "left", 1)})
+    (found,) = IN_PROCESS.evaluate(nodes.owned, [rule], judged)
+    assert (found.violations, found.error) == (100, None)
+    # Once for the sample, once for their number.
+    assert calls == [100, 100]
+
+
+def _stored(folder: Path, name: str, step: int) -> Relation:
+    """A hundred thousand records, or each so manieth of them, in a file."""
+    ids = pa.array(range(0, 100_000, step), pa.int32())
+    record = {
+        "key": pa.StructArray.from_arrays([ids], ["id"]),
+        "value": pa.StructArray.from_arrays([ids.cast(pa.string())], ["n"]),
+        "partition": pa.repeat(0, len(ids)),
+        "offset": ids,
+        "epoch": pa.repeat(1, len(ids)),
+        "left_hash": pa.repeat(0, len(ids)),
+    }
+    write_deltalake(str(folder / name), pa.table(record))
+    return Relation("SELECT * FROM {table}", {"table": TableRows(str(folder / name), name, 0)})
