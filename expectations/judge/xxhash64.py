@@ -12,6 +12,8 @@ Source: the xxHash specification, 64 bits; Spark's choice of widths by type. Hel
 
 from __future__ import annotations
 
+from decimal import Context
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +25,8 @@ _P1, _P2, _P3, _P4, _P5 = (
 _SEED = 42
 _LONG_DIGITS = 18
 """Decimals of up to so many digits are hashed as whole numbers, others by their bytes."""
+_EXACT = Context(prec=38)
+"""Python's own rounds to 28 digits."""
 
 
 def as_bigint(values: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -80,7 +84,7 @@ def _of_numbers(array: pa.Array, seed: np.ndarray) -> np.ndarray:
 
 def _of_decimals(array: pa.Array, seed: np.ndarray) -> np.ndarray:
     scale = array.type.scale
-    whole = [0 if one is None else int(one.scaleb(scale)) for one in array.to_pylist()]
+    whole = [0 if one is None else int(one.scaleb(scale, _EXACT)) for one in array.to_pylist()]
     if array.type.precision <= _LONG_DIGITS:
         return _of_longs(np.array(whole, np.int64), seed)
     # As Java writes a BigInteger: the fewest bytes in two's complement, the highest first.

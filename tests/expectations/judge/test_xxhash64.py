@@ -22,6 +22,7 @@ VALUES = (
     "named_struct('t', CAST(id AS TINYINT), 'h', CAST(id AS SMALLINT), 'i', CAST(-id AS INT), 'b', id % 2 = 0)",
     "named_struct('d', CASE id WHEN 0 THEN -0.0D WHEN 1 THEN DOUBLE('NaN') ELSE id / 3 END, 'f', FLOAT(id / 7))",
     "named_struct('m', CAST(id * -1.25 AS DECIMAL(10,2)), 'w', CAST(id * -123456789012345678.5 AS DECIMAL(38,2)))",
+    "named_struct('w', CAST('1234567890123456789012345678.0000000001' AS DECIMAL(38,10)) + id)",
     "named_struct('day', date_add(DATE'1969-12-20', CAST(id AS INT)), 'at', timestamp_micros(id * 1000001 - 5000000))",
     "named_struct('x', CAST(repeat('z', CAST(id AS INT)) AS BINARY), 'a', IF(id = 2, NULL, sequence(0L, id)))",
     "named_struct('a', transform(sequence(0, CAST(id AS INT)), n -> named_struct('k', n, 's', IF(n = 1, NULL, 'v'))))",
