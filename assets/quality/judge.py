@@ -104,8 +104,10 @@ def _late(paths: NodeTables, written: Written) -> Relation:
     """What the epoch drops, before it is written."""
     if not written.counts.sides.get("late"):
         return nothing_late()
-    rows = FrameRows(paths, "late", written.plan.epoch, written.sides["late"])
-    return Relation("SELECT * FROM {late}", {"late": rows})
+    staged, epoch = written.staged_sides.get("late"), written.plan.epoch
+    if staged is None:
+        return Relation("SELECT * FROM {late}", {"late": FrameRows(paths, "late", epoch, written.sides["late"])})
+    return Relation(f"SELECT * FROM {{late}} WHERE epoch = {epoch}", {"late": StagedRows(paths, staged, "late")})
 
 
 def judged_at(node: Node, moment: Moment) -> list[Invariant]:

@@ -5,6 +5,9 @@ the note's ``since`` to its ``epoch``. An epoch that is run again as it was plan
 planned by two homes that share tables, the first of which died before its commit, may be another epoch with other rows:
 then those of the first are replaced (``tests/infra/epochs/test_two_at_once.py``).
 
+The rows of an epoch that has any are staged with its result, where they are judged, and its commit names both
+(``infra/delta/staged.py``). Files of an attempt that came to nothing lie in folders that no log names.
+
 The quarantine has the rows of epochs that were refused, as the last attempt gave them.
 """
 
@@ -17,12 +20,28 @@ from pyspark.sql import functions as F
 
 from infra.delta.io import RETENTION, allow_removal, append
 from infra.delta.lines import commits, opened
+from infra.delta.staged import Staged, commit_staged, stage
 from infra.epochs.plan import EpochPlan
 
 
-def write_side(frame: DataFrame, path: str, app_id: str, plan: EpochPlan, besides: str = "") -> None:
-    """Write a side frame of an epoch, once; ``besides`` is what the rows depend on other than the plan."""
-    rows = frame.withColumn("epoch", F.lit(plan.epoch).cast("bigint"))
+def stage_side(frame: DataFrame, path: str, plan: EpochPlan) -> Staged | None:
+    """Write a side frame of an epoch below its table; None where Spark has to append it."""
+    return stage(_with_epoch(frame, plan), path, f"epoch-{plan.epoch}")
+
+
+def write_side(
+    frame: DataFrame, path: str, app_id: str, plan: EpochPlan, besides: str = "", staged: Staged | None = None
+) -> None:
+    """Write a side frame of an epoch, once.
+
+    Parameters
+    ----------
+    besides
+        What the rows depend on other than the plan.
+    staged
+        The same rows in files, where they are.
+    """
+    rows = _with_epoch(frame, plan)
     digest = hashlib.sha256((plan.model_dump_json() + besides).encode()).hexdigest()
     table = opened(path)
     if table is not None and (table.transaction_version(app_id) or 0) >= plan.epoch:
@@ -33,4 +52,11 @@ def write_side(frame: DataFrame, path: str, app_id: str, plan: EpochPlan, beside
             replaced = rows.write.format("delta").mode("overwrite").option("replaceWhere", f"epoch = {plan.epoch}")
             replaced.option("mergeSchema", "true").option("userMetadata", f"{plan.epoch} {digest}").save(path)
         return
-    append(rows, path, app_id, plan.epoch, metadata=f"{plan.epoch} {digest}", properties=RETENTION)
+    if staged is not None:
+        commit_staged(staged, app_id, plan.epoch, f"{plan.epoch} {digest}", properties=RETENTION)
+    else:
+        append(rows, path, app_id, plan.epoch, metadata=f"{plan.epoch} {digest}", properties=RETENTION)
+
+
+def _with_epoch(frame: DataFrame, plan: EpochPlan) -> DataFrame:
+    return frame.withColumn("epoch", F.lit(plan.epoch).cast("bigint"))

@@ -139,7 +139,7 @@ def commit_staged(
     staged: Staged,
     app_id: str,
     epoch: int,
-    note: CommitNote,
+    note: CommitNote | str,
     rows: bool = True,
     *,
     mode: Literal["append", "overwrite"] = "append",
@@ -152,6 +152,8 @@ def commit_staged(
 
     Parameters
     ----------
+    note
+        What the commit says of itself.
     mode
         Whether the rows come to those of the table, or take their place.
     properties
@@ -172,7 +174,7 @@ def commit_staged(
         refuse_fenced(table, token)
     added = [action for file in staged.files if (action := _added(staged, file)) is not None] if rows else []
     commit = CommitProperties(
-        custom_metadata={"userMetadata": note.model_dump_json()},
+        custom_metadata={"userMetadata": note if isinstance(note, str) else note.model_dump_json()},
         # A rival's commit is not appended to: whoever comes second looks again.
         max_commit_retries=0,
         app_transactions=[Transaction(app_id, epoch)],

@@ -7,14 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from assets.quality.judge import _late as late_of
 from expectations.gx.suite import judge
+from expectations.judge.duck import create_view, database
 from expectations.results import InvariantResult, Judged
 from expectations.rules.late import MAX_LATE_SHARE, RULES
 from infra.delta.lines import opened
 from infra.engine.session import new_session
+from infra.epochs.stages.commit import Commit
+from infra.epochs.stages.write import Written
 from infra.settings import Settings
 from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows
 from pipelines.operations import count
@@ -174,6 +179,39 @@ def test_a_dropped_record_is_kept_with_its_reason(
     assert [list(row) for row in found] == [COLUMNS] * len(reasons)
     assert {(r["partition"], r["offset"]): (r["reason"], r["stream_time"], r["close"]) for r in found} == reasons
     survived("records that come too late, or without a key", "in the late table with reason and bound", len(found))
+
+
+def test_what_is_dropped_is_staged_with_the_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge that has no Spark reads it from the files, and what a dead attempt has left of it is nobody's."""
+    node, attempts = windowed(), list[Written]()
+    assert node.operation is not None
+    commit = Commit.run
+
+    def dies_at_first(self: Commit, context: Any, written: Written, decision: Any) -> Any:
+        attempts.append(written)
+        if len(attempts) == 1:
+            raise ConnectionError("killed")
+        return commit(self, context, written, decision)
+
+    monkeypatch.setattr(Commit, "run", dies_at_first)
+    world.publish(node.operation.inputs["left"], [(("k",), ("x",), 25, 0), (("k",), ("late",), 3, 0)])
+    with pytest.raises(ConnectionError):
+        world.run(node)
+    assert world.run(node) is not None
+    paths = world.runner(node.pipeline.name).paths(node)
+    folders = [attempt.staged_sides["late"].folder for attempt in attempts]
+    assert folders[0] != folders[1] and all((Path(paths.late) / folder).is_dir() for folder in folders)
+    for attempt in attempts:
+        relation = late_of(paths, replace(attempt, sides={}))
+        with database("1g", IN_PROCESS.spill) as connection:
+            create_view(connection, "late", relation)
+            assert connection.sql("SELECT reason FROM late").fetchall() == [
+                ("closed at 10 ms when stream time was 25 ms",)
+            ]
+    table = opened(paths.late)
+    assert table is not None
+    assert [file.split("/")[0] for file in pa.table(table.get_add_actions())["path"].to_pylist()] == folders[1:]
+    assert [row["reason"] for row in world.rows(node, "late")] == ["closed at 10 ms when stream time was 25 ms"]
 
 
 def test_the_rule_is_for_those_who_drop() -> None:

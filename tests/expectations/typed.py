@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any, cast
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 from sqlglot import exp
 
 from expectations.judge.xxhash64 import as_bigint
@@ -152,7 +153,7 @@ class TypedRows:
         return f"SELECT * FROM {given(self.table, connection)}"
 
     def frame(self, spark: Any) -> Any:
-        return spark.createDataFrame(self.table)
+        return spark.createDataFrame(self.table, from_arrow_schema(self.table.schema))
 
 
 def _filled(value: Any, kind: pa.DataType) -> Any:

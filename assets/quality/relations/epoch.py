@@ -12,7 +12,7 @@ from assets.quality.relations.lines import bounds, lines, times
 from assets.quality.relations.parts import TableRows
 from expectations.invariant import quoted
 from expectations.results import Part, Relation
-from infra.delta.changelog_files import files_of, files_with
+from infra.delta.changelog_files import epoch_files, files_of, files_with
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened
 from infra.delta.plain_files import fields_at
@@ -91,7 +91,7 @@ def late(paths: NodeTables, plan: EpochPlan) -> Relation:
     table = opened(paths.late)
     if table is None:
         return nothing_late()
-    rows = TableRows.of(paths, "late", table.version())
+    rows = TableRows.of(paths, "late", table.version(), lambda files: epoch_files(files, plan.epoch))
     return Relation(f"SELECT * FROM {{late}} WHERE epoch = {plan.epoch}", {"late": rows})
 
 

@@ -102,16 +102,17 @@ class StagedRows:
 
     paths: NodeTables
     staged: Staged
+    table: str = "changelog"
 
     @property
     def shown(self) -> str:
-        """The changelog, where they are going to be."""
-        return shown_as(self.paths, "changelog")
+        """The table where they are going to be."""
+        return shown_as(self.paths, self.table)
 
     @property
     def in_spark(self) -> str:
         """The same by its path."""
-        return f"delta.{quoted(self.paths.changelog)}"
+        return f"delta.{quoted(getattr(self.paths, self.table))}"
 
     @property
     def bytes(self) -> int:
@@ -132,7 +133,7 @@ class StagedRows:
 
 @dataclass(frozen=True)
 class FrameRows:
-    """Rows of an epoch that are in no file yet: of a side table, or such that Spark appends."""
+    """Rows of an epoch that are in no file: such that Spark has to append."""
 
     paths: NodeTables
     table: str

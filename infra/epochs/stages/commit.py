@@ -82,7 +82,8 @@ class Commit:
         dropped = decision is not None and decision.drops
         counts = written.counts.without_rows() if dropped else written.counts
         for name, frame in _side_frames(written).items():
-            write_side(frame, getattr(paths, name), paths.app_id(name, plan.incarnation), plan)
+            app_id, files = paths.app_id(name, plan.incarnation), written.staged_sides.get(name)
+            write_side(frame, getattr(paths, name), app_id, plan, staged=files)
         crash.reached("sides-written", node.name)
         if (why := self.step.check(plan)) is not None:
             raise EpochRefusedError(f"'{paths.pipeline}.{paths.node}', epoch {plan.epoch}: {why}; run it again")

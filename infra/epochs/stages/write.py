@@ -9,10 +9,11 @@ commit names them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from infra import crash
+from infra.delta.side_tables import stage_side
 from infra.delta.staged import Staged, stage, staged_rows
 from infra.engine.interpretation import fit_compilation
 from infra.engine.shuffles import fit_shuffles
@@ -39,6 +40,8 @@ class Written:
         Their files below the changelog; None where the commit has to be made by Spark (``infra/delta/staged.py``).
     sides
         Rows of the side tables, by table.
+    staged_sides
+        Files of those that have any, below their tables.
     memory
         What the operator remembers for its next epoch; None where it remembers nothing.
     """
@@ -49,6 +52,7 @@ class Written:
     memory: DataFrame | None
     counts: Totals
     staged: Staged | None = None
+    staged_sides: Mapping[str, Staged] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -93,11 +97,11 @@ class Write:
         spark = context.use_sessions(self.step.node)
         fit_shuffles(spark, self.plan.records)
         fit_compilation(spark, self.plan.rows)
-        frames = self.step.compute(spark, self.plan, shared)
+        frames, paths = self.step.compute(spark, self.plan, shared), context.paths(self.step.node)
         rows, staged = with_offsets(frames.rows, self.plan), None
         if not self.plan.replaces:
             schema = schema_with_offsets(frames.rows.schema)
-            staged = stage(rows, context.paths(self.step.node).changelog, f"epoch-{self.plan.epoch}", schema)
+            staged = stage(rows, paths.changelog, f"epoch-{self.plan.epoch}", schema)
         rows = staged_rows(staged, rows) if staged is not None else shared.keep(rows)
         sides = {name: shared.keep(f) for name, f in frames.sides.items() if name not in frames.without_rows}
         counts = totals(staged or rows, sides, frames.timed)
@@ -105,8 +109,12 @@ class Write:
         crash.reached("computed", self.step.node.name)
         if frames.accept is not None:
             frames.accept(counts.rows, counts.sides)
+        with_rows = {
+            name: stage_side(f, getattr(paths, name), self.plan) for name, f in sides.items() if counts.sides[name]
+        }
         counts = replace(counts, sides={**counts.sides, **frames.counted})
-        return Written(self.plan, rows, sides, frames.memory, counts, staged)
+        beside = {name: found for name, found in with_rows.items() if found is not None}
+        return Written(self.plan, rows, sides, frames.memory, counts, staged, beside)
 
 
 def _of_log(wal: WalRange) -> str:
