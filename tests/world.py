@@ -15,11 +15,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from assets.epoch.operator_step import OperatorStep
 from assets.epoch.run import run_node
+from assets.epoch.verify import Verified, verify
 from infra.delta.care.small_changelogs import append_records
 from infra.delta.fold import fold
 from infra.delta.io import append, last_note, read
 from infra.delta.lines import opened
-from infra.epochs.context import EpochContext
+from infra.epochs.context import EpochContext, Quality
 from infra.epochs.log import EpochLog
 from infra.epochs.plan import CommitNote
 from infra.epochs.stages.plan import Rebuild
@@ -59,6 +60,16 @@ class World:
             lambda: self.fold_session,
             folds="run",
         )
+
+    def verified(self, node: Node) -> Verified:
+        """What `rivermeet verify` finds of a node, judged by DuckDB alone."""
+        context = self.runner(node.pipeline.name)
+        home = self.root / "judged"
+        kept = str(home / "quality"), home / "lock", home / "reports"
+        context.quality = Quality(*kept, "duckdb", "1g", home / "spill")
+        found = verify(context, node)
+        assert found is not None, f"{node.name} has committed something"
+        return found
 
     def publish(self, node: Node, records: Iterable[Record]) -> None:
         """Append records to an input's changelog, and fold it every other time.

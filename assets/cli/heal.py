@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from assets.cli.errors import one_line_errors
 from assets.cli.terminal import echo, platform_here
+
+if TYPE_CHECKING:
+    from expectations.results import InvariantResult
+
+SHOWN = 5
+"""Rows that are shown of what differs."""
 
 
 def _milliseconds(_: click.Context, option: click.Parameter, text: str | None) -> int | None:
@@ -51,12 +58,22 @@ def rebuild(pipeline: str, selected: Sequence[str], grace: int | None, table_onl
         sys.exit(1)
 
 
+def _broken(result: InvariantResult) -> Iterator[str]:
+    """What a rule found, with examples; those of the comparison stand by their places."""
+    if result.error is not None:
+        yield f"{result.invariant.id}: not evaluated: {result.error}"
+    elif result.invariant.stage != "verify":
+        yield f"{result.invariant.id}: {result.violations:,} violations. {result.invariant.sentence}"
+        for row in result.sample[:SHOWN]:
+            yield "  " + ", ".join(f"{column} {value}" for column, value in row.items())
+
+
 @click.command()
 @click.argument("pipeline")
 @click.option("--select", "selected", multiple=True, metavar="ASSET", help="Only this node; may be repeated.")
 @one_line_errors
 def verify(pipeline: str, selected: Sequence[str]) -> None:
-    """Recompute PIPELINE, and compare its changelogs and tables with the result."""
+    """Recompute PIPELINE, compare its changelogs with the result, and judge all that it has committed."""
     from assets.epoch.verify import record
     from assets.epoch.verify import verify as compare
     from assets.refused.states import lost
@@ -77,9 +94,12 @@ def verify(pipeline: str, selected: Sequence[str]) -> None:
         if found.table_differs is not None:
             parts.append(f"table differs from its fold in {found.table_differs:,} rows")
         echo(f"  {node.name:<24} epoch {found.epoch}: {'; '.join(parts) or 'nothing to compare'}")
-        for row in found.first:
+        for row in found.first[:SHOWN]:
             place = f"partition {row['partition']}, offset {row['offset']}"
             echo(f"    {place}: committed {row['committed']}, computed again {row['recomputed']}")
+        for result in found.broken:
+            for line in _broken(result):
+                echo(f"    {line}")
         for dropped in lost(at.runner(declared), node) if found.differing else ():
             echo(f"    epoch {dropped.held.epoch} was {dropped.summary}: its rows are not in the changelog")
     if not good:

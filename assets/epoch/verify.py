@@ -1,32 +1,40 @@
-"""Verification: what a node's changelog and table hold, against what its plans give when they are computed again.
+"""Verification: what a node has committed, against what its plans give when they are computed again, and by its rules.
 
-An operation is computed in one pass over what its epochs took (``assets/epoch/recompute.py``), and its rows are
-compared with the changelog's by (partition, offset). Of two kinds of nodes only the table is compared: of a source, as
-its files may be gone, and of a join with a view, which has rows and no records.
-Held by ``tests/infra/epochs/test_rebuild.py``.
+An operation is computed in one pass over what its epochs took (``assets/epoch/recompute.py``). Spark writes the rows
+to files that no log names, and the judge of epochs compares them with the changelog's
+(``expectations/rules/verify.py``). Then the node's rules are judged on all that its changelog and table hold: that the
+table is the fold is one of them. Of two kinds of nodes only that is done: of a source, as its files may be gone, and of
+a join with a view, which has rows and no records.
+
+Held by ``tests/infra/epochs/test_rebuild.py`` and ``tests/assets/quality/test_planted.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from assets.epoch.recompute import Recomputation, can_be_recomputed
-from infra.delta.io import last_note, read
+from assets.quality.judge_committed import judge_everything
+from assets.quality.judges import evaluate
+from assets.quality.quality_table import remember
+from assets.quality.relations.parts import FrameRows, StagedRows, TableRows
+from expectations.results import InvariantResult, Judged, Part, Relation
+from expectations.rules.verify import VERIFY
+from infra.delta.io import notes
+from infra.delta.lines import opened
+from infra.delta.staged import discard, stage
+from infra.epochs.context import EpochContext
 from infra.epochs.plan import CommitNote
 from pipelines import Node
-from pipelines.source import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
     from assets.epoch.platform import Platform
-    from infra.epochs.context import EpochContext
 
-SHOWN = 5
-RECORD = ("key", "value", "timestamp")
+_FOLD = ("fold_equals_table", "unique_keys")
 
 
 @dataclass(frozen=True)
@@ -37,105 +45,108 @@ class Verified:
     ----------
     rows
         Rows of the changelog; None where it was not computed again.
-    differing
-        Rows that are missing, too many or other; ``first`` has the first of them: partition, offset, ``committed`` and
-        ``recomputed``, as JSON, None where there is no such row.
-    table_differs
-        Rows by which the table is not the fold of the changelog; None of a stream.
+    compared
+        What the comparison found; None where there was none.
+    standing
+        What the node's rules found in all that is committed.
+    known
+        Rules that a person has decided to leave broken.
     """
 
     node: Node
     epoch: int
     rows: int | None
-    differing: int
-    first: Sequence[Mapping[str, Any]]
-    table_differs: int | None
+    compared: InvariantResult | None
+    standing: Sequence[InvariantResult]
+    known: Sequence[str] = ()
+
+    @property
+    def differing(self) -> int:
+        """Rows that are missing, too many or other."""
+        return 0 if self.compared is None else self.compared.violations or 0
+
+    @property
+    def first(self) -> Sequence[Mapping[str, str]]:
+        """The first twenty: partition, offset, ``committed`` and ``recomputed`` as JSON, ``null`` for no row."""
+        return [] if self.compared is None else self.compared.sample
+
+    @property
+    def table_differs(self) -> int | None:
+        """Keys by which the table is not the fold of the changelog; None of a stream, or where nobody could say."""
+        found = [one.violations for one in self.standing if one.invariant.id in _FOLD]
+        return sum(n for n in found if n is not None) if found and None not in found else None
+
+    @property
+    def broken(self) -> Sequence[InvariantResult]:
+        """What does not pass, the comparison first."""
+        return [one for one in (self.compared, *self.standing) if one is not None and not one.passed]
 
     @property
     def holds(self) -> bool:
-        """Whether all that was compared is equal."""
-        return not self.differing and not self.table_differs
+        """Whether all is equal, and nothing is broken that a run's checks would not pass either."""
+        return not any(
+            one.state == "not evaluated" or one.invariant.severity == "critical"
+            for one in self.broken
+            if one.invariant.id not in self.known
+        )
 
 
-def verify(runner: EpochContext, node: Node) -> Verified | None:
-    """Compare a node with its recomputation; None where nothing is committed yet.
+def verify(context: EpochContext, node: Node) -> Verified | None:
+    """Compare a node with its recomputation, and judge all that it has; None where nothing is committed yet.
 
-    No table of the node is written. Cost: one epoch over all that the node has consumed.
+    No table of the node is written. Cost: one epoch over all that the node has consumed, and reading it.
     """
-    from infra.engine.shared_frames import SharedFrames
-
-    paths, spark = runner.paths(node), runner.session()
-    found = last_note(paths.changelog)
-    if found is None:
+    path = context.paths(node).changelog
+    table = opened(path)
+    if table is None:
         return None
-    version, note = found
-    shared = SharedFrames(f"verify_{paths.pipeline}_{paths.node}")
-    try:
-        rows, differing, first = None, 0, []
-        if can_be_recomputed(node):
-            rows = sum(end + 1 for end in note.ends.values())
-            again = Recomputation(runner, node, note, spark).rows(shared)
-            bad = shared.keep(_differences(read(spark, paths.changelog, version), again))
-            differing = bad.count()
-            first = [row.asDict() for row in bad.orderBy("partition", "offset").limit(SHOWN).collect()]
-        table = _table_differs(spark, runner, node, note) if node.is_table else None
-        return Verified(node, note.epoch, rows, differing, first, table)
-    finally:
-        shared.release()
+    # The newest version, whoever made it, and not that of our last commit.
+    version = table.version()
+    note = next(note for at, note in notes(path) if at <= version)
+    rows, compared = None, None
+    if can_be_recomputed(node):
+        rows = sum(end + 1 for end in note.ends.values())
+        with _recomputed(context, node, note) as again:
+            compared = _compared(context, node, version, rows, again)
+    known = note.decided.invariants if note.decided is not None else ()
+    return Verified(node, note.epoch, rows, compared, judge_everything(context, node), known)
 
 
 def record(platform: Platform, found: Verified, seconds: float) -> None:
-    """Keep what was compared in the quality table, where the report finds it; nothing where nothing was."""
-    from assets.quality.quality_table import remember
-    from expectations.results import InvariantResult
-    from expectations.rules.verify import VERIFY
+    """Keep what was found in the quality table, where the report finds it; what was compared as one rule."""
+    results = list(found.standing)
+    if found.rows is not None or found.table_differs is not None:
+        compared = found.compared or InvariantResult(VERIFY, None, 0, [], "", seconds, scope="whole")
+        violations = found.differing + (found.table_differs or 0) if compared.error is None else None
+        # Its query reads rows that are nowhere any more.
+        results.append(replace(compared, violations=violations, sample=list(found.first), sql="", seconds=seconds))
+    if results:
+        name = f"verify-{uuid4().hex}"
+        remember(platform.quality, found.node, found.epoch, results, name, "verify")
 
-    if found.rows is None and found.table_differs is None:
+
+@contextmanager
+def _recomputed(context: EpochContext, node: Node, note: CommitNote) -> Iterator[Part]:
+    """The rows of all epochs, computed once more into files that go with the block."""
+    from infra.engine.shared_frames import SharedFrames
+
+    paths = context.paths(node)
+    with SharedFrames(f"verify_{paths.pipeline}_{paths.node}") as shared:
+        rows = Recomputation(context, node, note, context.session()).rows(shared)
+        staged = stage(rows, paths.changelog, "verify", anew=True)
+    if staged is None:
+        yield FrameRows(paths, "changelog", note.epoch, rows)
         return
-    sample = [{name: "" if value is None else str(value) for name, value in row.items()} for row in found.first]
-    bad = found.differing + (found.table_differs or 0)
-    result = InvariantResult(VERIFY, found.rows, bad, sample, "", seconds, scope="whole", judged_by="spark")
-    remember(platform.quality, found.node, found.epoch, [result], f"verify-{uuid4().hex}", "verify")
+    try:
+        yield StagedRows(paths, staged)
+    finally:
+        discard(staged)
 
 
-def _differences(committed: DataFrame, recomputed: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    place = ["partition", "offset"]
-
-    def shown(frame: DataFrame, name: str) -> DataFrame:
-        return frame.select(*place, _text(RECORD).alias(name))
-
-    both = shown(committed, "committed").join(shown(recomputed, "recomputed"), place, "full_outer")
-    return both.where(~F.col("committed").eqNullSafe(F.col("recomputed")))
-
-
-def _text(columns: Sequence[str]) -> Column:
-    """Columns as text: of a MAP, Spark has no other way to compare it."""
-    from pyspark.sql import functions as F
-
-    from infra.sources.parquet import CLOCKS
-
-    return F.to_json(F.struct(*(F.col(quoted(c)) for c in columns)), {"ignoreNullFields": "false", **CLOCKS})
-
-
-def _table_differs(spark: SparkSession, runner: EpochContext, node: Node, note: CommitNote) -> int | None:
-    from pyspark.sql import functions as F
-
-    from infra.delta.changelog_files import records
-    from records.changelog import table_rows
-
-    paths = runner.paths(node)
-    folded = last_note(paths.table)
-    if folded is None:
-        return None
-    version, upto = folded
-    if upto.incarnation != note.incarnation:
-        # Behind by a rebuild that was killed: the next run folds it.
-        return None
-    changelog = records(spark, paths.changelog, {}, upto.ends)
-    wanted = table_rows(changelog).where(~F.col("_deleted")).drop("_deleted")
-    columns = [*node.key, *node.value, "_timestamp", "_partition", "_offset"]
-    held = read(spark, paths.table, version).select(_text(columns))
-    wanted = wanted.select(_text(columns))
-    return wanted.exceptAll(held).count() + held.exceptAll(wanted).count()
+def _compared(context: EpochContext, node: Node, version: int, rows: int, again: Part) -> InvariantResult:
+    committed = TableRows.of(context.paths(node), "changelog", version)
+    relations = {
+        "changelog": lambda: Relation("SELECT * FROM {rows}", {"rows": committed}),
+        "recomputed": lambda: Relation("SELECT * FROM {rows}", {"rows": again}),
+    }
+    return evaluate(context, node, [VERIFY], Judged(relations, {"changelog": rows}, "whole"))[0]

@@ -22,12 +22,11 @@ from assets.quality.judges import evaluate
 from assets.quality.quality_table import States, last_states
 from assets.quality.record_verdicts import quality_of, record_verdicts
 from assets.quality.relations.epoch import late
-from assets.quality.relations.folded import Folded, judged, whole
+from assets.quality.relations.folded import judged, whole
 from assets.quality.relations.inputs import InputRelations, effective
 from assets.quality.relations.parts import TableRows, at_version, located, shown_as
 from assets.refused.held_verdicts import as_held
 from assets.refused.states import AuditRefusedError
-from expectations.invariant import Invariant
 from expectations.results import InvariantResult
 from expectations.verdict import Verdict
 from infra.delta.changelog_files import epoch_files
@@ -83,16 +82,25 @@ def judge_again(context: EpochContext, node: Node, run: str) -> Judgement | None
         return None
     epoch = found[1].epoch
     plan = _plan_of(context, node, epoch)
-    mine = effective(node, plan)
-    everything = whole(mine, paths, context.log, None)
-    of_all = [rule for rule in judged_at(mine, "audit") if rule.stage == "table"] + judged_at(mine, "commit")
-    results = [r for r in _rows_again(context, mine, plan) if r.invariant.stage == "epoch"]
-    results += _of_changelog(context, everything, of_all)
-    table = opened(paths.table) if node.is_table else None
-    if table is not None:
-        results += judged_fold(context, whole(mine, paths, context.log, table.version()))
+    results = [r for r in _rows_again(context, effective(node, plan), plan) if r.invariant.stage == "epoch"]
+    results += judge_everything(context, node)
     verdicts = record_verdicts(context, node, epoch, results, run, f"alone-{epoch:06d}")
     return Judgement(epoch, results, as_held(context, node, verdicts), time.monotonic() - start)
+
+
+def judge_everything(context: EpochContext, node: Node) -> list[InvariantResult]:
+    """What rules find in all that the node's changelog and its table hold."""
+    paths = context.paths(node)
+    everything = whole(node, paths, context.log, None)
+    mine = effective(node, everything.span)
+    rules = [rule for rule in judged_at(mine, "audit") if rule.stage == "table"] + judged_at(mine, "commit")
+    inputs = InputRelations(mine, everything.span, context.tables, everything=True)
+    results = evaluate(context, mine, rules, judged(everything, inputs))
+    table, folded = opened(paths.table), last_note(paths.table)
+    # One of an earlier incarnation is behind by a rebuild that was killed: what it was made of is gone.
+    if table is not None and folded is not None and folded[1].incarnation == everything.note.incarnation:
+        results += judged_fold(context, whole(node, paths, context.log, table.version()))
+    return results
 
 
 def judge_refused(context: EpochContext, node: Node, refusal: AuditRefusedError, run: str) -> Judgement:
@@ -132,12 +140,6 @@ def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[Inva
     rows = TableRows.of(paths, "changelog", version, lambda files: epoch_files(files, plan.epoch))
     found = audited(context, node, plan, rows, count_between(plan.ends, note.ends), lambda: late(paths, plan))
     return evaluate(context, node, judged_at(node, "audit"), found)
-
-
-def _of_changelog(context: EpochContext, of: Folded, rules: Sequence[Invariant]) -> list[InvariantResult]:
-    """What rules about the changelog find in all of it."""
-    inputs = InputRelations(of.node, of.span, context.tables, everything=True)
-    return evaluate(context, of.node, rules, judged(of, inputs))
 
 
 def _recorded(

@@ -1,16 +1,45 @@
-"""What ``rivermeet verify`` proves, kept in the history like an invariant; it has no query, and no run judges it.
+"""What ``rivermeet verify`` proves, kept in the history like an invariant; no run judges it.
 
 A verified epoch is one more replay beside the fold that each run compares:
 
     fold_equals_table   every epoch           the table is the fold of its changelog
-    verify              when requested        the changelog is what its inputs give, and the table its fold
+    verify              when requested        the changelog is what its inputs give
 
-Held by ``tests/expectations/test_report_checks.py`` and ``tests/assets/quality/test_planted.py``.
+``{recomputed}`` has the rows of all epochs as they are computed once more, in the columns of a changelog. Of a place
+that the changelog has twice the second row is one that is not computed:
+
+    changelog     (0, 5) a      (0, 5) a      (0, 6) b      (0, 8) c
+    recomputed    (0, 5) a                    (0, 6) x      (0, 7) d
+
+    (0, 5) a, none      (0, 6) b, x      (0, 7) none, d      (0, 8) c, none
+
+Held by ``tests/expectations/test_verify_rule.py``.
 """
 
 from __future__ import annotations
 
 from expectations.invariant import ANY, OURS, Invariant
+from pipelines import Node
+
+
+def _differences(node: Node) -> str:
+    """Rows by place: ``partition``, ``offset``, ``committed`` and ``recomputed``, NULL where there is none."""
+    rows = "SELECT partition, offset, struct(key, value, timestamp) AS row FROM"
+    # Only places that come twice are numbered: a window over all rows would hold them all.
+    twice = "SELECT partition, offset FROM {changelog} GROUP BY partition, offset HAVING count(*) > 1"
+    return f"""SELECT coalesce(c.partition, r.partition) AS partition, coalesce(c.offset, r.offset) AS offset,
+       c.row AS committed, r.row AS recomputed
+FROM ({rows} {{changelog}}) c
+FULL OUTER JOIN ({rows} {{recomputed}}) r ON c.partition = r.partition AND c.offset = r.offset
+WHERE NOT (c.row <=> r.row)
+UNION ALL
+SELECT partition, offset, row, NULL
+FROM (SELECT c.*, row_number() OVER (PARTITION BY c.partition, c.offset ORDER BY c.epoch) AS copy
+      FROM (SELECT partition, offset, epoch, struct(key, value, timestamp) AS row FROM {{changelog}}) c
+      LEFT SEMI JOIN ({twice}) t ON t.partition = c.partition AND t.offset = c.offset)
+WHERE copy > 1
+ORDER BY partition, offset"""
+
 
 VERIFY = Invariant(
     id="verify",
@@ -23,5 +52,5 @@ VERIFY = Invariant(
     severity="critical",
     blocking=False,
     stage="verify",
-    violations=lambda node: "",
+    violations=_differences,
 )

@@ -98,7 +98,9 @@ class Staged:
         return pq.ParquetFile(file.path, filesystem=files_below(self.table))
 
 
-def stage(rows: DataFrame, path: str, name: str, schema: StructType | None = None) -> Staged | None:
+def stage(
+    rows: DataFrame, path: str, name: str, schema: StructType | None = None, *, anew: bool = False
+) -> Staged | None:
     """Write rows below the table at ``path``; None where they are to be appended by Spark.
 
     Parameters
@@ -107,10 +109,12 @@ def stage(rows: DataFrame, path: str, name: str, schema: StructType | None = Non
         Start of the folder's name.
     schema
         Of the rows, where it is known: to ask for it, the engine analyses all that they are made of.
+    anew
+        Whether they keep their own shape, as they do not come to the table's rows.
     """
     if PATTERN.search(path):
         return None
-    table = opened(path)
+    table = None if anew else opened(path)
     if table is None:
         given = schema or rows.schema
         if needs_mapping(given) or _NEW_FEATURES.search(given.simpleString()):
@@ -133,6 +137,11 @@ def staged_rows(staged: Staged, like: DataFrame) -> DataFrame:
     """The rows, read from their files in the session of ``like``."""
     reader = like.sparkSession.read.schema(staged.schema)
     return reader.parquet(*(f"{staged.table.rstrip('/')}/{file.path}" for file in staged.files))
+
+
+def discard(staged: Staged) -> None:
+    """Remove files that no log is to name."""
+    files_below(staged.table).delete_dir(staged.folder)
 
 
 def commit_staged(

@@ -10,7 +10,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from assets.epoch.failing_records import TooManyFailingRecordsError
-from assets.epoch.verify import verify
 from infra import crash
 from infra.engine.session import new_session
 from pipelines import Files, JoinWindow, Node, Pipeline
@@ -59,8 +58,7 @@ def test_a_fact_that_no_row_can_be_made_of(world: World) -> None:
     world.publish(facts, [(("b",), ("20",), 40, 1)])
     assert (later := world.run(node)) is not None and later.sides == {"dead_letter": 0}
     assert rates(world, node)[-1] == ("b", 4)
-    verified = verify(world.runner("failing"), node)
-    assert verified is not None and verified.differing == 0
+    assert world.verified(node).differing == 0
     survived("a record that an expression fails on", "dead letter with reason, all other rows there")
 
 
@@ -81,8 +79,7 @@ def test_in_a_table_it_ends_the_row_that_it_replaces(world: World) -> None:
     world.publish(table, [(("a",), ("5",), 5, 0)])
     world.run(node)
     assert rates(world, node) == [("a", 4), ("a", None), ("a", 2), ("b", 3), ("b", 9), ("b", 7)]
-    verified = verify(world.runner("failing"), node)
-    assert verified is not None and verified.holds
+    assert world.verified(node).holds
 
 
 @pytest.mark.prove

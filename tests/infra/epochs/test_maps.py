@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.epoch.verify import _text
 from assets.quality.relations.parts import FrameRows
 from expectations.invariants import invariants_of
 from expectations.judge.spark import OnEngine
@@ -54,18 +52,6 @@ def test_rows_with_maps_are_compared(spark: SparkSession) -> None:
     # Of each left row of a foreign-key join.
     assert len(spark.sql("SELECT xxhash64(struct(map('a', 1)))").collect()) == 1
     handled("types", "a MAP among a table's columns, at any depth", "its checks are evaluated; `verify` compares it")
-
-
-def test_a_recomputation_with_maps_is_compared(spark: SparkSession) -> None:
-    one, other = (
-        spark.sql(f"SELECT 'a' AS `i``d`, map('a', {n}) AS tags, timestamp'9999-12-31 23:59:59.00000{n}' AS t")
-        for n in (1, 2)
-    )
-    columns = ["i`d", "tags", "t"]
-    texts = [frame.select(_text(columns)).collect()[0][0] for frame in (one, other)]
-    assert [json.loads(text) for text in texts] == [
-        {"i`d": "a", "tags": {"a": n}, "t": f"9999-12-31T23:59:59.00000{n}Z"} for n in (1, 2)
-    ]
 
 
 @pytest.mark.parametrize("format", ["json", "parquet"])

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from assets.epoch.verify import verify
 from infra.delta.io import is_protected, read
 from infra.settings import Settings
 from pipelines import JoinWindow, Node, Pipeline
@@ -66,18 +65,16 @@ def test_what_is_below_a_rebuild_follows(tmp_path: Path, settings: Settings) -> 
     for node in (first, second):
         assert rows(target, node) == rows(whole, node)
         assert target.rows(node, "table") == whole.rows(node, "table") or node.name
-        found = verify(target.runner("batch"), node)
-        assert found is not None
-        assert found.holds, found
+        found = target.verified(node)
+        assert found.holds, found.broken
     publish(target, deliveries()[4])
     publish(whole, deliveries()[4])
     for node in (first, second):
         target.run(node)
         whole.run(node)
         assert rows(target, node) == rows(whole, node)
-        found = verify(target.runner("batch"), node)
-        assert found is not None
-        assert found.holds, found
+        found = target.verified(node)
+        assert found.holds, found.broken
         assert found.rows == len(rows(target, node))
     survived("an input computed anew", "what is below follows, its open plan is put aside")
 
@@ -108,9 +105,8 @@ def test_a_longer_grace_takes_what_was_late(tmp_path: Path, settings: Settings) 
     target.publish(spec.left, [(("k",), ("l8",), 8, 0)])
     target.run(node)
     assert ("l8", "r6") in values(target, node)
-    found = verify(target.runner("late"), node)
-    assert found is not None
-    assert found.holds, found
+    found = target.verified(node)
+    assert found.holds, found.broken
     assert target.rebuild(node) is not None
     assert ("l5", "r6") not in values(target, node) or ("l8", "r6") not in values(target, node)
     survived("late records", "taken by rebuild --grace")
@@ -124,17 +120,14 @@ def test_verify_finds_a_wrong_row(tmp_path: Path, settings: Settings) -> None:
     node, target = joined(), world(tmp_path, settings)
     publish(target, deliveries()[0])
     target.run(node)
-    runner = target.runner("batch")
-    good = verify(runner, node)
-    assert good is not None
+    good = target.verified(node)
     assert (good.holds, good.rows, good.differing, good.table_differs) == (True, len(target.rows(node)), 0, 0)
-    path = runner.paths(node).changelog
+    path = target.runner("batch").paths(node).changelog
     wrong = read(target.spark, path).withColumn("timestamp", F.col("timestamp") + 1)
     target.spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.appendOnly' = 'false')").collect()
     note = target.results[-1].note.model_dump_json()
     wrong.write.format("delta").mode("overwrite").option("userMetadata", note).save(path)
-    bad = verify(runner, node)
-    assert bad is not None
+    bad = target.verified(node)
     assert bad.differing == good.rows
     assert bad.table_differs
     assert '"timestamp"' in bad.first[0]["committed"]
