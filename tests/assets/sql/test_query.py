@@ -19,7 +19,7 @@ Record = tuple[str | None, Mapping[str, Any] | None, int]
 """Key, value, offset; of partition 0."""
 
 
-def put(tables: Path, node: str, epoch: int, records: Sequence[Record], value: pa.DataType) -> None:
+def put(tables: str, node: str, epoch: int, records: Sequence[Record], value: pa.DataType) -> None:
     """Commit an epoch of a node's changelog as a run does: with its note."""
     kind = pa.schema(
         [
@@ -37,16 +37,16 @@ def put(tables: Path, node: str, epoch: int, records: Sequence[Record], value: p
         for key, given, offset in records
     ]
     note = CommitNote(epoch=epoch, ends={0: records[-1][2]}, incarnation=1)
-    _write(tables / "shop" / node / "changelog", pa.Table.from_pylist(rows, kind), note)
+    _write(f"{tables}/shop/{node}/changelog", pa.Table.from_pylist(rows, kind), note)
 
 
-def fold(tables: Path, node: str, epoch: int, end: int, rows: pa.Table) -> None:
-    _write(tables / "shop" / node / "table", rows, CommitNote(epoch=epoch, ends={0: end}, incarnation=1))
+def fold(tables: str, node: str, epoch: int, end: int, rows: pa.Table) -> None:
+    _write(f"{tables}/shop/{node}/table", rows, CommitNote(epoch=epoch, ends={0: end}, incarnation=1))
 
 
-def _write(path: Path, rows: pa.Table, note: CommitNote) -> None:
+def _write(path: str, rows: pa.Table, note: CommitNote) -> None:
     commit = CommitProperties(custom_metadata={"userMetadata": note.model_dump_json()})
-    write_deltalake(str(path), rows, mode="append", schema_mode="merge", commit_properties=commit)
+    write_deltalake(path, rows, mode="append", schema_mode="merge", commit_properties=commit)
 
 
 N = pa.struct([("n", pa.int32())])
@@ -55,8 +55,13 @@ MORE = pa.struct([("n", pa.int32()), ("who", pa.string())])
 
 @pytest.fixture
 def state(tmp_path: Path) -> CommittedState:
+    """What is committed in a folder."""
+    committed(str(tmp_path / "tables"))
+    return CommittedState(str(tmp_path / "tables"), str(tmp_path / "quality"))
+
+
+def committed(tables: str) -> None:
     """A stream of two epochs, and a table that is folded up to the first one of two."""
-    tables = tmp_path / "tables"
     put(tables, "clicks", 1, [("a", {"n": 1}, 0), (None, {"n": 2}, 1)], N)
     put(tables, "stock", 1, [("a", {"n": 1}, 0), ("b", {"n": 2}, 1), ("c", {"n": 3}, 2)], N)
     folded = {"id": ["a", "b", "c"], "n": pa.array([1, 2, 3], pa.int32()), "_timestamp": [0, 10, 20]}
@@ -69,7 +74,6 @@ def state(tmp_path: Path) -> CommittedState:
         [("b", None, 3), ("c", {"n": 30, "who": "ines"}, 4), ("d", {"n": 40, "who": None}, 5)],
         MORE,
     )
-    return CommittedState(str(tables), str(tmp_path / "quality"))
 
 
 def ask(state: CommittedState, query: str, tmp_path: Path) -> list[dict[str, Any]]:
@@ -80,6 +84,16 @@ def test_what_a_table_has_now(state: CommittedState, tmp_path: Path) -> None:
     """Its fold, with what came since: b is gone, c is new, and has a column that the fold lacks."""
     rows = ask(state, "SELECT id, n, who, _offset FROM shop.stock ORDER BY id", tmp_path)
     assert [tuple(row.values()) for row in rows] == [("a", 1, None, 0), ("c", 30, "ines", 4), ("d", 40, None, 5)]
+
+
+def test_behind_a_url(s3: str, tmp_path: Path) -> None:
+    """By the client that reads the store's tables: what it has now, at a version, and what there is."""
+    committed(s3)
+    state = CommittedState(s3, f"{s3}/_quality")
+    query = "SELECT id, n, who, (SELECT count(*) FROM shop.stock.changelog AT (VERSION => 0)) AS n0 FROM shop.stock"
+    rows = ask(state, f"{query} ORDER BY id", tmp_path)
+    assert [tuple(row.values()) for row in rows] == [("a", 1, None, 3), ("c", 30, "ines", 3), ("d", 40, None, 3)]
+    assert state.names() == ["shop.clicks.changelog", "shop.stock.changelog", "shop.stock.table"]
 
 
 def test_what_a_stream_has_now(state: CommittedState, tmp_path: Path) -> None:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, WriterProperties, write_deltalake
 from pyspark.sql.types import IntegerType, LongType, StructType
 
-from infra.delta import lines
+from expectations.judge.duck import database
+from infra.delta import lines, store_files
 from infra.delta.care.maintenance import maintain_lines
 from infra.delta.care.table_care import Retention
 from infra.delta.fence import LeaseLostError, raise_fence
 from infra.delta.io import last_note
 from infra.delta.lines import append_lines, lines_of, opened
 from infra.delta.location import files_below
+from infra.delta.scan import scan
+from infra.delta.scan_sql import rows_of
 from infra.delta.staged import Staged, commit_staged
 from infra.epochs.plan import CommitNote
 from tests.faulty_s3 import faults
@@ -113,6 +121,67 @@ def test_another_table_of_the_same_version_is_seen(s3: str) -> None:
     append_lines([{"n": 2}], LINES, path, "b", 1)
     other = opened(path)
     assert other is not None and lines_of(other, path, LINES, lambda files: files).to_table()["n"].to_pylist() == [2]
+
+
+WIDE = pa.schema([("n", pa.int64()), ("text", pa.string()), ("s", pa.struct([("a", pa.int64())]))])
+
+
+def wide(path: str, *files: range) -> None:
+    """A table of one file for each range, whose texts are most of it; groups of 1,000 rows."""
+    for file in files:
+        rows = pa.table([list(file), [str(n) * 50 for n in file], [{"a": n} for n in file]], schema=WIDE)
+        write_deltalake(path, rows, mode="append", writer_properties=WriterProperties(max_row_group_size=1000))
+
+
+def asked(path: str, query: str, chosen: Callable[[pa.Table], pa.Table] = lambda files: files) -> list[Any]:
+    """Rows of a query over a scan, as the judge reads it."""
+    found = scan(path, chosen=chosen)
+    assert found is not None
+    with database("1g", Path(gettempdir()) / "spill") as connection:
+        return connection.execute(query.format(rows=f"({rows_of(found, connection)})")).fetchall()
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """URL to bytes that DuckDB asked for."""
+    found: dict[str, int] = {}
+    reads = store_files._File.read
+
+    def counted(file: Any, size: int = -1) -> bytes:
+        part = reads(file, size)
+        found[file.name] = found.get(file.name, 0) + len(part)
+        return part
+
+    monkeypatch.setattr(store_files._File, "read", counted)
+    return found
+
+
+def test_of_files_what_a_query_needs_is_read(s3: str, fetched: dict[str, int]) -> None:
+    """Of the chosen files the columns that it names, and groups of rows that may have what it looks for."""
+    path = f"{s3}/it's a table"
+    wide(path, range(20_000), range(20_000, 40_000))
+    sizes = pa.table(DeltaTable(path).get_add_actions(flatten=True))["size_bytes"].to_pylist()
+
+    def older(files: pa.Table) -> pa.Table:
+        return files.filter(pc.field("max.n") < 20_000)
+
+    assert asked(path, "SELECT count(*), sum(n) FROM {rows}", older) == [(20_000, sum(range(20_000)))]
+    assert len(fetched) == 1, "one of two files"
+    assert 0 < sum(fetched.values()) < min(sizes) / 2, "without the texts"
+    fetched.clear()
+    assert asked(path, "SELECT text FROM {rows} WHERE n = 31000") == [("31000" * 50,)]
+    assert sum(fetched.values()) < sum(sizes) / 2, "without the other groups"
+    assert asked(path, "SELECT count(DISTINCT text) FROM {rows}") == [(40_000,)]
+
+
+def test_of_a_store_that_fails_at_random_the_rows_are_read(s3: str, unreliable: str) -> None:
+    path = f"{s3}/t"
+    wide(path, *(range(1000 * n, 1000 * n + 1000) for n in range(8)))
+    for _ in range(3):
+        assert asked(path, "SELECT count(*), count(DISTINCT text), sum(s.a) FROM {rows}") == [
+            (8000, 8000, sum(range(8000)))
+        ]
+    assert faults(unreliable)["refused"] > 1
 
 
 def test_lines_are_maintained(s3: str) -> None:

@@ -6,18 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow.fs import copy_files
 from pyspark.sql import SparkSession
 
 from expectations.judge.duck import database
 from infra.delta.io import FOLDED
+from infra.delta.location import files_below
 from infra.delta.scan import UnreadableTableError, scan
 from infra.delta.scan_sql import rows_of
 
 PROPERTIES = ", ".join(f"'{name}' = '{value}'" for name, value in FOLDED.items())
 
 
-def mine(path: Path, version: int, spill: Path) -> list[tuple[Any, ...]]:
-    found = scan(str(path), version)
+def mine(path: str, version: int, spill: Path) -> list[tuple[Any, ...]]:
+    found = scan(path, version)
     assert found is not None
     with database("1g", spill) as connection:
         return sorted(connection.execute(rows_of(found, connection)).fetchall(), key=repr)
@@ -25,8 +27,11 @@ def mine(path: Path, version: int, spill: Path) -> list[tuple[Any, ...]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mapped", [False, True])
-def test_each_version_has_sparks_rows(spark: SparkSession, tmp_path: Path, mapped: bool) -> None:
-    """Deletion vectors by DELETE and MERGE, a column and a field that came later, columns under other names."""
+def test_each_version_has_sparks_rows(spark: SparkSession, tmp_path: Path, s3: str, mapped: bool) -> None:
+    """Deletion vectors by DELETE and MERGE, a column and a field that came later, columns under other names.
+
+    Here, and where its files are copied to a store.
+    """
     path = tmp_path / "it's a table"
     more = ", 'delta.columnMapping.mode' = 'name'" if mapped else ""
     spark.sql(
@@ -47,10 +52,13 @@ def test_each_version_has_sparks_rows(spark: SparkSession, tmp_path: Path, mappe
     assert len(versions) >= 6
     gone = scan(str(path))
     assert gone is not None and gone.deleted and gone.mapped == mapped
+    there = f"{s3}/table"
+    copy_files(str(path), "", destination_filesystem=files_below(there))
     for version in versions:
         rows = spark.read.format("delta").option("versionAsOf", version).load(str(path)).toArrow()
         theirs = [tuple(row.values()) for row in rows.to_pylist()]
-        assert mine(path, version, tmp_path / "spill") == sorted(theirs, key=repr), version
+        for where in (str(path), there):
+            assert mine(where, version, tmp_path / "spill") == sorted(theirs, key=repr), (where, version)
 
 
 def test_what_only_spark_reads_is_refused(tmp_path: Path) -> None:
