@@ -10,9 +10,10 @@ names; VACUUM removes them. Each attempt has a folder of its own, as the engine 
 Spark renames the files of a finished task, and a store has no renames: there the engine names the files that count
 (``infra/engine/NamedFilesProtocol.java``).
 
-Not staged, but appended by Spark: the rows of a rebuild, rows that a table has to grow for, tables with features that a
-list of files does not express (column mapping, wider types), and tables in a folder whose name Spark would take for a
-pattern.
+Not staged, but appended by Spark: rows that a table has to grow for, tables with features that a list of files does not
+express (column mapping, wider types), and tables in a folder whose name Spark would take for a pattern. The rows of a
+rebuild are staged whatever the table has, as they take its place; where the log needs more than their names, Spark
+writes them once more.
 
 Held by ``tests/infra/delta/test_staged.py``, ``tests/infra/engine/test_named_files.py`` and
 ``tests/infra/epochs/test_kill.py``.
@@ -66,11 +67,14 @@ class Staged:
         Of the files, relative to it.
     schema
         Of the rows, as the table has it.
+    can_be_named
+        Whether a list of files says all about the table's rows, so that `commit_staged` can name them.
     """
 
     table: str
     folder: str
     schema: StructType
+    can_be_named: bool = True
 
     @cached_property
     def files(self) -> list[FileInfo]:
@@ -114,21 +118,21 @@ def stage(
     """
     if PATTERN.search(path):
         return None
-    table = None if anew else opened(path)
-    if table is None:
+    table = opened(path)
+    is_plain = table is None or _is_plain(table)
+    if table is None or anew:
         given = schema or rows.schema
         if needs_mapping(given) or _NEW_FEATURES.search(given.simpleString()):
             return None
         fit = rows
     else:
-        if not _is_plain(table):
+        if not is_plain:
             return None
         fit, needed = fitted(rows, table, schema)
         if needed is not None:
             return None
-    staged = Staged(
-        path, f"{name}-{uuid4().hex}", _nullable(schema if schema is not None and fit is rows else fit.schema)
-    )
+    kind = _nullable(schema if schema is not None and fit is rows else fit.schema)
+    staged = Staged(path, f"{name}-{uuid4().hex}", kind, is_plain)
     fit.write.mode("error").options(**_OPTIONS).parquet(f"{path.rstrip('/')}/{staged.folder}")
     return staged
 

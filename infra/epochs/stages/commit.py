@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from infra import crash
-from infra.delta.io import append, last_note, protect
+from infra.delta.io import allow_removal, append, last_note, protect
 from infra.delta.lines import opened
 from infra.delta.side_tables import write_side
 from infra.delta.staged import commit_staged
@@ -96,7 +96,7 @@ class Commit:
             protect(context.session, paths.changelog)
         table = opened(paths.changelog)
         assert table is not None
-        return Committed(plan, table.version(), note, counts, at, written.staged is not None)
+        return Committed(plan, table.version(), note, counts, at, written.named is not None)
 
     def _note(self, counts: Totals, decision: Decision | None) -> CommitNote:
         plan, base = self.plan, self.base
@@ -118,8 +118,11 @@ class Commit:
     def _commit(self, context: EpochContext, written: Written, note: CommitNote, rows: bool) -> None:
         plan, paths = self.plan, context.paths(self.step.node)
         app_id, token = paths.app_id("changelog", plan.incarnation), context.lock(self.step.node).check()
-        if written.staged is not None:
-            commit_staged(written.staged, app_id, plan.epoch, note, rows, token=token)
+        if written.named is not None:
+            if plan.replaces and (table := opened(paths.changelog)) is not None:
+                allow_removal(context.session(), paths.changelog, table)
+            mode = "overwrite" if plan.replaces else "append"
+            commit_staged(written.named, app_id, plan.epoch, note, rows, mode=mode, token=token)
         else:
             frame = written.rows if rows else written.rows.where("false")
             append(frame, paths.changelog, app_id, plan.epoch, note=note, replace=plan.replaces)

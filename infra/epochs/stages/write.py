@@ -37,7 +37,7 @@ class Written:
     rows
         ``key, value, timestamp, partition, offset, epoch`` and provenance.
     staged
-        Their files below the changelog; None where the commit has to be made by Spark (``infra/delta/staged.py``).
+        Their files below the changelog; None where Spark alone has the rows (``infra/delta/staged.py``).
     sides
         Rows of the side tables, by table.
     staged_sides
@@ -53,6 +53,11 @@ class Written:
     counts: Totals
     staged: Staged | None = None
     staged_sides: Mapping[str, Staged] = field(default_factory=dict)
+
+    @property
+    def named(self) -> Staged | None:
+        """The files that the commit names; None where Spark appends the rows."""
+        return self.staged if self.staged is not None and self.staged.can_be_named else None
 
 
 @dataclass(frozen=True)
@@ -98,10 +103,8 @@ class Write:
         fit_shuffles(spark, self.plan.records)
         fit_compilation(spark, self.plan.rows)
         frames, paths = self.step.compute(spark, self.plan, shared), context.paths(self.step.node)
-        rows, staged = with_offsets(frames.rows, self.plan), None
-        if not self.plan.replaces:
-            schema = schema_with_offsets(frames.rows.schema)
-            staged = stage(rows, paths.changelog, f"epoch-{self.plan.epoch}", schema)
+        rows, schema = with_offsets(frames.rows, self.plan), schema_with_offsets(frames.rows.schema)
+        staged = stage(rows, paths.changelog, f"epoch-{self.plan.epoch}", schema, anew=self.plan.replaces)
         rows = staged_rows(staged, rows) if staged is not None else shared.keep(rows)
         sides = {name: shared.keep(f) for name, f in frames.sides.items() if name not in frames.without_rows}
         counts = totals(staged or rows, sides, frames.timed)

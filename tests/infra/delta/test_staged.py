@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from infra.delta.changelog_files import records
-from infra.delta.io import append, last_note
+from infra.delta.io import allow_removal, append, last_note
 from infra.delta.lines import opened, rows_in
-from infra.delta.staged import commit_staged, stage, staged_rows
+from infra.delta.staged import commit_staged, discard, stage, staged_rows
 from infra.epochs.plan import CommitNote
 from infra.epochs.rows import totals
 
@@ -63,6 +63,26 @@ def test_a_commit_names_the_files_and_both_readers_find_the_rows(spark: SparkSes
     # What Spark appends goes on from there.
     append(rows(spark, 3, ("d", "z", 0, 2)), path, APP, 3, note=note(3))
     assert len(read(spark, path)) == 4
+
+
+def test_rows_that_take_the_place_of_a_table_keep_their_own_shape(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "p" / "n" / "changelog")
+    committed(spark, path, 1, ("a", "x", 0, 0))
+    other = rows(spark, 2, ("b", "y", 0, 0)).selectExpr(
+        "key", "struct(7 AS v) AS value", "partition", "offset", "epoch"
+    )
+    staged, table = stage(other, path, "epoch-2", anew=True), opened(path)
+    assert staged is not None and staged.can_be_named and table is not None
+    allow_removal(spark, path, table)
+    commit_staged(staged, APP, 2, note(2, p0=0), mode="overwrite")
+    assert read(spark, path) == [(2, "b", 7, 0, 0)]
+    assert spark.read.format("delta").load(path).columns == other.columns
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    unnamed = stage(other, path, "epoch-3", anew=True)
+    assert unnamed is not None and not unnamed.can_be_named, "its log has other names for the columns"
+    assert [row.value.v for row in staged_rows(unnamed, other).collect()] == [7]
+    discard(unnamed)
+    assert not Path(path, unnamed.folder).exists()
 
 
 def test_statistics_are_those_of_the_rows(spark: SparkSession, tmp_path: Path) -> None:

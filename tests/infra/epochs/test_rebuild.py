@@ -98,7 +98,7 @@ def test_a_longer_grace_takes_what_was_late(tmp_path: Path, settings: Settings) 
     assert [r["key"] for r in target.rows(node, "late")] != []
     assert ("l5", "r6") not in values(target, node)
     result = target.rebuild(node, grace=1_000)
-    assert result is not None
+    assert result is not None and result.staged
     assert result.sides["late"] == 0
     assert ("l5", "r6") in values(target, node)
     # The longer grace stays with the incarnation.
