@@ -39,7 +39,10 @@ def last_per_key(changelog: DataFrame) -> DataFrame:
     A key lives in one partition, so that its highest offset is its last record. One whose row has ended may begin anew
     in another partition (a topic got more of them): of a changelog with its epochs, the later epoch comes last.
     """
-    order = F.struct("epoch", "offset") if "epoch" in changelog.columns else F.col("offset")
+    return _last_per_key(changelog, F.struct("epoch", "offset") if "epoch" in changelog.columns else F.col("offset"))
+
+
+def _last_per_key(changelog: DataFrame, order: Column) -> DataFrame:
     last = F.max_by(F.struct("value", "timestamp", "partition", "offset"), order)
     return changelog.where(F.col("key").isNotNull()).groupBy("key").agg(last.alias("last")).select("key", "last.*")
 
@@ -59,7 +62,7 @@ def as_of(table: DataFrame | None, tail: DataFrame, few: bool = False) -> DataFr
             untouched = table.select(*RECORD).join(changed, "key", "left_anti")
             return untouched.unionByName(as_of(None, rows))
         rows = table.select(*RECORD).unionByName(rows)
-    return last_per_key(rows).where(F.col("value").isNotNull())
+    return _last_per_key(rows, F.col("offset")).where(F.col("value").isNotNull())
 
 
 def flatten(rows: DataFrame) -> DataFrame:
@@ -68,13 +71,21 @@ def flatten(rows: DataFrame) -> DataFrame:
     ``_deleted`` marks tombstones; a folded table does not have it.
     """
     return rows.select(
-        *(F.col("key").getField(name).alias(name) for name in field_names(rows, "key")),
-        *(F.col("value").getField(name).alias(name) for name in field_names(rows, "value")),
+        "key.*",
+        "value.*",
         F.col("timestamp").alias("_timestamp"),
         F.col("partition").alias("_partition"),
         F.col("offset").alias("_offset"),
         F.col("value").isNull().alias("_deleted"),
     )
+
+
+def flat_schema(changelog: StructType) -> StructType:
+    """The schema of a folded table, of that of its changelog."""
+    key, value = changelog["key"].dataType, changelog["value"].dataType
+    assert isinstance(key, StructType) and isinstance(value, StructType)
+    own = [StructField(f"_{name}", changelog[name].dataType) for name in ("timestamp", "partition", "offset")]
+    return StructType([*key.fields, *value.fields, *own])
 
 
 def table_rows(changelog: DataFrame) -> DataFrame:

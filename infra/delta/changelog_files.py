@@ -58,7 +58,8 @@ def part_rows(
         (pc.field("partition") == p) & (pc.field("offset") > after.get(p, -1)) & (pc.field("offset") <= end)
         for p, end in upto.items()
     ]
-    return files.to_table([name for name in columns if name in schema.names], filter=reduce(or_, within))
+    some = reduce(or_, within, pc.scalar(False))
+    return files.to_table([name for name in columns if name in schema.names], filter=some)
 
 
 def epoch_files(files: pa.Table, epoch: int) -> pa.Table:

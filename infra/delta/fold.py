@@ -5,7 +5,7 @@ number of epochs catches up in one commit, and one that is up to date does nothi
 
 | the table | how |
 |---|---|
-| has few rows, and never had many | written whole, in one action: a MERGE takes ten, and a second or two |
+| has few rows, and never had many | written whole by the driver (``fold_few.py``): a MERGE takes ten actions |
 | has more | MERGE with deletion vectors: what is written grows with the records, not with the table |
 | is not there, or one of an earlier incarnation | written whole |
 
@@ -29,15 +29,15 @@ from pyspark.sql.types import StructType
 
 from infra import crash
 from infra.delta.changelog_files import bytes_between, records
-from infra.delta.io import FOLDED, RETENTION, VECTORS, append, last_note, merge, read
+from infra.delta.fold_few import stage_few
+from infra.delta.io import FOLDED, RETENTION, VECTORS, append, last_note, merge
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened, rows_in
-from infra.delta.plain_files import is_plain, schema_at, schema_of
-from infra.delta.staged import commit_staged, stage
+from infra.delta.staged import commit_staged
 from infra.epochs.column_ranges import ColumnRanges, has_range
 from infra.epochs.offsets import count_between
 from infra.epochs.plan import CommitNote, Offsets
-from records.changelog import as_of, flatten, table_rows, unflatten
+from records.changelog import table_rows
 
 FEW = 20_000
 """Rows of a table that is written whole: a megabyte or so, until maintenance removes what was before."""
@@ -68,10 +68,14 @@ def fold(
         return False
     after = done.ends if done is not None else {}
     app_id = paths.app_id("fold", upto.incarnation)
-    tail = records(session(), paths.changelog, after, upto.ends)
     is_few = _is_few(paths.table, count_between(after, upto.ends))
     replaced = found is not None and done is None
-    if not (is_few and not replaced and _write_whole(tail, paths, app_id, upto, token)):
+    whole = is_few and not replaced
+    few = stage_few(paths.changelog, paths.table, after, upto.ends, f"fold-{upto.epoch}") if whole else None
+    if few is not None:
+        commit_staged(few, app_id, upto.epoch, upto, mode="overwrite", properties=RETENTION, token=token)
+    else:
+        tail = records(session(), paths.changelog, after, upto.ends)
         rows = _last_by_key(tail, paths, key, after, upto.ends)
         if done is None:
             live = rows.where(~F.col("_deleted")).drop("_deleted")
@@ -114,20 +118,3 @@ def _is_few(path: str, new: int) -> bool:
     table = opened(path)
     rows = 0 if table is None else rows_in(table)
     return rows is not None and rows + new <= FEW
-
-
-def _write_whole(tail: DataFrame, paths: NodeTables, app_id: str, upto: CommitNote, token: int | None) -> bool:
-    """Write the table as of ``upto`` in the place of what it holds; False where it is more than a list of files."""
-    table, folded = opened(paths.table), None
-    if table is not None:
-        if not is_plain(table):
-            return False
-        shape = schema_at(paths.changelog)
-        key, value = (cast(StructType, shape[column].dataType) for column in ("key", "value"))
-        folded = unflatten(read(tail.sparkSession, paths.table, table.version()), key, value, schema_of(table))
-    live = flatten(as_of(folded, tail, few=True)).drop("_deleted")
-    staged = stage(live.coalesce(1), paths.table, f"fold-{upto.epoch}")
-    if staged is None:
-        return False
-    commit_staged(staged, app_id, upto.epoch, upto, mode="overwrite", properties=RETENTION, token=token)
-    return True

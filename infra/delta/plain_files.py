@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from infra.delta.lines import opened
+from records.known_schemas import with_schema
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -70,4 +71,6 @@ def listed(
     names = chosen(files)["path"].to_pylist() or files["path"].to_pylist()[:1]
     if not 0 < len(names) <= MOST:
         return None
-    return spark.read.schema(schema_of(table)).parquet(*(f"{path.rstrip('/')}/{unquote(name)}" for name in names))
+    schema = schema_of(table)
+    rows = spark.read.schema(schema).parquet(*(f"{path.rstrip('/')}/{unquote(name)}" for name in names))
+    return with_schema(rows, schema)

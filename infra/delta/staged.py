@@ -29,6 +29,7 @@ from functools import cached_property
 from typing import Any, Literal
 from uuid import uuid4
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
 from deltalake.transaction import AddAction, create_table_with_add_actions
@@ -43,6 +44,7 @@ from infra.delta.lines import opened
 from infra.delta.location import files_below, is_local, local
 from infra.delta.plain_files import PATTERN
 from infra.epochs.plan import CommitNote
+from records.known_schemas import with_schema
 
 _OPTIONS = {
     # Each attempt has its own folder: there is nothing to be renamed into place, and no marker that would be data.
@@ -121,8 +123,7 @@ def stage(
     table = opened(path)
     is_plain = table is None or _is_plain(table)
     if table is None or anew:
-        given = schema or rows.schema
-        if needs_mapping(given) or _NEW_FEATURES.search(given.simpleString()):
+        if not _is_plainly_made(schema or rows.schema):
             return None
         fit = rows
     else:
@@ -137,10 +138,37 @@ def stage(
     return staged
 
 
+def stage_arrow(rows: pa.Table, path: str, name: str, schema: StructType) -> Staged | None:
+    """Write rows of the driver below the table at ``path``, in one file; None where they are to be written by Spark.
+
+    Parameters
+    ----------
+    rows
+        In Arrow's types of the schema (`arrow_schema`).
+    schema
+        Of the rows, and of the table, where that is there.
+    """
+    table = opened(path)
+    if PATTERN.search(path) or not (_is_plainly_made(schema) if table is None else _is_plain(table)):
+        return None
+    staged = Staged(path, f"{name}-{uuid4().hex}", _nullable(schema))
+    below = files_below(path)
+    below.create_dir(staged.folder)
+    options = {"compression": "zstd", "store_schema": False, "store_decimal_as_integer": True}
+    pq.write_table(rows, f"{staged.folder}/part-00000.zstd.parquet", filesystem=below, **options)
+    return staged
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """A schema in the types that delta-rs writes."""
+    return pa.schema(Schema.from_json(_nullable(schema).json()).to_arrow())
+
+
 def staged_rows(staged: Staged, like: DataFrame) -> DataFrame:
     """The rows, read from their files in the session of ``like``."""
     reader = like.sparkSession.read.schema(staged.schema)
-    return reader.parquet(*(f"{staged.table.rstrip('/')}/{file.path}" for file in staged.files))
+    rows = reader.parquet(*(f"{staged.table.rstrip('/')}/{file.path}" for file in staged.files))
+    return with_schema(rows, staged.schema)
 
 
 def discard(staged: Staged) -> None:
@@ -211,6 +239,11 @@ def commit_staged(
             )
 
 
+def _is_plainly_made(schema: StructType) -> bool:
+    """Whether a new table of that schema needs no feature."""
+    return not needs_mapping(schema) and not _NEW_FEATURES.search(schema.simpleString())
+
+
 def _is_plain(table: DeltaTable) -> bool:
     """Whether a list of files says all about its rows, under their own names."""
     protocol = table.protocol()
@@ -256,6 +289,9 @@ def statistics_of(staged: Staged, file: FileInfo) -> Mapping[str, Any] | None:
 def _numbers(metadata: pq.FileMetaData) -> Iterator[tuple[list[str], list[pq.ColumnChunkMetaData]]]:
     for at in range(metadata.num_columns):
         column = metadata.schema.column(at)
+        # A log has no statistics of elements, and one that names them is read as if it had none at all.
+        if column.max_repetition_level:
+            continue
         # Dates and decimals are whole numbers in the file, and not in the log.
         if column.physical_type in ("INT32", "INT64") and column.logical_type.type in ("NONE", "INT"):
             groups = range(metadata.num_row_groups)

@@ -1,0 +1,99 @@
+"""A table of few rows, folded by the driver: no request to the engine, which plans longer than this takes.
+
+    table  a 1, b 1     records  a 2, c 1, c NULL     written whole:  a 2, b 1
+
+The last record of a key is the one with the highest offset, as for Spark (``records/changelog.py``). Not folded here,
+but by Spark: tables and changelogs that are more than a list of files, rows of a shape that the table does not have
+yet, what is large though it is few, and keys whose equality is not that of their bytes or that Arrow does not group by
+(numbers with a point, collations, nested ones). Held by ``tests/infra/delta/test_fold_few.py``, which compares both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import types as T
+
+from infra.delta.changelog_files import bytes_between, part_rows
+from infra.delta.lines import lines_of, opened
+from infra.delta.plain_files import is_plain, schema_of
+from infra.delta.staged import Staged, arrow_schema, stage_arrow
+from infra.epochs.plan import Offsets
+from records.changelog import RECORD, flat_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOST = 64 * 2**20
+"""Bytes of files that the driver reads for one fold."""
+_GROUPED = (
+    *(T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType),
+    *(T.BooleanType, T.DateType, T.TimestampType, T.BinaryType),
+)
+
+
+def stage_few(changelog: str, path: str, after: Mapping[int, int], upto: Offsets, name: str) -> Staged | None:
+    """Stage the whole table at ``path`` as of ``upto``; None where Spark has to fold it.
+
+    Parameters
+    ----------
+    after
+        Up to where the table is folded.
+    name
+        Start of the name of the files' folder.
+    """
+    table, log = opened(path), opened(changelog)
+    if log is None or not is_plain(log) or (table is not None and not is_plain(table)):
+        return None
+    shape = schema_of(log)
+    schema, key = flat_schema(shape), shape["key"].dataType
+    assert isinstance(key, T.StructType)
+    if not all(map(_is_grouped, key.fields)):
+        return None
+    there = pa.table(table.get_add_actions(flatten=True))["size_bytes"].to_pylist() if table is not None else []
+    if sum(there) + bytes_between(changelog, after, upto) > MOST:
+        return None
+    tail = part_rows(_no_engine, changelog, after, upto, log.version(), RECORD)
+    tail = tail.filter(tail["key"].is_valid())
+    rows = _flat(tail, arrow_schema(schema))
+    live, is_new = tail["value"].is_valid(), pa.chunked_array([pa.repeat(True, len(tail))])
+    if table is not None:
+        if schema_of(table).simpleString() != schema.simpleString():
+            return None
+        folded = lines_of(table, path, rows.schema, lambda files: files).to_table()
+        rows = pa.concat_tables([folded, rows])
+        live = pa.chunked_array([pa.repeat(True, len(folded)), *live.chunks])
+        is_new = pa.chunked_array([pa.repeat(False, len(folded)), *is_new.chunks])
+    last = _last(rows, key.names, is_new)
+    return stage_arrow(rows.take(last.filter(live.take(last))), path, name, schema)
+
+
+def _is_grouped(field: T.StructField) -> bool:
+    return isinstance(field.dataType, _GROUPED) or field.dataType.simpleString() == "string"
+
+
+def _no_engine() -> SparkSession:
+    raise AssertionError("a list of files is read without the engine")
+
+
+def _flat(records: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Records as the columns of a folded table; of a tombstone those of the value are null."""
+    placed = (records[name] for name in ("timestamp", "partition", "offset"))
+    columns = [*records["key"].flatten(), *records["value"].flatten(), *placed]
+    return pa.Table.from_arrays(columns, names=schema.names).cast(schema)
+
+
+def _last(rows: pa.Table, key: list[str], is_new: pa.ChunkedArray) -> pa.Array:
+    """Places of the last row of each key: what was folded comes before all records, and these in their order."""
+    keyed = rows.select(key).rename_columns([f"key_{at}" for at in range(len(key))])
+    placed = (
+        keyed.append_column("is_new", is_new)
+        .append_column("offset", rows["_offset"])
+        .append_column("partition", rows["_partition"])
+        .append_column("place", pa.array(range(len(rows)), pa.int64()))
+        .sort_by([("is_new", "ascending"), ("offset", "ascending"), ("partition", "ascending")])
+    )
+    found = placed.group_by(keyed.column_names, use_threads=False).aggregate([("place", "last")])
+    return found["place_last"].combine_chunks()
