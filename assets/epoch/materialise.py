@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from assets.epoch.platform import Platform
@@ -29,9 +29,15 @@ def materialise(platform: Platform, node: Node, run_id: str, rebuild: Rebuild | 
     return replace(outcome, folded=materialise_fold(platform, node, run_id))
 
 
-def materialise_epoch(platform: Platform, node: Node, run_id: str, rebuild: Rebuild | None = None) -> Outcome:
-    """The epoch alone."""
-    outcome = run_epoch(platform.runner(node.pipeline), platform.step(node), run_id, rebuild)
+def materialise_epoch(
+    platform: Platform,
+    node: Node,
+    run_id: str,
+    rebuild: Rebuild | None = None,
+    committed: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """The epoch alone; ``committed`` as for `run_epoch`."""
+    outcome = run_epoch(platform.runner(node.pipeline), platform.step(node), run_id, rebuild, committed)
     if outcome.missed is not None:
         missed = outcome.missed
         platform.say(

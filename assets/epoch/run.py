@@ -33,7 +33,7 @@ Why: ``docs/decisions/one-commit-is-the-epoch.md``. Held by ``tests/infra/epochs
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -80,7 +80,13 @@ class Outcome:
     ended: float = field(default_factory=time.monotonic)
 
 
-def run_epoch(context: EpochContext, step: Step, run_id: str = "", rebuild: Rebuild | None = None) -> Outcome:
+def run_epoch(
+    context: EpochContext,
+    step: Step,
+    run_id: str = "",
+    rebuild: Rebuild | None = None,
+    committed: Callable[[], None] = lambda: None,
+) -> Outcome:
     """Run one epoch of a node, from its plan to its verdicts.
 
     Parameters
@@ -91,6 +97,8 @@ def run_epoch(context: EpochContext, step: Step, run_id: str = "", rebuild: Rebu
         Kept with verdicts and with rows that are refused.
     rebuild
         Recompute the node from offset 0 instead of going on.
+    committed
+        Called once the epoch is committed, before its record and its verdicts: what reads the node may start.
 
     Raises
     ------
@@ -98,13 +106,15 @@ def run_epoch(context: EpochContext, step: Step, run_id: str = "", rebuild: Rebu
         Where the epoch must not be committed, or not even be planned (`ExternalModificationError`).
     """
     try:
-        return _run_epoch(context, step, run_id, rebuild)
+        return _run_epoch(context, step, run_id, rebuild, committed)
     except Exception:
         step.give_up(lambda node: not context.lock(node).is_free)
         raise
 
 
-def _run_epoch(context: EpochContext, step: Step, run_id: str, rebuild: Rebuild | None) -> Outcome:
+def _run_epoch(
+    context: EpochContext, step: Step, run_id: str, rebuild: Rebuild | None, on_commit: Callable[[], None]
+) -> Outcome:
     clock, node = Clock(), step.node
     # Held until the verdicts are recorded: to a second run the epoch would look like that of a killed one.
     with context.lock(node).held():
@@ -125,6 +135,7 @@ def _run_epoch(context: EpochContext, step: Step, run_id: str, rebuild: Rebuild 
             with clock.phase("plan"):
                 plan = _without_failing_records(context, step, planned.plan, error)
             audited, committed = _write_to_commit(context, stages_of(step, plan, planned, run_id), clock)
+        on_commit()
         result = stages.record.run(context, committed, clock.seconds)
         crash.reached("recorded", node.name)
         if context.quality is None:

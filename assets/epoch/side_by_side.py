@@ -3,8 +3,9 @@
     orders ─┐                     two at a time: orders and people, then named;
     people ─┴─ named              once all epochs are committed, the folds that are due
 
-A node starts when all that it reads in this run has committed its epoch, or had nothing new. One that fails keeps what
-reads it from starting, and nothing else. What folds does so after all commits: no epoch waits for a fold. On an engine
+A node starts when all that it reads in this run has committed its epoch, or had nothing new: the commit is the epoch,
+and no reader waits for its record and its verdicts. One that fails before keeps what reads it from starting, and
+nothing else. What folds does so after all commits: no epoch waits for a fold. On an engine
 of its own process (``local[…]``, ``spark://…``) nodes run one after the other, as they are asked for.
 
 Held by ``tests/assets/test_side_by_side.py``.
@@ -58,6 +59,8 @@ class SideBySide:
         self._interrupted = False
         self._pool: ThreadPoolExecutor | None = None
         self._order = TopologicalSorter(self._reads)
+        self._released: set[str] = set()
+        self._unfinished = len(self._nodes)
         self._lock = Lock()
 
     def outcome(self, node: Node) -> Outcome:
@@ -101,12 +104,11 @@ class SideBySide:
         self._pool.shutdown(wait=True, cancel_futures=self._interrupted)
 
     def _start(self) -> None:
-        """Submit all nodes whose inputs are done; the folds, when all are."""
+        """Submit all nodes whose inputs are committed; the folds, when all nodes have ended."""
         assert self._pool is not None
         with self._lock:
             ready = self._order.get_ready()
-            ends = not ready and not self._order.is_active()
-            folds, self._committed = (self._committed, {}) if ends else ({}, self._committed)
+            folds, self._committed = ({}, self._committed) if self._unfinished else (self._committed, {})
         for name in ready:
             self._pool.submit(self._epoch, self._nodes[name])
         for name in folds:
@@ -117,14 +119,24 @@ class SideBySide:
         try:
             if failed := self._failed.intersection(self._reads[node.name]):
                 raise InputFailedError(f"'{node.name}' did not run: its input '{min(failed)}' failed")
-            outcome = materialise_epoch(self._platform, node, self._run, self._rebuild.get(node.name))
+            outcome = materialise_epoch(
+                self._platform, node, self._run, self._rebuild.get(node.name), lambda: self._release(node)
+            )
         except BaseException as error:
             self._failed.add(node.name)
             self._outcomes[node.name].set_exception(_explained(error))
         with self._lock:
+            self._unfinished -= 1
             if outcome is not None:
                 self._committed[node.name] = outcome
-            self._order.done(node.name)
+        self._release(node)
+
+    def _release(self, node: Node) -> None:
+        """Start what waits for the node, if that was not done."""
+        with self._lock:
+            if node.name not in self._released:
+                self._released.add(node.name)
+                self._order.done(node.name)
         self._start()
 
     def _fold(self, node: Node, outcome: Outcome) -> None:

@@ -29,7 +29,7 @@ def _table(name: str) -> Any:
 LEFT, RIGHT, OTHER = _table("left"), _table("right"), _table("other")
 JOINED = LEFT.join(RIGHT, "joined", select={"a": "left.ref", "b": "right.ref"})
 ALONE = OTHER.filter("ref <> 'x'", "alone")
-Epoch = Callable[[Platform, Node, str, Any], Outcome]
+Epoch = Callable[[Platform, Node, str, Any, Callable[[], None]], Outcome]
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_inputs_first_side_by_side_and_folds_after_all_commits(
 ) -> None:
     both = Barrier(2, timeout=30)
 
-    def epoch(platform: Platform, node: Node, run: str, rebuild: Any) -> Outcome:
+    def epoch(platform: Platform, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
         if node in (LEFT, RIGHT):
             both.wait()  # one after the other would wait here for ever
         events.append(node.name)
@@ -70,8 +70,29 @@ def test_inputs_first_side_by_side_and_folds_after_all_commits(
     assert sorted(folds) == [f"fold {name}" for name in ("alone", "joined", "left", "other", "right")]
 
 
+def test_what_reads_a_node_starts_at_its_commit(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
+    started = Event()
+
+    def epoch(platform: Platform, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
+        if node is ALONE:
+            started.set()
+        elif node is OTHER:
+            committed()
+            assert started.wait(30), "it waits for the record of what it reads"
+        events.append(node.name)
+        return Outcome()
+
+    nodes = run(monkeypatch, epoch)
+    for node in PIPELINE.stored:
+        nodes.outcome(node)
+    nodes.close()
+    epochs, folds = events[:5], events[5:]
+    assert sorted(epochs) == ["alone", "joined", "left", "other", "right"], "each once"
+    assert len(folds) == 5, "and all before the first fold"
+
+
 def test_a_failure_stops_what_reads_it_and_nothing_else(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
-    def epoch(platform: Platform, node: Node, run: str, rebuild: Any) -> Outcome:
+    def epoch(platform: Platform, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
         if node is RIGHT:
             raise ValueError("no files")
         events.append(node.name)
@@ -105,9 +126,9 @@ def deliver(data: Path, number: int) -> None:
 def test_a_run_of_dagster_goes_so_and_each_thread_has_its_session(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     real, sessions = side_by_side.materialise_epoch, {}
 
-    def epoch(platform: Platform, node: Node, run: str, rebuild: Any) -> Outcome:
+    def epoch(platform: Platform, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
         sessions[get_ident()] = platform.session()
-        return real(platform, node, run, rebuild)
+        return real(platform, node, run, rebuild, committed)
 
     monkeypatch.setattr(side_by_side, "materialise_epoch", epoch)
     for number in (1, 2):
@@ -126,7 +147,7 @@ def test_an_interrupted_run_starts_no_other_node(monkeypatch: pytest.MonkeyPatch
     """Ctrl-C while the sources compute: their queries are stopped, and nothing that reads them begins."""
     stopped = Event()
 
-    def epoch(platform: Platform, node: Node, run: str, rebuild: Any) -> Outcome:
+    def epoch(platform: Platform, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
         if node in (LEFT, RIGHT, OTHER):
             assert stopped.wait(30)
             raise RuntimeError("OPERATION_CANCELED")
