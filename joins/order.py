@@ -17,9 +17,13 @@ import json
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from joins.operator import EpochInputs
+from records.known_schemas import like
 
+_NUMBERS = {"head": LongType(), "side": IntegerType(), "partition": IntegerType(), "offset": LongType()}
+_ORDER = StructType([StructField(name, kind) for name, kind in _NUMBERS.items()])
 LEFT, RIGHT = 0, 1
 """Sides as they are ordered; ``left`` and ``right`` in words."""
 
@@ -42,7 +46,7 @@ def in_processing_order(records: DataFrame, side: int) -> DataFrame:
         `LEFT` or `RIGHT`.
     """
     running = up_to_here(Window.partitionBy("partition").orderBy("offset"))
-    return records.withColumn(
+    ordered = records.withColumn(
         "order",
         F.struct(
             F.max("timestamp").over(running).alias("head"),
@@ -51,6 +55,7 @@ def in_processing_order(records: DataFrame, side: int) -> DataFrame:
             F.col("offset"),
         ),
     ).withColumn("commit", F.lit(0).cast("bigint"))
+    return like(ordered, records, StructField("order", _ORDER), StructField("commit", LongType()))
 
 
 def stream_time_at_start(inputs: EpochInputs) -> Column:

@@ -14,18 +14,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from pipelines.joins import ValueExpr
-from records.changelog import field_names
 from records.type_text import type_text
 
 
 def with_record(records: DataFrame, name: str) -> DataFrame:
     """Add the STRUCT column ``name`` that expressions see; NULL where the value is null."""
-    columns = [
-        *(F.col("key").getField(c).alias(c) for c in field_names(records, "key")),
-        *(F.col("value").getField(c).alias(c) for c in field_names(records, "value")),
-        F.col("timestamp").alias("_timestamp"),
-    ]
-    return records.withColumn(name, F.when(F.col("value").isNotNull(), F.struct(*columns)))
+    return records.withColumn(name, F.when(F.col("value").isNotNull(), record()))
+
+
+def record() -> Column:
+    """The STRUCT that expressions see of a record; the engine fills in its fields, and need not be asked for them."""
+    return F.struct("key.*", "value.*", F.col("timestamp").alias("_timestamp"))
 
 
 def joined_value(select: Mapping[str, ValueExpr]) -> Column:
@@ -73,3 +72,8 @@ def key_type(frame: DataFrame) -> StructType:
 def nothing_like(frame: DataFrame, column: str) -> Column:
     """NULL of a column's type."""
     return F.lit(None).cast(frame.schema[column].dataType)
+
+
+def null_of(column: str) -> Column:
+    """NULL of the type that a column of the same frame has; the engine knows it, and need not be asked."""
+    return F.when(F.lit(False), F.col(column))

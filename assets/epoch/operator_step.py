@@ -164,7 +164,7 @@ class OperatorStep:
         """Run the operator on what the plan pins."""
         from assets.epoch.failing_records import letters
         from infra.epochs.step import StepFrames
-        from joins.operator import EpochInputs, compute, declared_numbers
+        from joins.operator import EpochInputs, compute, declared_numbers, reads_once
         from joins.order import LEFT, RIGHT, in_processing_order
 
         pinned = self.pinned(spark, plan)
@@ -178,7 +178,8 @@ class OperatorStep:
                 # A view has rows and no records: nothing of it is ever new.
                 records[side] = ordered(self.table(pinned, side, "after").where("false"), places[side])
             elif node is not None:
-                records[side] = shared.keep_if_few(ordered(pinned.new(side), places[side]))
+                new = ordered(pinned.new(side), places[side])
+                records[side] = new if reads_once(operation) else shared.keep_if_few(new)
         frames = compute(
             operation,
             EpochInputs(

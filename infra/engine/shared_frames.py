@@ -16,7 +16,9 @@ from files again in less, as each use reads its own columns. So of many records 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+from records.known_schemas import like
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,18 +54,18 @@ class SharedFrames:
         if self._few and _is_active(frame):
             kept = frame.localCheckpoint(eager=False)
             self._checkpoints.append(kept)
-            return kept
+            return like(kept, frame)
         view = f"{self._name}_{len(self._views)}"
         kept = anew(frame)
         kept.createOrReplaceTempView(view)
         self._views.append((kept, view))
-        return frame.sparkSession.table(view)
+        return like(frame.sparkSession.table(view), frame)
 
     def keep_if_few(self, frame: DataFrame) -> DataFrame:
         """The same rows, computed once in a small epoch: for what is read of files, or a filter of what is kept."""
         return self.keep(frame) if self._few else frame
 
-    def __enter__(self) -> SharedFrames:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:

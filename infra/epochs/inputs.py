@@ -20,6 +20,7 @@ from infra.epochs.offsets import WRITTEN_OUT, any_of_sql, count_between, looked_
 from infra.epochs.plan import EpochPlan, Offsets, within
 from pipelines import Node
 from records.changelog import RECORD, as_of, unflatten
+from records.known_schemas import with_schema
 
 FEW = 100_000
 """Rows of an epoch, or keys of them, up to which they are broadcast to a table's rows."""
@@ -58,13 +59,16 @@ class PinnedInputs:
         They are read in its newest shape: those of before a column came have NULL there. A record that is skipped is
         gone from a stream; in a table it is a tombstone, as no row can be made of what it puts there.
         """
-        found = records(self.spark, self.paths(side).changelog, after, upto).select(*RECORD)
+        path = self.paths(side).changelog
+        shape = schema_at(path)
+        kinds = StructType([shape[name] for name in RECORD])
+        found = with_schema(records(self.spark, path, after, upto).select(*RECORD), kinds)
         skipped = self._skipped(side)
         if skipped is None:
             return found
         if not self.nodes[side].is_table:
             return found.where(~skipped)
-        return found.withColumn("value", F.when(~skipped, F.col("value")))
+        return with_schema(found.withColumn("value", F.when(~skipped, F.col("value"))), kinds)
 
     def skipped(self, side: str) -> DataFrame | None:
         """The epoch's records that are skipped, as they are; None where all are taken."""

@@ -36,7 +36,6 @@ from joins.order import stream_time_at_start, up_to_here
 from joins.provenance import trigger_of
 from joins.values import nothing_like
 from pipelines import SlidingWindows, WindowedAggregate
-from records.changelog import field_names
 
 
 def state(join: WindowedAggregate) -> StateRead:
@@ -64,7 +63,7 @@ def compute(join: WindowedAggregate, inputs: EpochInputs) -> EpochFrames:
     )
     return EpochFrames(
         rows.select(
-            F.struct(*_key_columns(inputs), "window_start", "window_end").alias("key"),
+            F.struct("key.*", "window_start", "window_end").alias("key"),
             "value",
             "timestamp",
             "partition",
@@ -137,7 +136,3 @@ def _in_time_windows(records: DataFrame) -> DataFrame:
         .withColumn("window_end", F.col("window_start") + size)
         .withColumn("shown", F.lit(True))
     )
-
-
-def _key_columns(inputs: EpochInputs) -> list[Column]:
-    return [F.col("key").getField(name).alias(name) for name in field_names(inputs.left, "key")]

@@ -35,6 +35,8 @@ from joins.tables.versions import timeline
 from joins.values import nothing_like, with_record
 from pipelines import ForeignKeyJoin
 
+_EMITTED = ("key", "order", "left", "left_hash", "fk", "partition")
+
 
 def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     """The sides with every change at its place: where it is emitted, or where it is looked up."""
@@ -53,7 +55,7 @@ def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
         standing = timeline(lefts_before, changes, "left", inputs).standing
     else:
         fresh = _fresh(lefts.versions, changes)
-        standing = lefts.untouched.select(*fresh.columns).unionByName(fresh)
+        standing = lefts.untouched.select("until", *_EMITTED).unionByName(fresh)
     emitting = updates if join.right.history is not None else _emitted_rights(rights_before, _waiting(updates, RIGHT))
     return Sides(lefts.versions, standing, rights_before, updates, emitting)
 
@@ -81,7 +83,7 @@ def _waiting(changes: DataFrame, side: int) -> DataFrame:
 
 def _fresh(emitted: DataFrame, changes: DataFrame) -> DataFrame:
     """The rows as emitted, as long as the value that is there now is equal."""
-    row = F.struct("left", "left_hash", "fk", "partition").alias("emitted")
+    row = F.struct(*_EMITTED[2:]).alias("emitted")
     events = emitted.select("key", "order", "left_hash", row).unionByName(
         changes.select("key", "order", "left_hash"), allowMissingColumns=True
     )
@@ -89,7 +91,7 @@ def _fresh(emitted: DataFrame, changes: DataFrame) -> DataFrame:
     so_far = up_to_here(per_key)
     lasting = events.withColumns({"emitted": last_known("emitted", so_far), "until": F.lead("order").over(per_key)})
     equal = F.col("left_hash") == F.col("emitted.left_hash")
-    return lasting.where(equal).select("key", "order", "until", "emitted.*")
+    return lasting.where(equal).select("until", "key", "order", "emitted.*")
 
 
 def _emitted_rights(before: DataFrame, changes: DataFrame) -> DataFrame:

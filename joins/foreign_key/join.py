@@ -42,6 +42,8 @@ from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.tables.versions import read_state
 from pipelines import ForeignKeyJoin
 
+READS_ONCE = True
+
 
 def state(join: ForeignKeyJoin) -> StateRead:
     """Both tables, as the epoch found them."""

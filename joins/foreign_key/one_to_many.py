@@ -31,11 +31,12 @@ from joins.provenance import trigger_of
 from joins.tables.cache import emitted_before, net_changes
 from joins.tables.versioned import forwarded
 from joins.tables.versions import affected, pointing, read_state, timeline
-from joins.values import joined_value, key_type, nothing_like, with_record
+from joins.values import joined_value, key_type, null_of, with_record
 from pipelines import OneToManyJoin
-from records.changelog import field_names
 
 ENDS, BEGINS = 0, 1
+
+READS_ONCE = True
 
 
 def state(join: OneToManyJoin) -> StateRead:
@@ -52,7 +53,7 @@ def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
     manies_before = pointing(manies_before, "right", join.foreign_key, key_type(inputs.left))
     manies = timeline(affected(manies_before, changes, ones, inputs), changes, "right", inputs)
     ones_before = with_record(ones_before, "left").drop("value")
-    emitting = timeline(ones_before, ones, "left", inputs).versions.where("order IS NOT NULL")
+    emitting = timeline(ones_before, ones, "left", inputs, points=False).versions.where("order IS NOT NULL")
     rows = _answer_many(manies.versions, ones_before, ones, inputs).unionByName(
         _answer_one(emitting.where(F.col("left").isNotNull() | F.col("was_there")), manies.standing)
     )
@@ -73,12 +74,12 @@ def _answer_many(versions: DataFrame, before: DataFrame, updates: DataFrame, inp
     found = row_at(asking, before, updates, "left", inputs).where("exists")
     live = F.col("step") == BEGINS
     return found.select(
-        _pair(found, "asked", found, "key"),
+        _pair("asked", "key"),
         F.greatest("timestamp", "found.timestamp").alias("timestamp"),
         F.col("found.partition").alias("partition"),
         "commit",
         trigger_of("right"),
-        F.struct("order", "step", nothing_like(found, "key").alias("fan_out")).alias("sequence"),
+        F.struct("order", "step", null_of("key").alias("fan_out")).alias("sequence"),
         F.when(live, F.col("found.left")).alias("left"),
         F.when(live, F.col("right")).alias("right"),
         live.alias("live"),
@@ -89,7 +90,7 @@ def _answer_one(emitting: DataFrame, standing: DataFrame) -> DataFrame:
     """Rows of left changes: of every right row that refers to the changed key then."""
     touched = emitting.alias("l").join(standing.alias("r"), (F.col("r.fk") == F.col("l.key")) & holds_at("r", "l"))
     return touched.select(
-        _pair(emitting, "l.key", standing, "r.key"),
+        _pair("l.key", "r.key"),
         F.col("l.timestamp").alias("timestamp"),
         F.col("l.partition").alias("partition"),
         F.col("l.commit").alias("commit"),
@@ -103,8 +104,6 @@ def _answer_one(emitting: DataFrame, standing: DataFrame) -> DataFrame:
     )
 
 
-def _pair(one: DataFrame, one_key: str, many: DataFrame, many_key: str) -> Column:
+def _pair(one: str, many: str) -> Column:
     """The key of a row: the left key's columns, then the right key's."""
-    ones = [F.col(one_key).getField(c).alias(c) for c in field_names(one, one_key.removeprefix("l."))]
-    manies = [F.col(many_key).getField(c).alias(c) for c in field_names(many, many_key.removeprefix("r."))]
-    return F.struct(*ones, *manies).alias("key")
+    return F.struct(f"{one}.*", f"{many}.*").alias("key")

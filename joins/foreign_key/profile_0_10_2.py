@@ -33,8 +33,10 @@ from joins.foreign_key.rows import answer, asked, fan_out, sides, with_values
 from joins.lookups.as_of import hold_together
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.tables.versions import read_state
-from joins.values import nothing_like
+from joins.values import nothing_like, null_of
 from pipelines import ForeignKeyJoin
+
+READS_ONCE = True
 
 
 def state(join: ForeignKeyJoin) -> StateRead:
@@ -72,7 +74,7 @@ def _subscriptions(versions: DataFrame, memory: DataFrame | None) -> DataFrame:
     left = changes.where(F.col("old_fk").isNotNull() & (F.col("fk").isNull() | (F.col("fk") != F.col("old_fk"))))
     columns = ("key", "left_hash", "partition", "order")
     entered = changes.where(F.col("fk").isNotNull()).select("fk", *columns)
-    ended = left.select(F.col("old_fk").alias("fk"), *columns).withColumn("left_hash", nothing_like(left, "left_hash"))
+    ended = left.select(F.col("old_fk").alias("fk"), *columns).withColumn("left_hash", null_of("left_hash"))
     events = entered.unionByName(ended)
     if memory is not None:
         lasting = memory.select("fk", "key", "left_hash", "partition")

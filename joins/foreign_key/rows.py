@@ -23,7 +23,7 @@ from joins.operator import EpochInputs
 from joins.provenance import trigger_of
 from joins.tables.versioned import forwarded
 from joins.tables.versions import affected, pointing, timeline
-from joins.values import joined_value, key_type, nothing_like, with_record
+from joins.values import joined_value, key_type, null_of, with_record
 from pipelines import ForeignKeyJoin
 
 
@@ -92,7 +92,7 @@ def answer(changes: DataFrame, answered: Column, live: Column, partner: Column) 
         "commit",
         trigger_of("left"),
         "left_hash",
-        F.struct("order", nothing_like(changes, "key").alias("fan_out")).alias("sequence"),
+        F.struct("order", null_of("key").alias("fan_out")).alias("sequence"),
         "left",
         F.when(meets, F.col("found.right")).alias("right"),
         F.coalesce(live, F.lit(False)).alias("live"),

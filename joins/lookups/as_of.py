@@ -38,10 +38,11 @@ def row_at(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, 
         BOOLEAN, whether there is a row.
     """
     asked = inputs.broadcast(asking.select(F.col("asked").alias("key")).where("key IS NOT NULL").distinct())
-    rows = before.join(asked, "key", "left_semi").unionByName(updates.select(*before.columns))
     found = F.struct(name, "timestamp", "partition").alias("found")
+    columns = ("key", "order", found)
+    rows = before.join(asked, "key", "left_semi").select(*columns).unionByName(updates.select(*columns))
     marked = asking.withColumn("asks", F.lit(True))
-    both = marked.unionByName(rows.select(F.col("key").alias("asked"), "order", found), allowMissingColumns=True)
+    both = marked.unionByName(rows.withColumnRenamed("key", "asked"), allowMissingColumns=True)
     exists = F.col(f"found.{name}").isNotNull() & F.col("asked").isNotNull()
     # The last record of the table, also where it is a tombstone: `found` is never NULL for one.
     so_far = up_to_here(Window.partitionBy("asked").orderBy(F.col("order").asc_nulls_first()))

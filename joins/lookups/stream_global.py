@@ -30,6 +30,7 @@ from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.provenance import trigger_of
 from joins.values import joined_value, key_type, nothing_like, with_mapped_key, with_record
 from pipelines import StreamGlobalJoin
+from records.changelog import RECORD
 
 
 def state(join: StreamGlobalJoin) -> StateRead:
@@ -68,8 +69,8 @@ def _versions(join: StreamGlobalJoin, inputs: EpochInputs) -> DataFrame:
     if join.bootstrap == "epoch":
         loaded = with_record(inputs.table("right", "after"), "right")
         return loaded.select("key", "right", unbounded.alias("order"), unbounded.alias("until"))
-    before = inputs.table("right", "before").withColumn("order", unbounded)
-    updates = inputs.right.where(F.col("key").isNotNull()).select(*before.columns)
+    before = inputs.table("right", "before").select(*RECORD, unbounded.alias("order"))
+    updates = inputs.right.where(F.col("key").isNotNull()).select(*RECORD, "order")
     both = with_record(before.unionByName(updates), "right")
     per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
     versions = both.select("key", "right", "order", F.lead("order").over(per_key).alias("until"))

@@ -31,9 +31,8 @@ from pyspark.sql import functions as F
 
 from joins.shadow.answers import UNREAD, Answers, Compared
 from joins.shadow.multiset import counted, stream_totals
-from joins.values import joined_value, key_type, with_mapped_key, with_record
+from joins.values import joined_value, key_type, record, with_mapped_key, with_record
 from pipelines import StreamGlobalJoin, StreamTableJoin
-from records.changelog import field_names
 
 LookUp = StreamTableJoin | StreamGlobalJoin
 _X = ("x_partition", "x_offset")
@@ -162,11 +161,7 @@ def _facts(join: LookUp, answers: Answers, bad: DataFrame) -> DataFrame:
     wanted = bad.select("key", "timestamp").distinct()
     same = F.col("l.key").eqNullSafe(F.col("w.key")) & (F.col("l.timestamp") == F.col("w.timestamp"))
     records = answers.left.where(F.col("value").isNotNull()).alias("l").join(wanted.alias("w"), same, "left_semi")
-    whole = F.struct(
-        *(F.col(part).getField(c).alias(c) for part in ("key", "value") for c in field_names(records, part)),
-        F.col("timestamp").alias("_timestamp"),
-    )
-    sided = with_record(records, "left").withColumn("asked", whole)
+    sided = with_record(records, "left").withColumn("asked", record())
     keyed = with_mapped_key(sided, "asked", join.key, key_type(answers.right), "mapped")
     return answers.keep(
         keyed.select(

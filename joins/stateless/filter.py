@@ -26,6 +26,8 @@ from joins.stateless.one_input import passes, result_rows
 from joins.values import nothing_like
 from pipelines import Filter
 
+READS_ONCE = True
+
 
 def state(join: Filter) -> StateRead:
     """Of a plain table, its rows before the epoch."""
@@ -53,8 +55,7 @@ def _with_an_effect(join: Filter, inputs: EpochInputs, judged: DataFrame) -> Dat
     """Records that pass, and those that follow one of their key that passed."""
     touched = inputs.broadcast(judged.select("partition", "key").distinct())
     before = inputs.table("left", "before").join(touched, ["partition", "key"], "left_semi")
-    order = nothing_like(judged, "order")
-    before = passes(before, join.where, "__passes").withColumn("order", order)
+    before = passes(before, join.where, "__passes").withColumn("order", nothing_like(inputs.left, "order"))
     columns = ["key", "value", "timestamp", "partition", "offset", "order", "__passes"]
     both = judged.select(*columns).unionByName(before.select(*columns))
     # The one row before the epoch has no order: it comes first.

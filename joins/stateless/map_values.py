@@ -19,6 +19,8 @@ from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.stateless.one_input import result_rows, with_expressions
 from pipelines import MapValues
 
+READS_ONCE = True
+
 
 def state(join: MapValues) -> StateRead:
     """Nothing."""

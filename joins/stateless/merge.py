@@ -15,6 +15,8 @@ from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.stateless.one_input import result_rows
 from pipelines import Merge
 
+READS_ONCE = True
+
 
 def state(join: Merge) -> StateRead:
     """Nothing."""

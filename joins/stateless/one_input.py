@@ -8,7 +8,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from joins.provenance import trigger_of
-from records.changelog import field_names
 
 
 def with_expressions(records: DataFrame, sql: Mapping[str, str], name: str, where: str = "true") -> DataFrame:
@@ -21,8 +20,8 @@ def with_expressions(records: DataFrame, sql: Mapping[str, str], name: str, wher
     packed = records.select(F.struct("*").alias("__row"))
     seen = packed.select(
         "__row",
-        *(F.col("__row.key").getField(c).alias(c) for c in field_names(records, "key")),
-        *(F.col("__row.value").getField(c).alias(c) for c in field_names(records, "value")),
+        "__row.key.*",
+        "__row.value.*",
         F.col("__row.timestamp").alias("_timestamp"),
     )
     found = F.struct(*(F.expr(e).alias(c) for c, e in sql.items()))

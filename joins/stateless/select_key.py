@@ -27,6 +27,8 @@ from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.stateless.one_input import result_rows, with_expressions
 from pipelines import SelectKey
 
+READS_ONCE = True
+
 
 def state(join: SelectKey) -> StateRead:
     """Nothing."""

@@ -21,6 +21,8 @@ from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.stateless.one_input import result_rows
 from pipelines import ToStream, ToTable
 
+READS_ONCE = True
+
 
 def state(join: ToTable | ToStream) -> StateRead:
     """Nothing."""

@@ -213,7 +213,7 @@ def _one_sided(
     emitted = inputs.emitted(max(window.before, window.after) + window.grace)
     if emitted is not None:
         both = F.col("left_offset").isNotNull() & F.col("right_offset").isNotNull()
-        paired = paired.unionByName(emitted.where(both).select(*paired.columns))
+        paired = paired.unionByName(emitted.where(both).select("partition", "left_offset", "right_offset"))
     sides = [
         paired.select("partition", F.lit(side).alias("side"), F.col(column).alias("offset"))
         for side, column in ((LEFT, "left_offset"), (RIGHT, "right_offset"))

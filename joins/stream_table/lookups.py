@@ -5,7 +5,7 @@ record  o1 {account: c1}@5      mapped c1       right (c1, Ann), or NULL
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from joins.late import without_key
@@ -13,9 +13,8 @@ from joins.lookups.as_of import row_at
 from joins.operator import EpochFrames, EpochInputs
 from joins.provenance import trigger_of
 from joins.tables.versioned import before_the_epoch
-from joins.values import joined_value, key_type, with_mapped_key, with_record
+from joins.values import joined_value, key_type, record, with_mapped_key, with_record
 from pipelines import StreamTableJoin
-from records.changelog import field_names
 
 
 def with_key_to_look_up(join: StreamTableJoin, records: DataFrame, inputs: EpochInputs) -> DataFrame:
@@ -29,16 +28,9 @@ def with_key_to_look_up(join: StreamTableJoin, records: DataFrame, inputs: Epoch
     """
     if "order" not in records.columns:
         records = before_the_epoch(records, inputs)
-    sided = with_record(records, "left").withColumn("__asked", _whole(records))
+    # Also where its value is null: its key may be looked up.
+    sided = with_record(records, "left").withColumn("__asked", record())
     return with_mapped_key(sided, "__asked", join.key, key_type(inputs.right), "mapped").drop("__asked", "commit")
-
-
-def _whole(records: DataFrame) -> Column:
-    """The record as expressions see it, also where its value is null: its key may be looked up."""
-    return F.struct(
-        *(F.col(part).getField(c).alias(c) for part in ("key", "value") for c in field_names(records, part)),
-        F.col("timestamp").alias("_timestamp"),
-    )
 
 
 def at_once(records: DataFrame) -> DataFrame:

@@ -24,6 +24,8 @@ from joins.tables.cache import net_changes
 from joins.tables.versions import read_state
 from pipelines import TableTableJoin
 
+READS_ONCE = True
+
 
 def state(join: TableTableJoin) -> StateRead:
     """Both tables before the epoch; of a versioned one its whole history."""

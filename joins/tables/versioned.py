@@ -35,6 +35,7 @@ from joins.order import before_here, last_known, up_to_here
 from joins.values import nothing_like, with_record
 from records.changelog import RECORD
 
+_CHANGE = (*RECORD, "order", "commit")
 BEFORE = -1
 """``commit`` of what was there before the epoch."""
 
@@ -61,19 +62,19 @@ def forwarded(
     records = inputs.records[side].where(F.col("key").isNotNull())
     if history is None:
         table = before_the_epoch(inputs.table(side, "before"), inputs)
-        changes = records.select(*table.columns)
+        changes = records.select(*_CHANGE)
         return (table if keys is None else table.join(inputs.broadcast(keys), "key", "left_semi")), changes
     earlier = before_the_epoch(inputs.earlier(side).where(F.col("key").isNotNull()), inputs)
-    both = _kept(_numbered(inputs, earlier.unionByName(records.select(*earlier.columns)), side, history))
+    both = _kept(_numbered(inputs, earlier.unionByName(records.select(*_CHANGE)), side, history))
     versions = with_slips(both if keys is None else both.join(keys, "key", "left_semi"), inputs)
     per_key = Window.partitionBy("partition", "key").orderBy(*_arrival())
     earlier_ones = before_here(per_key)
     latest = F.max(F.when(F.col("undone").isNull(), F.col("timestamp"))).over(earlier_ones)
     passed = versions.withColumn("latest", latest).where("latest IS NULL OR timestamp >= latest")
-    accepted = inputs.keep(passed.select(*earlier.columns))
-    last = F.max_by(F.struct(*(c for c in earlier.columns if c != "key")), F.col("offset")).alias("last")
+    accepted = inputs.keep(passed.select(*_CHANGE))
+    last = F.max_by(F.struct(*(c for c in _CHANGE if c != "key")), F.col("offset")).alias("last")
     table = accepted.where("order IS NULL").groupBy("key").agg(last).select("key", "last.*")
-    return table.where("value IS NOT NULL").select(*earlier.columns), accepted.where("order IS NOT NULL")
+    return table.where("value IS NOT NULL").select(*_CHANGE), accepted.where("order IS NOT NULL")
 
 
 def version_at(lookups: DataFrame, inputs: EpochInputs, history: int) -> DataFrame:
@@ -86,7 +87,7 @@ def version_at(lookups: DataFrame, inputs: EpochInputs, history: int) -> DataFra
         (the place in the order from where it looks), and any others.
     """
     earlier = before_the_epoch(inputs.earlier("right"), inputs)
-    puts = with_record(earlier.unionByName(inputs.right.select(*earlier.columns)), "right").drop("commit")
+    puts = with_record(earlier.unionByName(inputs.right.select(*_CHANGE)), "right").drop("commit")
     asks = lookups.select("partition", "offset", F.col("mapped").alias("key"), "timestamp", F.col("at").alias("order"))
     both = (
         puts.where(F.col("key").isNotNull())

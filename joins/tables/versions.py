@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from joins.operator import EpochInputs, StateRead
-from joins.values import nothing_like, with_mapped_key, with_record
+from joins.values import null_of, with_mapped_key, with_record
 from pipelines import ForeignKeyJoin, OneToManyJoin, TableTableJoin
 
 
@@ -59,7 +59,7 @@ class Timeline:
     @property
     def standing(self) -> DataFrame:
         """Rows of all keys, with ``until``."""
-        return self.untouched.unionByName(self.versions.select(*self.untouched.columns))
+        return self.untouched.unionByName(self.versions.drop("was_there", "old_fk"))
 
 
 def affected(before: DataFrame, changes: DataFrame, emitting: DataFrame, inputs: EpochInputs) -> DataFrame:
@@ -73,20 +73,20 @@ def affected(before: DataFrame, changes: DataFrame, emitting: DataFrame, inputs:
     changed = inputs.broadcast(changes.select("key", F.lit(True).alias("changes")).distinct())
     asked = inputs.broadcast(emitting.select(F.col("key").alias("fk"), F.lit(True).alias("is_emitting")).distinct())
     marked = before.join(changed, "key", "left").join(asked, "fk", "left")
-    return inputs.keep(marked.where("changes OR is_emitting").select(*before.columns))
+    return inputs.keep(marked.where("changes OR is_emitting").drop("changes", "is_emitting"))
 
 
-def timeline(before: DataFrame, changes: DataFrame, name: str, inputs: EpochInputs) -> Timeline:
-    """The rows in time; ``name`` is the STRUCT that is NULL in a tombstone."""
+def timeline(before: DataFrame, changes: DataFrame, name: str, inputs: EpochInputs, points: bool = True) -> Timeline:
+    """The rows in time; ``name`` is the STRUCT that is NULL in a tombstone, ``points`` whether they have an ``fk``."""
     changed = inputs.broadcast(changes.select("key").distinct())
     per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
     old = {
         "until": F.lead("order").over(per_key),
         "was_there": F.coalesce(F.lag(F.col(name).isNotNull()).over(per_key), F.lit(False)),
     }
-    if "fk" in changes.columns:
+    if points:
         old["old_fk"] = F.lag("fk").over(per_key)
     touched = before.join(changed, "key", "left_semi").unionByName(changes)
     versions = inputs.keep(touched.withColumns(old))
-    untouched = before.join(changed, "key", "left_anti").withColumn("until", nothing_like(changes, "order"))
+    untouched = before.join(changed, "key", "left_anti").withColumn("until", null_of("order"))
     return Timeline(versions, untouched)
