@@ -55,8 +55,11 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
     asked = typed.withColumn(f"{own}kept", sound & _true(sound, source.where, True))
     marked = asked.withColumn(f"{own}gone", _true(F.col(f"{own}kept"), source.tombstone, False))
     kept, gone = F.col(f"{own}kept"), F.col(f"{own}gone")
-    zone = F.expr(source.time_zone.sql) if isinstance(source.time_zone, Expr) else F.lit(source.time_zone)
-    timed = with_moment(marked, source, own, zone.cast("string"), kinds["timestamp"])
+    # Under a condition a literal would be no constant any more, and be looked up for every row: a twelfth of the time
+    # of a large file (tests/infra/sources/test_reading.py).
+    given = source.time_zone
+    zone = F.when(kept, F.expr(given.sql).cast("string")) if isinstance(given, Expr) else F.lit(given)
+    timed = with_moment(marked, source, own, zone, kinds["timestamp"])
     found = timed.select(
         F.col(own).alias("row"),
         kept.alias("kept"),
@@ -66,7 +69,7 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
         F.col(f"{own}moment").alias("moment"),
         F.col(f"{own}instant").alias("instant"),
         F.col(f"{own}doubtful").alias("doubtful"),
-        F.when(kept, zone.cast("string")).alias("zone"),
+        zone.alias("zone"),
         *([F.col(partition).alias("partition")] if partition else ()),
         *([F.col(absent)] if absent else ()),
     )

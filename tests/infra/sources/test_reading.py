@@ -405,3 +405,16 @@ def test_order_does_not_depend_on_how_files_are_split(spark: SparkSession, tmp_p
             assert rows(load(spark, tmp_path, source())) == expected
     finally:
         spark.conf.set("spark.sql.files.maxPartitionBytes", before)
+
+
+@pytest.mark.parametrize(
+    ("zone", "looked_up"), [("America/New_York", False), (expr("tz", "STRING"), True)], ids=["one", "of each row"]
+)
+def test_a_zone_for_all_rows_is_looked_up_once(
+    spark: SparkSession, tmp_path: Path, zone: str | Expr, looked_up: bool
+) -> None:
+    (tmp_path / "1.csv").write_text("id,n,at,tz\na,1,2013-01-01 00:00:00,UTC\n")
+    schema = {**SCHEMA, "at": "TIMESTAMP", "tz": "STRING"}
+    load(spark, tmp_path, source(schema=schema, time_zone=zone)).parsed.createOrReplaceTempView("zoned")
+    plan = spark.sql("EXPLAIN SELECT * FROM zoned").collect()[0].plan
+    assert ("2000-01-01 00:00:00 " in plan) == looked_up, "the probe of `is_zone`"
