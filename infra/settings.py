@@ -69,6 +69,9 @@ class Settings:
     topic_reader : str
         ``RIVERMEET_TOPIC_READER``: ``driver`` reads topics in the process that runs epochs, ``engine`` by Spark's own
         source.
+    file_reader : str
+        ``RIVERMEET_FILE_READER``: ``driver`` reads text files of this machine in the process that runs epochs,
+        ``engine`` by Spark's own readers, and ``auto`` by these where the engine may be of another machine.
     kafka : mapping
         librdkafka's properties: ``bootstrap.servers`` from ``RIVERMEET_KAFKA``, ``sasl.password`` from
         ``RIVERMEET_KAFKA_SASL_PASSWORD``, and so on.
@@ -98,6 +101,7 @@ class Settings:
     reports_port: int = 3001
     fold: Literal["run", "due"] = "due"
     topic_reader: Literal["driver", "engine"] = "driver"
+    file_reader: Literal["auto", "driver", "engine"] = "auto"
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     postgres: str = field(default="", repr=False)
     schema_registry: str = field(default="", repr=False)
@@ -135,6 +139,7 @@ class Settings:
             reports_port=_port("RIVERMEET_REPORTS_PORT", given, 3001, lowest=1),
             fold=_fold(given.get("RIVERMEET_FOLD", "due")),
             topic_reader=_topic_reader(given.get("RIVERMEET_TOPIC_READER", "driver")),
+            file_reader=_file_reader(given.get("RIVERMEET_FILE_READER", "auto")),
             kafka=_kafka(given),
             postgres=given.get("RIVERMEET_POSTGRES", ""),
             schema_registry=_registry(given.get("RIVERMEET_SCHEMA_REGISTRY", "")),
@@ -162,6 +167,7 @@ class Settings:
             "RIVERMEET_REPORTS_PORT": str(self.reports_port),
             "RIVERMEET_FOLD": self.fold,
             "RIVERMEET_TOPIC_READER": self.topic_reader,
+            "RIVERMEET_FILE_READER": self.file_reader,
             "RIVERMEET_POSTGRES": self.postgres,
             "RIVERMEET_SCHEMA_REGISTRY": self.schema_registry,
             "RIVERMEET_LEASE_SECONDS": str(self.lease_seconds),
@@ -179,6 +185,13 @@ class Settings:
         return any(place.startswith(("s3://", "s3a://")) for place in (self.tables, self.data))
 
     @property
+    def lands_files(self) -> bool:
+        """Whether the process that runs epochs reads text files itself: the engine has to see what it lands."""
+        if self.file_reader == "auto":
+            return self.engine == "auto" or self.engine.startswith("local[")
+        return self.file_reader == "driver"
+
+    @property
     def dagster_home(self) -> Path:
         """Folder of the Dagster instance (runs, event log)."""
         return self.home / "dagster"
@@ -190,7 +203,7 @@ class Settings:
 
     @property
     def landing(self) -> Path:
-        """Folder of what is read of topics and databases, epoch by epoch."""
+        """Folder of what is read of files, topics and databases, epoch by epoch."""
         return self.home / "landing"
 
     @property
@@ -253,6 +266,12 @@ def _topic_reader(value: str) -> Literal["driver", "engine"]:
     if value == "driver" or value == "engine":
         return value
     raise SettingsError(f"RIVERMEET_TOPIC_READER={value}; give driver or engine")
+
+
+def _file_reader(value: str) -> Literal["auto", "driver", "engine"]:
+    if value == "auto" or value == "driver" or value == "engine":
+        return value
+    raise SettingsError(f"RIVERMEET_FILE_READER={value}; give auto, driver or engine")
 
 
 def _kafka(given: Mapping[str, str]) -> Mapping[str, str]:

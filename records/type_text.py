@@ -9,7 +9,32 @@ Held by ``tests/infra/test_small_frames.py`` and ``tests/infra/delta/test_schema
 
 from __future__ import annotations
 
+import re
+from functools import cache
+
 from pyspark.sql import types as T
+
+_DECIMAL = re.compile(r"(?i)\s*(?:decimal|dec|numeric)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)\s*")
+_SIMPLE: dict[str, T.DataType] = {
+    "BOOLEAN": T.BooleanType(),
+    "TINYINT": T.ByteType(),
+    "BYTE": T.ByteType(),
+    "SMALLINT": T.ShortType(),
+    "SHORT": T.ShortType(),
+    "INT": T.IntegerType(),
+    "INTEGER": T.IntegerType(),
+    "BIGINT": T.LongType(),
+    "LONG": T.LongType(),
+    "FLOAT": T.FloatType(),
+    "REAL": T.FloatType(),
+    "DOUBLE": T.DoubleType(),
+    "STRING": T.StringType(),
+    "BINARY": T.BinaryType(),
+    "DATE": T.DateType(),
+    "TIMESTAMP": T.TimestampType(),
+    "TIMESTAMP_LTZ": T.TimestampType(),
+    "TIMESTAMP_NTZ": T.TimestampNTZType(),
+}
 
 
 def quoted(name: str) -> str:
@@ -26,3 +51,18 @@ def type_text(kind: T.DataType) -> str:
     if isinstance(kind, T.MapType):
         return f"MAP<{type_text(kind.keyType)}, {type_text(kind.valueType)}>"
     return kind.simpleString()
+
+
+@cache
+def kind_of(text: str) -> T.DataType:
+    """The type of a declared text; the engine is asked for it only where it is nested, and once.
+
+    Examples
+    --------
+    >>> kind_of("decimal(5, 2)")
+    DecimalType(5,2)
+    """
+    decimal = _DECIMAL.fullmatch(text)
+    if decimal is not None:
+        return T.DecimalType(int(decimal[1]), int(decimal[2] or 0))
+    return _SIMPLE.get(text.strip().upper()) or T.DataType.fromDDL(text)

@@ -186,11 +186,11 @@ class Platform:
 
         context, settings = self.runner(node.pipeline), self.settings
         changelog = context.paths(node).changelog
+        landing = settings.landing / node.pipeline.name / node.name
         assert node.source is not None
         if isinstance(node.source.reads, Kafka):
             from infra.sources.kafka.ingest import TopicStep
 
-            landing = settings.landing / node.pipeline.name / node.name
             step = TopicStep(node, changelog, context.log, self.connection, self.registry, landing, self.code_version)
             if settings.topic_reader == "driver":
                 return step
@@ -210,10 +210,9 @@ class Platform:
             database = Database(settings.postgres, node.source.reads.database)
             lock = lock_folder(settings.tables, EPOCHS, node.pipeline.name, context.locks) / f".{database.name}.lock"
             slot = PipelineSlot(database, context.log, str(lock), node.pipeline.name)
-            return PostgresStep(
-                node, changelog, context.log, slot, settings.landing / node.pipeline.name / node.name, self.code_version
-            )
-        return IngestStep(node, changelog, context.log, settings.data, self.session, self.code_version)
+            return PostgresStep(node, changelog, context.log, slot, landing, self.code_version)
+        lands = landing if self._engine_settings().lands_files else None
+        return IngestStep(node, changelog, context.log, settings.data, self.session, self.code_version, landing=lands)
 
     def topic_lag(self, node: Node) -> list[PartitionLag]:
         """How far a source is behind its topic, per partition; asks the broker.

@@ -1,17 +1,25 @@
 """Rows of CSV files: columns are found by their names in each file's header, and a file without them is not read."""
 
+# pyarrow.compute makes its functions when it is imported.
+# pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from infra.small_frames import frame_of
 from infra.sources.declared_types import as_declared
+from infra.sources.landing.fields import NOT_UTF8_LINE, fields_of, not_so_wide
+from infra.sources.landing.files import UnreadableError, land
+from infra.sources.landing.lines import Lines, unclosed
 from infra.sources.line_formats import (
     LINE_COLUMNS,
     NOT_UTF8,
@@ -20,7 +28,6 @@ from infra.sources.line_formats import (
     Ranks,
     no_column,
     split_lines,
-    unclosed,
     wider,
 )
 from infra.sources.sequential_lines import sequential_lines
@@ -31,16 +38,61 @@ _MAX_COLUMNS = 20_480
 """Fields of a line that are parsed, where the header does not have more: Spark's default."""
 
 
-def csv_rows(spark: SparkSession, files: Files, ranks: Ranks) -> tuple[list[DataFrame], Problems]:
-    """Give what `as_declared` gives, by header, and the files that cannot be read.
+def csv_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None) -> tuple[list[DataFrame], Problems]:
+    """Give what `as_declared` gives, and the files that cannot be read.
+
+    Parameters
+    ----------
+    landing
+        An empty folder for what this process reads; None: the engine reads all.
+    """
+    if len(files.delimiter) != 1:
+        raise ValueError(f"CSV delimiter {files.delimiter!r} of '{files.pattern}': give one character")
+    if landing is None:
+        return engine_rows(spark, files, ranks)
+    hard = set[str]()
+    own = [
+        ("malformed", pa.string()),
+        ("hard", pa.bool_()),
+        *((f"r{i}", pa.string()) for i in range(len(files.schema))),
+    ]
+    landed = land(landing, pa.schema(own), ranks, files.delimiter, lambda lines: _fields(lines, files, hard))
+    rows = landed.read(spark)
+    raw = F.struct(*[F.col(f"r{i}") for i in range(len(files.schema))]).alias("raw")
+    sure = rows.where("NOT hard") if hard else rows
+    groups = [as_declared(sure.select(*LINE_COLUMNS, raw, "malformed"), files.schema, _texts(files))]
+    groups += [csv_parsed(rows.where(F.col("hard") & (F.col("header") == one)), one, files) for one in sorted(hard)]
+    if landed.left:
+        more, unsound = engine_rows(spark, files, landed.left)
+        return groups + more, landed.problems | unsound
+    return groups, landed.problems
+
+
+def _fields(lines: Lines, files: Files, hard: set[str]) -> Iterator[Sequence[pa.Array]]:
+    """Columns of what is below a header; ``hard`` gets the header where the engine has to read a line."""
+    header, names = None, list[str]()
+    for numbers, texts in lines:
+        if header is None:
+            header = texts[0].as_py()
+            if problem := header_problem(header, files):
+                raise UnreadableError(problem)
+            names = _names(header, files)
+            numbers, texts = numbers[1:], texts[1:]
+        wanted = [names.index(column) for column in files.schema]
+        found = fields_of(texts, files.delimiter, len(names), wanted, files.null)
+        if pc.any(found.hard).as_py():
+            hard.add(header)
+        yield numbers, texts, pa.repeat(header, len(texts)), found.malformed, found.hard, *found.wanted
+
+
+def engine_rows(spark: SparkSession, files: Files, ranks: Ranks) -> tuple[list[DataFrame], Problems]:
+    """Give what `csv_rows` gives, as the engine reads it.
 
     One scan without parsing looks at the headers first, and for quoted fields that do not close
     on their line: files that have any are read from start to end, so a field may hold line breaks
     there. A quote that never closes makes its own line malformed, and no other. An archive is read
     whole or, where one member cannot be read, not at all: so it can be read again.
     """
-    if len(files.delimiter) != 1:
-        raise ValueError(f"CSV delimiter {files.delimiter!r} of '{files.pattern}': give one character")
     zipped = {path: place for path, place in ranks.items() if path.lower().endswith(".zip")}
     by_header: dict[str, dict[str, Place]] = defaultdict(dict)
     sequential, problems = dict(zipped), Problems()
@@ -76,8 +128,7 @@ def _sequential_groups(spark: SparkSession, files: Files, ranks: Ranks) -> tuple
     members: dict[str, list[tuple[str, str | None]]] = defaultdict(list)
     problems = Problems()
     for row in sequential_lines(spark, ranks, files.delimiter, first_only=True).collect():
-        unsound = f"the file cannot be read: {row.problem}" if row.problem else None
-        problem = unsound or header_problem(row.text, files)
+        problem = row.problem or header_problem(row.text, files)
         if problem:
             problems.setdefault(row.file, f"{row.member}: {problem}" if row.member else problem)
         else:
@@ -122,16 +173,20 @@ def csv_parsed(lines: DataFrame, header: str, files: Files) -> DataFrame:
         return field if files.null is None else F.nullif(field, F.lit(files.null))
 
     malformed = (
-        F.when(F.contains("text", F.lit("\ufffd")), "the line is not UTF-8 text")
+        F.when(F.contains("text", F.lit("\ufffd")), NOT_UTF8_LINE)
         .when(
             _opens(files),
             "a quoted field of the line does not close",
         )
-        .when(F.col("wide") | F.isnotnull("p.bad"), f"the line does not have the {len(names)} fields of the header")
+        .when(F.col("wide") | F.isnotnull("p.bad"), not_so_wide(len(names)))
     )
     raw = F.struct(*[text(names.index(column)).alias(f"r{i}") for i, column in enumerate(files.schema)])
     rows = parsed.select(*LINE_COLUMNS, raw.alias("raw"), malformed.alias("malformed"))
-    return as_declared(rows, files.schema)
+    return as_declared(rows, files.schema, _texts(files))
+
+
+def _texts(files: Files) -> list[T.DataType]:
+    return [T.StringType()] * len(files.schema)
 
 
 def header_problem(header: str, files: Files) -> str | None:

@@ -25,14 +25,14 @@ at any depth of arrays, maps and structs, whose fields are found by name. Held b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from infra.sources.line_formats import LINE_COLUMNS
-from records.type_text import type_text
+from records.type_text import kind_of, type_text
 
 SHOWN = 100
 """Characters of a bad value that a reason shows."""
@@ -49,34 +49,38 @@ _WALL_CLOCK = rf"^\s*{_CLOCK}\s*$"
 _ZONE = r"(?:Z|UTC|GMT|UT|(?:UTC|GMT|UT)?[+-][0-9]{1,2}(?::?[0-9]{2}){0,2}|[A-Za-z]+(?:/[A-Za-z0-9_+-]+)+)"
 
 
-def as_declared(rows: DataFrame, schema: Mapping[str, str]) -> DataFrame:
+def as_declared(rows: DataFrame, schema: Mapping[str, str], given: Sequence[T.DataType] | None = None) -> DataFrame:
     """Give `LINE_COLUMNS`, ``typed`` (a struct of ``t0``, ``t1``, … as declared), ``instants`` and ``malformed``.
 
     ``instants`` are the numbers of TIMESTAMP columns whose value is an instant by what is written, and no wall clock.
     It works on each group of files before their union: a union of an INT with a STRING column
     would cast the strings, and fail the query on a bad one (test: parquet).
 
+    Parameters
+    ----------
+    given
+        Types of what was read; None: the engine is asked.
+
     Raises
     ------
     ValueError
         A struct has no field that is declared.
     """
-    asked = rows.select("raw.*", *[F.lit(None).cast(kind).alias(f"t{i}") for i, kind in enumerate(schema.values())])
-    fields = asked.schema.fields
-    kinds = [(of.dataType, to.dataType) for of, to in zip(fields[: len(schema)], fields[len(schema) :], strict=True)]
-    read = [value_as(F.col(f"raw.r{i}"), given, wanted).alias(f"t{i}") for i, (given, wanted) in enumerate(kinds)]
+    found = [field.dataType for field in rows.select("raw.*").schema] if given is None else given
+    kinds = list(zip(found, map(kind_of, schema.values()), strict=True))
+    read = [value_as(F.col(f"raw.r{i}"), of, to).alias(f"t{i}") for i, (of, to) in enumerate(kinds)]
     typed = rows.withColumn("typed", F.struct(*read))
     problems, instants = [F.col("malformed")], [F.lit(None).cast("int")]
-    for i, ((name, kind), (given, wanted)) in enumerate(zip(schema.items(), kinds, strict=True)):
+    for i, ((name, kind), (of, to)) in enumerate(zip(schema.items(), kinds, strict=True)):
         raw = F.col(f"raw.r{i}")
-        sound = is_exact(raw, F.col(f"typed.t{i}"), given, wanted)
+        sound = is_exact(raw, F.col(f"typed.t{i}"), of, to)
         if sound is not None:
-            text = F.hex(raw) if isinstance(given, T.BinaryType) else raw
+            text = F.hex(raw) if isinstance(of, T.BinaryType) else raw
             problems.append(F.when(~sound, not_a(f"column '{name}'", text, kind)))
-        if isinstance(wanted, T.TimestampType):
-            instants.append(F.when(_is_instant(raw, given), F.lit(i)))
-    found = F.array_compact(F.array(*instants)).alias("instants")
-    return typed.select(*LINE_COLUMNS, "typed", found, F.coalesce(*problems).alias("malformed"))
+        if isinstance(to, T.TimestampType):
+            instants.append(F.when(_is_instant(raw, of), F.lit(i)))
+    instant = F.array_compact(F.array(*instants)).alias("instants")
+    return typed.select(*LINE_COLUMNS, "typed", instant, F.coalesce(*problems).alias("malformed"))
 
 
 def not_a(label: str, found: Column, kind: str) -> Column:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -23,6 +24,7 @@ from infra.sources.dead_letters import GONE, rows_again
 from infra.sources.discovery import FileState, discover, moved
 from infra.sources.duplicates import duplicates, hashed, marked
 from infra.sources.history import SourceStep, states
+from infra.sources.landing.folder import new_folder
 from infra.sources.reading import SourceFrames, read, read_all
 from infra.sources.rejected_rows import Read, refuse_too_many
 
@@ -39,12 +41,15 @@ class IngestStep(SourceStep):
         Gives the session where files have to be listed by Spark.
     retry
         Whether open dead letters are planned, in place of new files.
+    landing
+        Folder of the node's landed lines; None: the engine reads all files.
     """
 
     data: str
     session: Callable[[], SparkSession]
     code_version: str = ""
     retry: bool = False
+    landing: Path | None = None
 
     def check(self, plan: EpochPlan) -> str | None:
         """Why the plan cannot be run: a file of this machine is not what it was when it was planned."""
@@ -94,7 +99,8 @@ class IngestStep(SourceStep):
             unread |= dict.fromkeys(gone, GONE)
 
         def kept(damaged: Mapping[str, str]) -> SourceFrames:
-            found = read(spark, self.source, self.node.partitions, files, {**unread, **damaged}, again)
+            landing = None if self.landing is None else new_folder(self.landing, plan.epoch)
+            found = read(spark, self.source, self.node.partitions, files, {**unread, **damaged}, again, landing)
             return SourceFrames(shared.keep(found.parsed))
 
         found = read_all(kept, {state.path for state in files})

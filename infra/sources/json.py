@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from infra.sources.declared_types import as_declared
+from infra.sources.landing.fields import NOT_UTF8_LINE
+from infra.sources.landing.files import land
+from infra.sources.landing.lines import Lines
 from infra.sources.line_formats import LINE_COLUMNS, NOT_UTF8, Problems, Ranks, split_lines
 from pipelines import Files
 from pipelines.source import quoted
-from records.type_text import type_text
+from records.type_text import kind_of, type_text
 
 _MARK = "\ufdd0"
 """A noncharacter, which no text has (Unicode, 23.7); a line that has it all the same is malformed."""
@@ -33,24 +38,44 @@ _MARKED = rf'"?{_MARK}([-+.0-9eE]+)"?'
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-def json_rows(spark: SparkSession, files: Files, ranks: Ranks) -> tuple[list[DataFrame], Problems]:
-    """Give what `as_declared` gives, and the files that cannot be read; a field that is absent is null."""
+def json_rows(
+    spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None
+) -> tuple[list[DataFrame], Problems]:
+    """Give what `as_declared` gives, and the files that cannot be read; a field that is absent is null.
+
+    Parameters
+    ----------
+    landing
+        As `csv_rows` takes it.
+    """
     problems = {path: problem for path in ranks if (problem := _problem(path))}
-    sound = {path: place for path, place in ranks.items() if path not in problems}
-    return [json_parsed(split_lines(spark, sound), files)] if sound else [], problems
+    left = {path: place for path, place in ranks.items() if path not in problems}
+    lines: list[DataFrame] = []
+    if landing is not None:
+        landed = land(landing, pa.schema([]), left, None, _lines)
+        left, problems = landed.left, problems | landed.problems
+        lines.append(landed.read(spark))
+    if left:
+        lines.append(split_lines(spark, left))
+    return [json_parsed(of, files) for of in lines], problems
+
+
+def _lines(lines: Lines) -> Iterator[Sequence[pa.Array]]:
+    for numbers, texts in lines:
+        yield numbers, texts, pa.nulls(len(texts), pa.string())
 
 
 def json_parsed(lines: DataFrame, files: Files) -> DataFrame:
     """Give what `as_declared` gives of lines."""
     parsed = lines.withColumn("p", parsed_json(F.col("text"), files.schema))
-    malformed = F.when(F.contains("text", F.lit("\ufffd")), "the line is not UTF-8 text").when(
+    malformed = F.when(F.contains("text", F.lit("\ufffd")), NOT_UTF8_LINE).when(
         not_one_object(F.col("p")),
         "the line is not one JSON object with fields of the declared types",
     )
     fields = [json_field(F.col("p"), name, kind) for name, kind in files.schema.items()]
     raw = F.struct(*[field.alias(f"r{i}") for i, field in enumerate(fields)])
     rows = parsed.select(*LINE_COLUMNS, raw.alias("raw"), malformed.alias("malformed"))
-    return as_declared(rows, files.schema)
+    return as_declared(rows, files.schema, [_parsed(_kind(kind, ())) for kind in files.schema.values()])
 
 
 def parsed_json(text: Column, schema: Mapping[str, str], encoded: tuple[str, ...] = ()) -> Column:
@@ -77,7 +102,7 @@ def json_field(parsed: Column, name: str, kind: str, encoded: tuple[str, ...] = 
 
 def _kind(declared: str, encoded: tuple[str, ...]) -> T.DataType:
     if "<" in declared:
-        return T.DataType.fromDDL(declared)
+        return kind_of(declared)
     return T.BinaryType() if declared.upper().startswith(encoded) else T.StringType()
 
 

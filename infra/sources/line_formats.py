@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from infra.small_frames import frame_of
 from infra.sources.discovery import spark_path
+from infra.sources.landing.lines import field_pattern
 
 LINE_COLUMNS = ("file_rank", "file", "modified_ms", "member", "block", "row", "line", "text", "header")
 """``member`` is the archive's member or null, ``line`` the line's number where it is known.
@@ -30,9 +31,9 @@ _NAMES = pa.schema(
 )
 NOT_UTF8 = "the file is not UTF-8 text; save it as UTF-8"
 _NEVER = "\u0001\u0002\u0003"
+_NO_QUOTE = "\ufdd1"
+"""A noncharacter, which no text has; an empty quote would be NUL to Spark, which broken files do have."""
 _SHOWN = 200
-LONGEST_FIELD = 1000
-"""Lines that one quoted field may go over; beyond, the opening quote is taken for a stray one."""
 
 
 class Place(NamedTuple):
@@ -48,24 +49,9 @@ Problems = dict[str, str]
 """Path of each file that cannot be read to the reason."""
 
 
-def unclosed(delimiter: str) -> str:
-    """Give the pattern, Java's and Python's, of a CSV line whose last field opens a quote for good.
-
-    Counting quotes would not do: in ``7,5" pipe`` the quote is text (test: stray quotes).
-    Possessive, so that a long line costs one pass.
-    """
-    return rf'^(?:{_field(delimiter)})*+"[^"]*+(?:""[^"]*+)*+(?![\s\S])'
-
-
 def wider(delimiter: str, fields: int) -> str:
     """Give the pattern of a CSV line of more than so many fields."""
-    return rf"^(?:{_field(delimiter)}){{{fields},}}+"
-
-
-def _field(delimiter: str) -> str:
-    """Give the pattern of a CSV field and the delimiter after it."""
-    d = re.escape(delimiter)
-    return rf'(?:"[^"]*+(?:""[^"]*+)*+"(?!")[^{d}]*+|[^"{d}][^{d}]*+)?+{d}'
+    return rf"^(?:{field_pattern(delimiter)}){{{fields},}}+"
 
 
 def split_lines(spark: SparkSession, ranks: Ranks, header: str | None = None) -> DataFrame:
@@ -79,7 +65,7 @@ def split_lines(spark: SparkSession, ranks: Ranks, header: str | None = None) ->
     name = (header or "text").replace("`", "``")
     scan = (
         spark.read.schema(f"`{name}` STRING")
-        .options(sep=_NEVER, quote="", header=header is not None)
+        .options(sep=_NEVER, quote=_NO_QUOTE, header=header is not None)
         .csv([spark_path(path) for path in ranks])
     )
     lines = scan.select(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -29,8 +30,14 @@ CLOCKS = {
 """To the microsecond: a row is read again from its text, and JSON's own format cuts at the millisecond."""
 
 
-def parquet_rows(spark: SparkSession, files: Files, ranks: Ranks) -> tuple[list[DataFrame], Problems]:
-    """Give what `as_declared` gives, by layout, with rows as JSON for ``text``, and the files that cannot be read."""
+def parquet_rows(
+    spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None
+) -> tuple[list[DataFrame], Problems]:
+    """Give what `as_declared` gives, by layout, with rows as JSON for ``text``, and the files that cannot be read.
+
+    The engine reads them, so that ``landing`` stays as it is.
+    """
+    del landing
     layouts: dict[_Layout, dict[str, Place]] = defaultdict(dict)
     problems, groups = Problems(), []
     for path, place in ranks.items():

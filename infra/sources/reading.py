@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -27,6 +28,7 @@ from infra.small_frames import frame_of
 from infra.sources.csv import csv_rows
 from infra.sources.discovery import FileState, unopenable
 from infra.sources.json import json_rows
+from infra.sources.landing.lines import NOT_GZIP
 from infra.sources.line_formats import Place, Problems, Ranks, path_of
 from infra.sources.parquet import parquet_rows
 from infra.sources.row_to_record import to_records
@@ -89,6 +91,7 @@ def read(
     files: Sequence[FileState],
     unread: Mapping[str, str] | None = None,
     again: Sequence[DataFrame] = (),
+    landing: Path | None = None,
 ) -> SourceFrames:
     """Read records and dead letters of these files, in the order of their paths.
 
@@ -111,6 +114,8 @@ def read(
         Paths of those that are not to be read, but are dead, and why.
     again
         Rows of earlier dead letters, as `as_declared` gives them.
+    landing
+        An empty folder for the text files that this process reads; None: the engine reads all.
 
     Raises
     ------
@@ -126,7 +131,7 @@ def read(
     sound = {path: place for path, place in ranks.items() if path not in problems}
     groups = list(again)
     if sound:
-        rows, found = _READERS[source.files.format](spark, source.files, sound)
+        rows, found = _READERS[source.files.format](spark, source.files, sound, landing)
         groups, problems = [*groups, *rows], problems | found
     if problems or not groups:
         groups.append(_of_files(spark, source.files, ranks, problems))
@@ -167,7 +172,9 @@ def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collectio
             if not kind.startswith("FAILED_READ_FILE") or gone or path in damaged or path not in files:
                 raise
             causes = _CAUSE.findall(str(error))
-            damaged[path] = f"the file cannot be read: {causes[-1] if causes else str(error).splitlines()[0]}"
+            cause = causes[-1] if causes else str(error).splitlines()[0]
+            denied = "Permission denied" in cause
+            damaged[path] = NOT_GZIP if path.endswith(".gz") and not denied else f"the file cannot be read: {cause}"
 
 
 def _of_files(spark: SparkSession, files: Files, ranks: Ranks, problems: Problems) -> DataFrame:

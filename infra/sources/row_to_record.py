@@ -24,6 +24,7 @@ from infra.sources.event_time import (
 )
 from infra.sources.line_formats import LINE_COLUMNS
 from pipelines import Expr, Files, Source
+from records.type_text import kind_of
 
 KEPT = 10_000
 """Characters of a row that a dead letter keeps; a row that has as many or more counts as cut."""
@@ -174,7 +175,7 @@ def _of_text(label: str, expression: Expr, kinds: _Kinds) -> T.DataType | None:
     """The type that an expression's text is read as; None where it gives no text, or is to stay one."""
     if not isinstance(kinds[label], T.StringType) or expression.type.upper() == "STRING":
         return None
-    return T.DataType.fromDDL(expression.type)
+    return kind_of(expression.type)
 
 
 def _record_problem(source: Source, kinds: _Kinds) -> Column:

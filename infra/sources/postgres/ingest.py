@@ -301,7 +301,7 @@ class PostgresStep(SourceStep):
         with self.database.asked() as connection:
             self._refuse(connection, planned)
         try:
-            landing.write(changes.rows(peeked(self.database, self.slot, planned)))
+            landing.write_changes(changes.rows(peeked(self.database, self.slot, planned)))
         except TableAlteredError as problem:
             raise cured(problem, self.name, True) from None
         return changes

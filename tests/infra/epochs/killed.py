@@ -90,6 +90,7 @@ def step(target: World, node: Node) -> Step:
         log=runner.log,
         data=str(data(target)),
         session=lambda: target.spark,
+        landing=target.root / "landing" / node.name,
     )
 
 

@@ -40,7 +40,8 @@ class Fed:
     def step(self) -> IngestStep:
         changelog = self.runner.paths(self.node).changelog
         root = str(self.folder.parent)
-        return IngestStep(self.node, changelog, self.runner.log, root, lambda: self.world.spark)
+        landing = self.world.root / "landing" / self.node.name
+        return IngestStep(self.node, changelog, self.runner.log, root, lambda: self.world.spark, landing=landing)
 
     def deliver(self, **files: str) -> None:
         """Write files: ``a="…"`` is a.csv, ``a__json`` is a.json."""

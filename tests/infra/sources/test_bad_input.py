@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pyarrow as pa
@@ -48,7 +49,8 @@ def load(spark: SparkSession, root: Path, source: Source) -> SourceFrames:
     files = discover(source.files, str(root), lambda: spark)
 
     def kept(damaged: Mapping[str, str]) -> SourceFrames:
-        return SourceFrames(read(spark, source, 4, files, damaged).parsed.persist())
+        landing = Path(mkdtemp(prefix="landing", dir=root.parent))
+        return SourceFrames(read(spark, source, 4, files, damaged, landing=landing).parsed.persist())
 
     return read_all(kept, {f.path for f in files}).frames
 
@@ -106,8 +108,8 @@ def test_each_csv_file_that_cannot_be_read_is_one_dead_letter(spark: SparkSessio
             "\ufffd,2,10": "the line is not UTF-8 text",
             "utf16.csv": "the file is not UTF-8 text; save it as UTF-8",
             "utf16le.csv": "the file is not UTF-8 text; save it as UTF-8",
-            "cut.csv.gz": "the file cannot be read: EOFException",
-            "plain.csv.gz": "the file cannot be read: ",
+            "cut.csv.gz": "the file cannot be read: it is no whole gzip file",
+            "plain.csv.gz": "the file cannot be read: it is no whole gzip file",
             "renamed.csv": "the file has no column 'n' (it has id, amount, at)",
             "picture.csv": "the file is not UTF-8 text",
             "nonsense.zip": "the file cannot be read: File is not a zip file",
@@ -144,7 +146,7 @@ def test_each_json_file_that_cannot_be_read_is_one_dead_letter(spark: SparkSessi
             '{"id":"x","n":NaN,"at":1}': "column 'n': ",
             "\ufffd": "the line is not UTF-8 text",
             "utf16.json": "the file is not UTF-8 text; save it as UTF-8",
-            "cut.json.gz": "the file cannot be read: EOFException",
+            "cut.json.gz": "the file cannot be read: it is no whole gzip file",
             "c.zip": "zip is read for format csv",
         },
     )

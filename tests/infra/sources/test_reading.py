@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pyarrow as pa
@@ -36,7 +37,7 @@ def source(pattern: str = "*", format: Any = "csv", schema: Any = None, **change
 
 def load(spark: SparkSession, root: Path, what: Source) -> SourceFrames:
     found = discover(what.files, str(root), lambda: spark)
-    return read(spark, what, 4, found)
+    return read(spark, what, 4, found, landing=Path(mkdtemp(prefix="landing", dir=root.parent)))
 
 
 def rows(frames: SourceFrames) -> list[tuple[Any, ...]]:

@@ -1,0 +1,1 @@
+"""Tests of what this process reads of files."""
