@@ -1,7 +1,4 @@
-"""Where the record of a source came from: the place that its changelog has, or the line that it was made of, if found.
-
-    changelog of before places were kept    the files of the epoch's plan are looked through
-    a file whose lines Spark did not count  its lines are looked through: those whose columns give the record's values
+"""Where the record of a source came from: the place that its changelog has, or the plan of its epoch.
 
 | source | file | line |
 |---|---|---|
@@ -20,13 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assets.why.changelogs import Changelog, Row
-from assets.why.lines import lines_like
 from infra.epochs.plan import EpochPlan
 from infra.postgres.lsn import lsn_text
 from pipelines import DeltaTable, Files, Kafka, Postgres
-
-SHOWN = 5
-"""Lines that are named where several give the record."""
 
 
 @dataclass(frozen=True)
@@ -49,40 +42,27 @@ def origin_of(changelog: Changelog, row: Row) -> Origin:
 
 
 def _of_files(changelog: Changelog, row: Row, kept: Row, plan: EpochPlan | None) -> Origin:
-    if kept.get("line") is not None:
-        return Origin(kept["file"], kept["line"], f"{kept['file']}, line {kept['line']}")
-    assert changelog.node.source is not None
-    candidates = [kept["file"]] if kept else [file.path for file in plan.files if not file.duplicate_of] if plan else []
-    found = [
-        (path, line) for path in candidates for line in lines_like(path.partition("!")[0], changelog.node.source, row)
-    ]
+    del changelog
     again = " (a dead letter that was read again)" if plan is not None and plan.retries else ""
-    changed = _changed(plan, {path for path, _ in found})
-    if len(found) == 1:
-        path, line = found[0]
-        return Origin(path, line, f"{path}, line {line}{again}{changed}")
-    if found:
-        places = "; ".join(f"{path}, line {line}" for path, line in found[:SHOWN])
-        more = f", and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        only = {path for path, _ in found}
-        return Origin(only.pop() if len(only) == 1 else None, None, f"one of {places}{more}{again}{changed}")
-    if len(candidates) == 1:
-        return Origin(candidates[0], None, f"{candidates[0]}, in a line that is not found{again}")
-    which = f"one of the {len(candidates)} files of epoch {row['epoch']}" if candidates else f"epoch {row['epoch']}"
+    if kept.get("file"):
+        file, line = kept["file"], kept.get("line")
+        place = f"line {line}" if line is not None else "in a line that the engine has not counted"
+        return Origin(file, line, f"{file}, {place}{again}{_changed(plan, file.partition('!')[0])}")
+    files = [file.path for file in plan.files if not file.duplicate_of] if plan else []
+    if len(files) == 1:
+        return Origin(files[0], None, f"{files[0]}{again}")
+    which = f"one of the {len(files)} files of epoch {row['epoch']}" if files else f"epoch {row['epoch']}"
     return Origin(None, None, f"{which}{again}")
 
 
-def _changed(plan: EpochPlan | None, paths: set[str]) -> str:
+def _changed(plan: EpochPlan | None, path: str) -> str:
     """A warning where a file is no longer what it was when it was read."""
-    planned = {file.path: file for file in plan.files} if plan is not None else {}
-    for path in paths:
-        file = planned.get(path)
-        try:
-            if file is not None and Path(path).stat().st_size != file.length:
-                return " (the file was changed since it was read)"
-        except OSError:
-            continue
-    return ""
+    planned = next((file for file in plan.files if file.path == path), None) if plan is not None else None
+    try:
+        changed = planned is not None and Path(path).stat().st_size != planned.length
+    except OSError:
+        return ""
+    return " (the file was changed since it was read)" if changed else ""
 
 
 def _of_topic(changelog: Changelog, row: Row, kept: Row, plan: EpochPlan | None) -> Origin:

@@ -8,9 +8,7 @@ Held by ``tests/infra/sources/test_bad_input.py``.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -93,34 +91,13 @@ def reject(dead: DataFrame, path: str, plan: EpochPlan) -> None:
 
 def first_bad_rows(dead: DataFrame, count: int, unit: str = "line") -> str:
     """The first of so many bad rows, each with its place, its text and what is wrong with it."""
-    shown = dead.orderBy("file", "position").limit(SHOWN).collect()
-    texts = [text for _, rows in groupby(shown, lambda row: row.file) for text in _texts(list(rows), unit)]
+    texts = [_shown(row, unit) for row in dead.orderBy("file", "position").limit(SHOWN).collect()]
     return f"{'The first' if count > len(texts) else 'They are'}: {'; '.join(texts)}"
 
 
-def _texts(rows: Sequence[Row], unit: str) -> Iterator[str]:
-    """Bad rows of one file, in their order."""
-    texts = [row.text for row in rows if row.text is not None]
-    lines = _line_numbers(rows[0].file, texts) if texts and rows[0].line is None else iter(())
-    for row in rows:
-        if row.text is None:
-            yield f"{row.file} ({row.reason})"
-            continue
-        line = row.line if row.line is not None else next(lines, None)
-        place = f"{unit} {line}" if line is not None else f"bad row {row.position}"
-        text = row.text if len(row.text) <= WIDTH else f"{row.text[:WIDTH]}…"
-        yield f"{row.file}, {place}: {json.dumps(text, ensure_ascii=False)} ({row.reason})"
-
-
-def _line_numbers(path: str, texts: Iterable[str]) -> Iterator[int | None]:
-    """Numbers of the lines with these texts, which follow each other; None where they cannot be found.
-
-    Spark reads parts of a file at once and counts no lines. Where two lines are the same text, both are bad.
-    """
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            numbered = enumerate(file, 1)
-            for text in texts:
-                yield next((number for number, line in numbered if line.rstrip("\r\n") == text), None)
-    except OSError:  # no plain file of this machine
-        return
+def _shown(row: Row, unit: str) -> str:
+    if row.text is None:
+        return f"{row.file} ({row.reason})"
+    place = f"{unit} {row.line}" if row.line is not None else f"bad row {row.position}"
+    text = row.text if len(row.text) <= WIDTH else f"{row.text[:WIDTH]}…"
+    return f"{row.file}, {place}: {json.dumps(text, ensure_ascii=False)} ({row.reason})"

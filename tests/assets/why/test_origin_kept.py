@@ -33,7 +33,7 @@ def test_a_changelog_without_places_gets_them(home: Small) -> None:
     old, new = rows(home, "N1")
     assert (old["origin"], new["origin"]) == (None, {"file": path, "line": 5})
     changelog = Changelog(home.platform, home.planes)
-    assert [origin_of(changelog, row).line for row in (old, new)] == [2, 5]
-    # It has a quoted line break: the file was read from its start to its end, and its lines were counted.
+    assert [origin_of(changelog, row).line for row in (old, new)] == [None, 5]
+    # A quoted line break is within its line, and counts.
     (broken,) = rows(home, "N\n8")
     assert broken["origin"]["line"] == 3

@@ -1,63 +1,17 @@
-"""Where a record came from: the place that is kept, or the lines of files that give it."""
+"""Where a record came from: the place that is kept, or what the plan of its epoch says."""
 
 from __future__ import annotations
 
-import gzip
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assets.why.changelogs import Changelog
-from assets.why.lines import lines_like
 from assets.why.origins import origin_of
 from infra.epochs.plan import EpochPlan, TopicSlice, VersionRange, WalRange
-from pipelines import JSON, DeltaTable, Files, Kafka, Pipeline, Postgres, Source, Text, expr
+from pipelines import JSON, DeltaTable, Kafka, Pipeline, Postgres, Text
 from tests.assets.why.small import Small, small
-
-LINES = 'id,n,note\n1,5,"two\nlines"\n2,,NA\n1,7,x\n'
-
-
-def source(format: Any = "csv") -> Source:
-    files = Files("n/*", format, {"id": "STRING", "n": "INT", "note": "STRING"}, null="NA" if format == "csv" else None)
-    return Source(
-        files, {"k": expr("id", "STRING")}, {"n": expr("n", "INT"), "note": expr("upper(note)", "STRING")}, "ts"
-    )
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "lines"),
-    [
-        ({"k": "1"}, {"n": 5, "note": "TWO\nLINES"}, [2]),
-        ({"k": "2"}, {"n": None, "note": None}, [4]),
-        ({"k": "1"}, {"n": 7, "note": "X"}, [5]),
-        ({"k": "1"}, None, [2, 5]),
-        ({"k": "3"}, None, []),
-    ],
-)
-@pytest.mark.parametrize("packing", ["csv", "gz", "zip"])
-def test_the_line_of_a_csv_file(tmp_path: Path, packing: str, key: Any, value: Any, lines: list[int]) -> None:
-    path = tmp_path / f"f.csv.{packing}" if packing != "csv" else tmp_path / "f.csv"
-    if packing == "zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("f.csv", LINES)
-    else:
-        path.write_bytes(gzip.compress(LINES.encode()) if packing == "gz" else LINES.encode())
-    assert lines_like(str(path), source(), {"key": key, "value": value, "timestamp": 0}) == lines
-
-
-def test_the_line_of_json_and_the_row_of_parquet(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rows = [{"id": "1", "n": 5, "note": "a"}, {"id": "2", "n": None, "note": "b"}]
-    (tmp_path / "f.json").write_text('{"id": "1", "n": 5}\nbroken\n{"id": "2", "n": null}\n')
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "f.parquet")
-    row = {"key": {"k": "2"}, "value": {"n": None, "note": "B"}, "timestamp": 0}
-    assert lines_like(str(tmp_path / "f.json"), source("json"), row) == [3]
-    assert lines_like(str(tmp_path / "f.parquet"), source("parquet"), row) == [2]
-    assert lines_like(str(tmp_path / "gone.json"), source("json"), row) == []
 
 
 @pytest.fixture
@@ -72,30 +26,32 @@ def test_a_place_that_is_kept_is_the_place(home: Small) -> None:
     assert (found.file, found.line, found.says) == ("in/a.csv.zip!a.csv", 70, "in/a.csv.zip!a.csv, line 70")
 
 
-def test_a_file_that_is_kept_without_its_line_is_looked_through(home: Small) -> None:
+def test_a_line_that_the_engine_has_not_counted_is_not_guessed(home: Small) -> None:
     changelog = Changelog(home.platform, home.planes)
     path = str(home.data / "planes" / "1.csv")
     row = {**changelog.of_key({"tail": "N1"})[0], "origin": {"file": path, "line": None}}
-    assert (origin_of(changelog, row).file, origin_of(changelog, row).line) == (path, 2)
+    found = origin_of(changelog, row)
+    assert (found.file, found.line) == (path, None)
+    assert found.says == f"{path}, in a line that the engine has not counted"
 
 
 def test_a_file_that_changed_since_is_named_as_such(home: Small) -> None:
     changelog = Changelog(home.platform, home.planes)
     row = changelog.of_key({"tail": "N1"})[0]
     path = home.data / "planes" / "1.csv"
+    kept = {**row, "origin": {"file": str(path), "line": 2}}
+    assert origin_of(changelog, kept).says == f"{path}, line 2"
     path.write_text(path.read_text() + "N7,1,1\n")
-    assert origin_of(changelog, row).says == f"{path}, line 2 (the file was changed since it was read)"
+    assert origin_of(changelog, kept).says == f"{path}, line 2 (the file was changed since it was read)"
     path.unlink()
-    assert origin_of(changelog, row).says == f"{path}, in a line that is not found"
+    assert origin_of(changelog, kept).says == f"{path}, line 2"
 
 
-def test_several_lines_alike_are_all_named(home: Small) -> None:
+def test_of_before_places_were_kept_the_files_of_the_plan_are_named(home: Small) -> None:
     changelog = Changelog(home.platform, home.planes)
-    row = changelog.of_key({"tail": "N1"})[0]
-    path = home.file("planes/1.csv", "tail,built,ts\nN1,1987,5\nN1,1987,5\nN1,1987,6\n")
+    row = {**changelog.of_key({"tail": "N1"})[0], "origin": None}
     found = origin_of(changelog, row)
-    assert (found.file, found.line) == (path, None)
-    assert found.says.startswith(f"one of {path}, line 2; {path}, line 3")
+    assert (found.file, found.line, found.says) == (str(path := home.data / "planes" / "1.csv"), None, str(path))
 
 
 def test_a_record_of_a_topic(home: Small) -> None:
