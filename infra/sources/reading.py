@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from weakref import WeakSet
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -38,6 +39,8 @@ _CAUSE = re.compile(r"Caused by: (?:[\w$]+\.)*([^\n]*)")
 _UNREAD = pa.schema(
     [("file_rank", pa.int32()), ("file", pa.string()), ("modified_ms", pa.int64()), ("malformed", pa.string())]
 )
+_in_utc: WeakSet[SparkSession] = WeakSet()
+"""Sessions that were asked for their zone."""
 _READERS = {"csv": csv_rows, "json": json_rows, "parquet": parquet_rows}
 
 
@@ -122,9 +125,11 @@ def read(
     ValueError
         An expression of the source is wrong.
     """
-    zone = spark.conf.get("spark.sql.session.timeZone")
-    if zone not in ("UTC", "Etc/UTC", "Z"):
-        raise ValueError(f"the Spark session's time zone is {zone}; set spark.sql.session.timeZone to UTC")
+    if spark not in _in_utc:
+        zone = spark.conf.get("spark.sql.session.timeZone")
+        if zone not in ("UTC", "Etc/UTC", "Z"):
+            raise ValueError(f"the Spark session's time zone is {zone}; set spark.sql.session.timeZone to UTC")
+        _in_utc.add(spark)
     states = sorted(files, key=lambda state: state.path)
     ranks = {state.path: Place(rank, state.modified_ms) for rank, state in enumerate(states)}
     problems = Problems({**unopenable(states), **(unread or {})})
@@ -163,8 +168,9 @@ def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collectio
         try:
             frames = read(damaged)
             dead = F.isnotnull("reason")
-            ((rows, whole),) = frames.parsed.agg(F.count_if(dead), F.count_if(dead & F.isnull("text"))).collect()
-            return ReadFiles(frames, rows, whole)
+            counts = frames.parsed.agg(F.count_if(dead), F.count_if(dead & F.isnull("text")))
+            # Before `collect`, a Connect client asks for settings.
+            return ReadFiles(frames, *(column[0].as_py() for column in counts.toArrow().columns))
         except PySparkException as error:
             path = path_of((error.getMessageParameters() or {}).get("path", ""))
             kind = error.getCondition() or ""
