@@ -9,7 +9,7 @@ from typing import get_args
 import click
 
 from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo
+from assets.cli.terminal import echo, standard_json
 from pipelines.joins import Semantics
 
 PROFILE = click.Choice(get_args(Semantics))
@@ -91,5 +91,5 @@ def explain(pipeline: str, node: str, semantics: str | None, compare: str | None
 
 def _json(results: list[dict[str, object]]) -> str:
     """One case a line."""
-    lines = (json.dumps(result, ensure_ascii=False) for result in results)
+    lines = (standard_json(json.dumps(result, ensure_ascii=False)) for result in results)
     return "[\n" + ",\n".join(lines) + "\n]\n"

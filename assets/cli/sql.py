@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here
+from assets.cli.terminal import echo, platform_here, standard_json
 
 
 @click.command()
@@ -35,7 +35,7 @@ def sql(query: str | None, limit: int, as_json: bool) -> None:
         raise click.ClickException(str(error)) from None
     if as_json:
         for row in found.column(0).to_pylist():
-            echo(row)
+            echo(standard_json(row))
         return
     lines = [
         ["null" if cell is None else cell for cell in row]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from infra.printable import printable
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
+
+
+_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:NaN|Infinity)')
 
 
 def platform_here() -> Platform:
@@ -25,6 +29,17 @@ def platform_here() -> Platform:
 def echo(text: str = "", err: bool = False) -> None:
     """Print lines of ours; what data in them would do to the terminal, or to another program's lines, is escaped."""
     click.echo(printable(text, keep="\n"), err=err)
+
+
+def standard_json(text: str) -> str:
+    """What Python or DuckDB wrote as JSON, with NaN and infinities as text: JSON has no number for them.
+
+    Examples
+    --------
+    >>> standard_json('{"NaN": [NaN, -Infinity]}')
+    '{"NaN": ["NaN", "-Infinity"]}'
+    """
+    return _NO_NUMBER.sub(lambda found: found[0] if found[0][0] == '"' else f'"{found[0]}"', text)
 
 
 def _progress():

@@ -8,7 +8,7 @@ import sys
 import click
 
 from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here
+from assets.cli.terminal import echo, platform_here, standard_json
 
 UNCUT = 100_000
 """Columns of a line where nobody's terminal cuts it."""
@@ -45,7 +45,7 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
         raise click.ClickException(str(error)) from None
     answer = Walk(changelogs, Expressions(platform.session if engine else None)).why(declared, asked, limit)
     if as_text:
-        echo(json.dumps(as_json(answer), ensure_ascii=False, indent=2))
+        echo(standard_json(json.dumps(as_json(answer), ensure_ascii=False, indent=2)))
         return
     from rich.console import Console
 

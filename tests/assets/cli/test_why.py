@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from deltalake import write_deltalake
 
 from assets.cli.main import main
 from pipelines import Pipeline
@@ -35,7 +37,7 @@ def test_a_tree_and_the_same_as_json(why) -> None:
     assert any(len(line) > 80 for line in lines) and not any(line.endswith(" ") for line in lines)
     found = json.loads(why("fleet", "id=11", "--json").output)
     files = [cause["row"]["origin"]["file"] for cause in found["rows"][0]["causes"]]
-    assert [Path(file).name for file in files] == ["2.csv", "2.csv"]
+    assert [Path(file).name for file in files] == ["1.csv", "2.csv"]
 
 
 def test_a_row_that_is_not_there(why) -> None:
@@ -80,3 +82,18 @@ def test_data_does_not_steer_the_terminal(tmp_path: Path, monkeypatch: pytest.Mo
     as_json = CliRunner().invoke(main, ["why", "small", "planes", json.dumps({"tail": evil}), "--json"])
     assert json.loads(as_json.output)["key"] == {"tail": evil}
     assert not {"\x1b", "\u202e"} & {*as_json.output}
+
+
+def test_what_is_no_number_is_text_in_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, nan = small(tmp_path), float("nan")
+    # The changelog has a column more than its declaration, as after one was taken back.
+    built = pa.struct([("built", pa.int32()), ("weight", pa.float64())])
+    schema = PLANE.set(PLANE.get_field_index("value"), pa.field("value", built))
+    paths = home.platform.runner(home.pipeline).paths(home.planes)
+    write_deltalake(paths.changelog, pa.Table.from_pylist([], schema), mode="append", schema_mode="merge")
+    home.write(home.planes, 3, schema, [({"tail": "N9"}, {"built": 1, "weight": nan}, 30, 0, 5, 3)])
+    monkeypatch.setattr("pipelines.load", {"small": home.pipeline}.__getitem__)
+    monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
+    shown = CliRunner().invoke(main, ["why", "small", "planes", "N9", "--json"])
+    (row,) = json.loads(shown.output, parse_constant=pytest.fail)["rows"]
+    assert row["value"]["weight"] == "NaN"

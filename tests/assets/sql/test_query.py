@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -169,4 +170,6 @@ def test_the_command(state: CommittedState, tmp_path: Path, monkeypatch: pytest.
         "1 more rows: --limit, or --json for all",
     ]
     assert said("SELECT id, who FROM shop.stock ORDER BY id", "--json")[1] == '{"id":"c","who":"ines"}'
+    no_numbers = said("SELECT 'nan'::DOUBLE AS n, ['-inf'::FLOAT, 1.5] AS l, 'NaN' AS t", "--json")[0]
+    assert json.loads(no_numbers, parse_constant=pytest.fail) == {"n": "NaN", "l": ["-Infinity", 1.5], "t": "NaN"}
     assert said("FROM shop.x")[-1].startswith("Error: shop.x is not there")
