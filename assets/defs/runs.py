@@ -87,6 +87,8 @@ def prepare_instance(settings: Settings) -> Path:
         half.write_bytes(ours)
         half.replace(config)
     os.environ["DAGSTER_HOME"] = str(home)
+    # Of our events it has those that a run plans in one batch, and no others.
+    os.environ.setdefault("DAGSTER_EVENT_BATCH_SIZE", "1000")
     return home
 
 
