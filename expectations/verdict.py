@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from expectations.invariant import Severity
@@ -25,8 +24,6 @@ class Verdict:
         ``state``, ``checked``, ``violations``, ``seconds`` (numbers, None where unknown),
         ``sample`` (rows of text), ``sql``, ``source``, ``error``, ``scope`` ("epoch" or "whole"),
         ``judged_by`` (the engine).
-    page
-        Its page in Data Docs, where one was written.
     """
 
     invariant: str
@@ -36,7 +33,6 @@ class Verdict:
     blocking: bool
     description: str
     details: Mapping[str, Any]
-    page: Path | None = None
 
 
 def verdict(result: InvariantResult) -> Verdict:

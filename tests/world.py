@@ -65,8 +65,7 @@ class World:
         """What `rivermeet verify` finds of a node, judged by DuckDB alone."""
         context = self.runner(node.pipeline.name)
         home = self.root / "judged"
-        kept = str(home / "quality"), home / "lock", home / "reports"
-        context.quality = Quality(*kept, "duckdb", "1g", home / "spill")
+        context.quality = Quality(str(home / "quality"), home / "lock", "duckdb", "1g", home / "spill")
         found = verify(context, node)
         assert found is not None, f"{node.name} has committed something"
         return found

@@ -13,7 +13,10 @@ from urllib.parse import quote
 
 import dagster as dg
 
+from assets.reports.data_docs import GX
+from expectations.gx.data_docs import anchor, page_of
 from infra.settings import Settings
+from pipelines import Node
 
 HOST = "127.0.0.1"
 
@@ -24,11 +27,10 @@ def report_url(settings: Settings, page: Path) -> str:
     return f"http://{HOST}:{settings.reports_port}/{quote(below.as_posix())}"
 
 
-def page_metadata(settings: Settings, page: Path | None) -> Mapping[str, dg.MetadataValue]:
-    """Metadata that lead to a check's page, where there is one."""
-    if page is None:
-        return {}
+def page_metadata(settings: Settings, run: str, node: Node, epoch: int) -> Mapping[str, dg.MetadataValue]:
+    """Metadata that lead to what Data Docs say of a node at an epoch; the page is written at the run's end."""
+    page = page_of(settings.reports / GX, run)
     return {
-        "data_docs": dg.MetadataValue.url(report_url(settings, page)),
+        "data_docs": dg.MetadataValue.url(f"{report_url(settings, page)}#{quote(anchor(node, epoch))}"),
         "data_docs_path": dg.MetadataValue.path(page),
     }

@@ -90,12 +90,14 @@ def check_severity(state: str, severity: Severity) -> dg.AssetCheckSeverity:
 
 def check_results(
     settings: Settings,
-    asset_of: Mapping[str, dg.AssetKey],
+    node: Node,
     verdicts: Sequence[Verdict],
     epoch: int,
+    run: str,
     decided: Decision | None = None,
 ) -> Iterator[dg.AssetCheckResult]:
     """One check result per verdict; what a person has ``decided`` about fails no less, but blocks nothing below."""
+    asset_of = checked_assets(node)
     for v in verdicts:
         details = dict(v.details)
         sample = details.pop("sample") or []
@@ -106,7 +108,7 @@ def check_results(
             "state": v.state,
             "source": v.details["source"],
             "sql": dg.MetadataValue.md(f"```sql\n{v.details['sql']}\n```"),
-            **page_metadata(settings, v.page),
+            **page_metadata(settings, run, node, epoch),
         }
         if sample:
             columns = list(dict.fromkeys(c for row in sample for c in row))

@@ -6,7 +6,7 @@ news from its other input, or tables that others have changed, which only its ow
 show the verdicts of the current epoch (``assets/quality/standing.py``).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -51,8 +51,8 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
         platform = rivermeet.platform
         wanted = context.selected_asset_keys
         if not wanted:
-            rivermeet.list_verdicts()
-            yield from _checks_alone(platform, node, asset_of, context.run.run_id)
+            rivermeet.list_verdicts(node)
+            yield from _checks_alone(platform, node, context.run.run_id)
             return
         if len(wanted) < len(keys_of(node)):
             raise dg.Failure(
@@ -63,20 +63,20 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
             outcome = rivermeet.outcome(node, nodes_of(node.pipeline, context), context.run.run_id)
         except EpochRefusedError as refusal:
             if isinstance(refusal, AuditRefusedError):
-                rivermeet.list_verdicts()
+                rivermeet.list_verdicts(node)
                 judged = judge_refused(platform.runner(node.pipeline), node, refusal, context.run.run_id)
-                yield from check_results(platform.settings, asset_of, judged.verdicts, judged.epoch)
+                yield from check_results(platform.settings, node, judged.verdicts, judged.epoch, context.run.run_id)
                 yield from verdicts_of_fold(platform, node, context.run.run_id)
             raise dg.Failure(str(refusal), allow_retries=False) from refusal
-        if outcome.result is not None or outcome.missed is not None:
-            rivermeet.list_verdicts()
+        if any(part is not None for part in (outcome.result, outcome.missed, outcome.folded)):
+            rivermeet.list_verdicts(node)
         if outcome.result is not None and outcome.judgement is not None:
             yield from _results(platform, node, outcome)
             judged, note = outcome.judgement.verdicts, outcome.result.note
-            yield from check_results(platform.settings, asset_of, judged, note.epoch, note.decided)
+            yield from check_results(platform.settings, node, judged, note.epoch, context.run.run_id, note.decided)
             if outcome.folded is not None and outcome.folded.verdicts:
                 folded = outcome.folded
-                yield from check_results(platform.settings, asset_of, folded.verdicts, folded.epoch)
+                yield from check_results(platform.settings, node, folded.verdicts, folded.epoch, context.run.run_id)
             else:
                 yield from verdicts_of_fold(platform, node, context.run.run_id)
         elif _has_work_below(node, rivermeet, list(below(node, context))):
@@ -161,9 +161,7 @@ def _results(platform: Platform, node: Node, outcome: "Outcome") -> Iterator[dg.
         yield dg.MaterializeResult(table_key(node), metadata=metadata, data_version=dg.DataVersion(str(upto)))
 
 
-def _checks_alone(
-    platform: Platform, node: Node, asset_of: Mapping[str, dg.AssetKey], run: str
-) -> Iterator[dg.AssetCheckResult]:
+def _checks_alone(platform: Platform, node: Node, run: str) -> Iterator[dg.AssetCheckResult]:
     from assets.quality.judge_committed import judge_again
     from infra.delta.io import last_note
 
@@ -172,4 +170,4 @@ def _checks_alone(
         raise dg.Failure(f"{node.name} has no epoch yet; materialise it first", allow_retries=False)
     found = last_note(platform.runner(node.pipeline).paths(node).changelog)
     decided = found[1].decided if found else None
-    yield from check_results(platform.settings, asset_of, judgement.verdicts, judgement.epoch, decided)
+    yield from check_results(platform.settings, node, judgement.verdicts, judgement.epoch, run, decided)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -15,7 +16,7 @@ from infra.held_file import HeldFile
 if TYPE_CHECKING:
     from assets.epoch.run import Outcome
     from assets.epoch.side_by_side import SideBySide
-    from pipelines import Node
+    from pipelines import Node, Pipeline
 
 
 class PlatformResource(dg.ConfigurableResource):
@@ -24,7 +25,7 @@ class PlatformResource(dg.ConfigurableResource):
     rebuild: dict[str, int | None] | None = None
     """Nodes that are recomputed from offset 0, with the grace (ms) in place of the declared one."""
     _shown: set[str] = PrivateAttr(default_factory=set)
-    _judged: bool = PrivateAttr(default=False)
+    _judged: dict[str, Pipeline] = PrivateAttr(default_factory=dict)
     _nodes: SideBySide | None = PrivateAttr(default=None)
     _process: HeldFile | None = PrivateAttr(default=None)
 
@@ -65,28 +66,35 @@ class PlatformResource(dg.ConfigurableResource):
             return self._nodes.did_something(node)
         return must_run(self.platform, node)
 
-    def list_verdicts(self) -> None:
-        """Note that this run has judged, so that the index of Data Docs is written at its end."""
-        self._judged = True
+    def list_verdicts(self, node: Node) -> None:
+        """Note that this run has judged a node, so that its page of Data Docs is written at its end."""
+        if not self._judged:
+            from expectations.gx.data_docs import load
+
+            # Seconds that pass while other nodes are computed: none of them waits for it.
+            Thread(target=load, name="great expectations", daemon=True).start()
+        self._judged[node.pipeline.name] = node.pipeline
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """End what an interrupted run has started, and write the index of Data Docs; no run fails by that."""
+        """End what an interrupted run has started, and write the page of Data Docs; no run fails by that."""
         if self._nodes is not None:
             self._nodes.close()
         if self._judged:
-            self._write_index(context)
+            self._write_data_docs(context)
         if self._process is not None:
             self._process.let_go()
 
-    @staticmethod
-    def _write_index(context: dg.InitResourceContext) -> None:
+    def _write_data_docs(self, context: dg.InitResourceContext) -> None:
+        assert context.run is not None and context.instance is not None
         try:
-            from expectations.gx.data_docs import write_index
+            from assets.reports.data_docs import write_data_docs
 
-            write_index(current().settings.reports / "gx")
+            record = context.instance.get_run_record_by_id(context.run.run_id)
+            since = 0 if record is None else int(record.create_timestamp.timestamp() * 1000)
+            write_data_docs(self.platform, self._judged.values(), context.run.run_id, since)
         except Exception:  # whatever a template or a disk may raise
             if context.log is not None:
-                context.log.exception("the index of Data Docs is not up to date")
+                context.log.exception("Data Docs have no page of this run; its verdicts are kept")
 
     @property
     def platform(self) -> Platform:

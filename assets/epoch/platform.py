@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from threading import RLock, Thread, local
+from threading import RLock, local
 from typing import TYPE_CHECKING, NamedTuple
 
 from infra.settings import Settings, SettingsError
@@ -51,7 +49,6 @@ class Platform:
     settings: Settings
     say: Callable[[str], None] = lambda line: None
     _runners: dict[str, EpochContext] = field(default_factory=dict)
-    _preparing: Thread | None = None
     _sessions: local = field(default_factory=local, repr=False)
     _opened: list[SparkSession] = field(default_factory=list, repr=False)
     _opening: RLock = field(default_factory=RLock, repr=False)
@@ -107,11 +104,6 @@ class Platform:
         from infra.engine.session import session
 
         with self._opening:
-            if not self._preparing:
-                # Judging an epoch needs Great Expectations, seconds to import: they pass while the engine starts.
-                os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-                self._preparing = Thread(target=import_module, args=("great_expectations",), daemon=True)
-                self._preparing.start()
             if not self._owned():
                 return session(self._engine_settings())
             # The first session that a thread opens is its active one, and frames are kept cheaply in that alone
@@ -132,7 +124,7 @@ class Platform:
         # Of tables behind a URL, a home is what one machine happens to have.
         table = str(home / "quality") if is_local(tables) else f"{tables.rstrip('/')}/{QUALITY}"
         own = self.settings
-        return Quality(table, home / "locks" / "quality.lock", own.reports, own.judge, own.judge_memory, own.spill)
+        return Quality(table, home / "locks" / "quality.lock", own.judge, own.judge_memory, own.spill)
 
     def runner(self, pipeline: Pipeline) -> EpochContext:
         """The context of a pipeline's epochs."""

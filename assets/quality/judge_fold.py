@@ -105,7 +105,7 @@ def judge_fold_of_another_home(context: EpochContext, node: Node, known: States,
 
 def _recorded(context: EpochContext, of: Folded, run: str) -> Sequence[Verdict]:
     epoch = of.note.epoch
-    return record_verdicts(context, of.node, epoch, judged_fold(context, of), run, f"fold-{epoch:06d}", "table")
+    return record_verdicts(context, of.node, epoch, judged_fold(context, of), run, f"fold-{epoch:06d}")
 
 
 def judged_fold(context: EpochContext, of: Folded) -> list[InvariantResult]:

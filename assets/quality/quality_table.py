@@ -52,7 +52,7 @@ def lines_about(node: Node, epoch: int | None = None) -> pc.Expression:
 
 
 def quality_lines(
-    quality: Quality, wanted: pc.Expression, columns: list[str] | None = None, oldest: int = 0
+    quality: Quality, wanted: pc.Expression, columns: list[str] | None = None, oldest: int = 0, by: str = "epoch"
 ) -> Sequence[Mapping[str, Any]]:
     """Rows in the columns of `expectations.history.SCHEMA`.
 
@@ -61,7 +61,7 @@ def quality_lines(
     columns
         Only these.
     oldest
-        Files of older epochs alone are not looked at.
+        Files with only smaller values of ``by`` are not looked at.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -69,7 +69,8 @@ def quality_lines(
     from expectations.history import SCHEMA
 
     def not_older(files: pa.Table) -> pa.Table:
-        return files.filter(pc.field("max.epoch") >= oldest) if "max.epoch" in files.column_names else files
+        newest = f"max.{by}"
+        return files.filter(pc.field(newest) >= oldest) if newest in files.column_names else files
 
     table = opened(quality.table)
     if table is None:
@@ -91,6 +92,4 @@ def last_states(quality: Quality, node: Node, epoch: int | None = None) -> State
     own = [line for line in lines if line["invariant"] not in of_fold]
     last = epoch if epoch is not None else max((line["epoch"] for line in own), default=0)
     wanted = [line for line in lines if line["invariant"] in of_fold or line["epoch"] == last]
-    return {
-        line["invariant"]: State(line["state"], line["checked"], line["violations"], line["epoch"]) for line in wanted
-    }
+    return {line["invariant"]: State(line["state"], line["checked"], line["violations"], line["epoch"]) for line in wanted}

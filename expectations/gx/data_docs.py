@@ -1,104 +1,178 @@
-"""Data Docs: Great Expectations' pages of what it judged, readable without a network.
+"""Data Docs: one page per run, of what Great Expectations made of the rows that the quality table has of it.
 
-A page is written when its validation is, alone: Great Expectations' own build lists the whole store each time, so that
-its cost grows with every epoch. The index and the pages of suites are written once, at the end of a run.
+What a rule finds is evaluated before its epoch is committed (``expectations/judge``), and recorded; there is no second
+verdict. At the run's end one checkpoint validates the record, with a suite for each node and epoch: a rule whose row
+says why it could not be evaluated is an exception there and no pass. Loading Great Expectations takes five seconds of
+processor time, which no node waits for.
 
-    docs/index.html                                              newest validations
-    docs/validations/shop-orders/epoch-000007/TIME/….html        one of them, with its bad rows
-    docs/expectations/shop-orders.html                           what is judged of one asset
-    docs/static/                                                 all that pages load
+    docs/index.html             the newest runs, one line each
+    docs/runs/RUN.html#shop.orders.7      what was judged of a node at an epoch
 
-Held by ``tests/expectations/test_data_docs.py``; why so: ``docs/decisions/data-docs-offline.md``.
+The tables are rendered by Great Expectations' own renderers and templates; the page around them is ours and loads
+nothing. Held by ``tests/expectations/test_data_docs.py``; why so: ``docs/decisions/data-docs-per-run.md``.
 """
 
 from __future__ import annotations
 
-import shutil
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import as_file, files
+from html import unescape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from expectations.gx.context import alone, context_of
-from expectations.gx.data_docs_offline import FILES, DataDocsError, take_offline
-from expectations.gx.expectation import expect_invariant_holds
+from expectations.gx.expectation import ROW, expect_invariant_holds
+from expectations.invariant import Invariant
+from expectations.invariants import invariants_of
+from expectations.report.words import moment
+from pipelines import Node
 
-INDEXED = 200
-"""Newest validations that the index lists."""
-_IMAGES = ("favicon.ico", "logo-long.png")
-_ROOTS = {"validations": "../../../../", "expectations": "../"}
-"""From a page of the section to the site's root; no name in between has a dot, which would be a folder more."""
-
-
-def docs_folder(folder: Path) -> Path:
-    """Where the site of a context's folder lies."""
-    return folder.resolve() / "docs"
+KEPT_RUNS = 200
+"""Newest pages that are kept."""
+Row = Mapping[str, Any]
+_TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 
 
-def write_page(folder: Path, key: Any, result: Any, asset: str) -> Path:
-    """Write the page of one validation; whoever calls this is `alone` in the folder.
+@dataclass(frozen=True)
+class Suite:
+    """What a run judged of a node at an epoch: its rows of the quality table, one for each invariant."""
 
-    Parameters
-    ----------
-    key, result
-        Great Expectations' identifier of the validation, and its result.
-    asset
-        Name of what was judged, as the page shows it.
-    """
-    from great_expectations.data_context.types.resource_identifiers import SiteSectionIdentifier
+    node: Node
+    epoch: int
+    rows: Sequence[Row]
 
-    site = _site(folder.resolve())
-    # It knows the names of files and tables, and ours is neither.
-    result.meta["batch_spec"] = {"data_asset_name": asset}
-    section = site.site_section_builders["validations"]
-    page = section.view_class.render(section.renderer_class.render(result), show_how_to_buttons=False)
-    site.target_store.set(SiteSectionIdentifier("validations", key), page)
-    *names, last = key.to_tuple()
-    return docs_folder(folder).joinpath("validations", *names, f"{last}.html")
+    @property
+    def name(self) -> str:
+        """Names the suite."""
+        return f"{self.node.pipeline.name}.{self.node.name}, epoch {self.epoch}"
+
+    @property
+    def id(self) -> str:
+        """Its place on the page."""
+        return anchor(self.node, self.epoch)
 
 
-def write_index(folder: Path) -> Path:
-    """Write the pages that lead to the others, and remove pages whose results are pruned."""
-    with alone(folder):
-        # Suites that are read while the class is unknown are read empty.
-        expect_invariant_holds()
-        site = _site(folder.resolve())
-        site.site_section_builders["expectations"].build()
-        _, links = site.site_index_builder.build()
-    index = docs_folder(folder) / "index.html"
-    # What fails while it is rendered is logged there, and an empty page written.
-    if links is None or not index.exists() or not index.stat().st_size:
-        raise DataDocsError(f"{index} could not be written; the log says why")
-    return index
+def anchor(node: Node, epoch: int) -> str:
+    """Where a run's page has a node's epoch."""
+    return f"{node.pipeline.name}.{node.name}.{epoch}"
+
+
+def page_of(folder: Path, run: str) -> Path:
+    """The page of a run."""
+    return folder / "docs" / "runs" / f"{run}.html"
+
+
+def load() -> None:
+    """Load Great Expectations, which asks nobody for anything."""
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    import great_expectations  # noqa: F401
+
+
+def write_page(folder: Path, run: str, suites: Sequence[Suite]) -> Path:
+    """Write a run's page and the index, each as a whole; one writer of a folder at a time."""
+    import great_expectations as gx
+
+    results = _validated(run, suites)
+    shown = [_shown(one, results[one.name]) for one in sorted(suites, key=lambda one: results[one.name].success)]
+    failing = sorted({f"{one.node.pipeline.name}.{one.node.name}" for one in suites if not results[one.name].success})
+    title = ", in ".join(filter(None, (_counted(list(results.values())), ", ".join(failing))))
+    title = f"{moment(max(row['judged_at'] for one in suites for row in one.rows))}: {title}"
+    page = page_of(folder, run)
+    _write(page, title=title, run=run, holds=not failing, suites=shown, version=gx.__version__)
+    pages = sorted(page.parent.glob("*.html"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in pages[KEPT_RUNS:]:
+        old.unlink()
+    runs = sorted(((path.name, _title(path)) for path in pages[:KEPT_RUNS]), key=lambda run: run[1], reverse=True)
+    _write(folder / "docs" / "index.html", title="Data Docs", runs=runs)
+    return page
+
+
+def _validated(run: str, suites: Sequence[Suite]) -> Mapping[str, Any]:
+    """Suite to its result: one checkpoint, in a context that keeps nothing."""
+    load()
+    import great_expectations as gx
+    import pandas as pd
+    from great_expectations.core.run_identifier import RunIdentifier
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    asset = context.data_sources.add_pandas("rivermeet").add_dataframe_asset("quality")
+    batch = asset.add_batch_definition_whole_dataframe(run)
+    rows = [(f"{one.name}: {row['invariant']}", row) for one in suites for row in one.rows]
+    frame = pd.DataFrame({ROW: [row for _, row in rows]}, pd.Index([name for name, _ in rows]))
+    definitions = []
+    for one in suites:
+        declared = {invariant.id: invariant for invariant in invariants_of(one.node)}
+        expectations = [_expectation(one.name, row, declared.get(row["invariant"])) for row in one.rows]
+        suite = context.suites.add(gx.ExpectationSuite(name=one.name, expectations=expectations))
+        definitions.append(
+            context.validation_definitions.add(gx.ValidationDefinition(name=one.name, data=batch, suite=suite))
+        )
+    checkpoint = gx.Checkpoint(name=run, validation_definitions=definitions, result_format="COMPLETE")
+    done = context.checkpoints.add(checkpoint).run(
+        batch_parameters={"dataframe": frame}, run_id=RunIdentifier(run_name=run, run_time=datetime.now(UTC))
+    )
+    return {result.suite_name: result for result in done.run_results.values()}
+
+
+def _expectation(suite: str, row: Row, declared: Invariant | None) -> Any:
+    about = {"sentence": declared.sentence, "source": declared.source} if declared else {"sentence": row["invariant"]}
+    return expect_invariant_holds()(
+        suite=suite, invariant=row["invariant"], severity=row["severity"], meta=about | {"blocking": row["blocking"]}
+    )
+
+
+def _shown(suite: Suite, result: Any) -> Mapping[str, Any]:
+    """A suite's part of the page; its table as Great Expectations renders it."""
+    from great_expectations.render.renderer.content_block.validation_results_table_content_block import (
+        ValidationResultsTableContentBlockRenderer,
+    )
+
+    block = ValidationResultsTableContentBlockRenderer.render(result.results, include_column_name=False)
+    assert block is not None, "no suite is empty"
+    table = _view().render({"content_block": block.to_json_dict()})
+    about = {"name": suite.name, "id": suite.id, "outcome": _counted([result])}
+    return about | {"holds": result.success, "table": table}
+
+
+def _counted(results: Sequence[Any]) -> str:
+    all_of_them = sum(len(result.results) for result in results)
+    failing = sum(result.statistics["unsuccessful_expectations"] for result in results)
+    return f"{failing} of {all_of_them} do not hold" if failing else f"all {all_of_them} hold"
 
 
 @cache
-def _site(folder: Path) -> Any:
-    """The builder of a folder's site, all whose templates are offline; what pages load is put there."""
-    from great_expectations.render.renderer.site_builder import SiteBuilder
+def _view() -> Any:
+    """Great Expectations' templates, compiled once."""
+    from great_expectations.render.view.view import DefaultJinjaComponentView
 
-    context = context_of(folder)
-    site = SiteBuilder(
-        data_context=context,
-        site_name="Rivermeet",
-        show_how_to_buttons=False,
-        store_backend={"class_name": "TupleFilesystemStoreBackend", "base_directory": str(docs_folder(folder))},
-        site_index_builder={"class_name": "DefaultSiteIndexBuilder", "validation_results_limit": INDEXED},
-        # Columns are not profiled here, and an empty section costs a listing of the store.
-        site_section_builders={"profiling": "None"},
-        runtime_environment={"root_directory": str(folder)},
+    return DefaultJinjaComponentView()
+
+
+def _title(page: Path) -> str:
+    with page.open(encoding="utf-8") as read:
+        found = _TITLE.search(read.read(4096))
+    return unescape(found[1]) if found else page.stem
+
+
+def _write(path: Path, **shown: Any) -> None:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    templates = Environment(
+        loader=PackageLoader("expectations.gx", "page_files"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    for name, root in _ROOTS.items():
-        take_offline(site.site_section_builders[name].view_class.env, root)
-    take_offline(site.site_index_builder.view_class.env, "")
-    _put_files(docs_folder(folder) / "static")
-    return site
-
-
-def _put_files(static: Path) -> None:
-    shutil.copytree(FILES / "vendor", static / "vendor", dirs_exist_ok=True)
-    (static / "images").mkdir(exist_ok=True)
-    theirs = files("great_expectations").joinpath("render/view/static/images")
-    for name in _IMAGES:
-        with as_file(theirs.joinpath(name)) as image:
-            shutil.copyfile(image, static / "images" / name)
+    parts = ("expectations.report", "page.css"), ("expectations.gx", "docs.css")
+    style = "".join(files(package).joinpath("page_files", name).read_text("utf-8") for package, name in parts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = path.with_suffix(".part")
+    made.write_text(templates.get_template("docs.html").render(style=style, **shown), encoding="utf-8")
+    made.replace(path)

@@ -1,4 +1,4 @@
-"""The one class of Great Expectations that ours are: it judges an invariant by its row of results.
+"""The one class of Great Expectations that ours are: an invariant, by what a run has recorded of it.
 
 It is made on first use: loading Great Expectations takes seconds that the code server must not pay.
 """
@@ -11,11 +11,13 @@ from html import escape
 from typing import Any, ClassVar
 
 METRIC = "table.rivermeet_invariant"
+ROW = "row"
+"""The frame's only column: an invariant's row of the quality table, under ``SUITE: INVARIANT``."""
 
 
 @cache
 def expect_invariant_holds() -> type[Any]:
-    """Make the expectation ``ExpectInvariantHolds(invariant=…)``, over a pandas frame of results.
+    """Make the expectation ``ExpectInvariantHolds(suite=…, invariant=…)``, over a frame of the quality table's rows.
 
     An invariant without a row there, or whose row says why it was not evaluated, raises: no pass.
     """
@@ -30,9 +32,9 @@ def expect_invariant_holds() -> type[Any]:
     )
     from great_expectations.render.renderer.renderer import renderer
 
-    class InvariantRow(TableMetricProvider):
+    class RecordedInvariant(TableMetricProvider):
         metric_name = METRIC
-        value_keys = ("invariant",)
+        value_keys = ("suite", "invariant")
 
         @metric_value(engine=PandasExecutionEngine)
         def _pandas(
@@ -44,18 +46,20 @@ def expect_invariant_holds() -> type[Any]:
             runtime_configuration: Any,
         ) -> dict[str, Any]:
             frame, _, _ = execution_engine.get_compute_domain(metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE)
-            found = frame[frame["invariant"] == metric_value_kwargs["invariant"]].to_dict("records")
+            name = f"{metric_value_kwargs['suite']}: {metric_value_kwargs['invariant']}"
+            found = frame[ROW][frame.index == name].tolist()
             if len(found) != 1:
                 raise ValueError(f"{len(found)} rows of results, not one")
-            if found[0]["error"]:
-                raise RuntimeError(found[0]["error"])
+            if found[0]["state"] == "not evaluated":
+                raise RuntimeError(found[0]["error"] or "not evaluated")
             return found[0]
 
     class ExpectInvariantHolds(BatchExpectation):
+        suite: str
         invariant: str
         metric_dependencies: ClassVar[tuple[str, ...]] = (METRIC,)
-        success_keys: ClassVar[tuple[str, ...]] = ("invariant",)
-        args_keys: ClassVar[tuple[str, ...]] = ("invariant",)
+        success_keys: ClassVar[tuple[str, ...]] = ("suite", "invariant")
+        args_keys: ClassVar[tuple[str, ...]] = ("suite", "invariant")
 
         def _validate(
             self,
@@ -64,14 +68,12 @@ def expect_invariant_holds() -> type[Any]:
             execution_engine: Any = None,
         ) -> Any:
             row = metrics[METRIC]
-            violations, checked = int(row["violations"]), int(row["checked"])
-            of = f" of {checked}" if checked >= 0 else ""
+            of = f" of {row['checked']:,}" if row["checked"] is not None else ""
             return {
-                "success": violations <= int(row["allowed"]),
+                "success": row["state"] == "passed",
                 "result": {
-                    # -1 is unknown: with None in it, pandas would make the column floats.
-                    "observed_value": f"{violations}{of}",
-                    "details": {"unexpected_rows": json.loads(row["sample"]), "sql": row["sql"]},
+                    "observed_value": f"{row['violations']:,}{of}",
+                    "details": {"unexpected_rows": json.loads(row["sample"] or "[]"), "sql": row["sql"]},
                 },
             }
 
@@ -144,10 +146,11 @@ def _reasons(text: str) -> list[Any]:
 
 
 def _folded(title: str, text: str) -> Any:
-    from great_expectations.render.components import CollapseContent
-
-    shown = _styled("$text", "pre", ["rivermeet-sql"], text=(text, ["text-monospace"]))
-    return CollapseContent(collapse_toggle_link=title, collapse=[shown])
+    shown = _styled("$title $text", "details", [], title=(title, []), text=(text, ["text-monospace"]))
+    # Their own collapsible block needs a script.
+    for name, tag in (("title", "summary"), ("text", "pre")):
+        shown.string_template["styling"]["params"][name]["tag"] = tag
+    return shown
 
 
 def _table(rows: list[dict[str, str]]) -> Any:

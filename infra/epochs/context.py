@@ -32,8 +32,8 @@ class Quality:
 
     Attributes
     ----------
-    table, lock, reports
-        The quality table, the lock that its writers take, and the folder of reports.
+    table, lock
+        The quality table, and the lock that its writers take.
     judge
         The engine that evaluates: DuckDB in the run's process, Spark, or ``auto``.
     memory, spill
@@ -42,7 +42,6 @@ class Quality:
 
     table: str
     lock: Path
-    reports: Path
     judge: Literal["auto", "duckdb", "spark"]
     memory: str
     spill: Path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import dagster as dg
 
@@ -18,11 +17,10 @@ from tests.offline_page import Page
 Place = tuple[str, str]
 """Node and invariant."""
 _ICONS = {"fa-check-circle": "passed", "fa-times": "violated", "fa-exclamation-triangle": "not evaluated"}
-_JUDGED = """return [...document.querySelectorAll(".rivermeet-source")].map((source) =>
-  [source.previousElementSibling.textContent, source.closest("tr").querySelector("td i").className])"""
-_INDEX = """return $(".ge-index-page-validation-results-table").bootstrapTable("getData").map((row) =>
-  [row._expectation_suite_name_sort, row.run_name, row._run_time_sort, row._validation_success_text,
-   row._table_row_link_path])"""
+_JUDGED = """return [...document.querySelectorAll(".suite")].flatMap((suite) =>
+  [...suite.querySelectorAll(".rivermeet-source")].map((source) => [suite.querySelector(".scroll").id, suite.open,
+    source.previousElementSibling.textContent, source.closest("tr").querySelector("td i").className]))"""
+_INDEX = "return [...document.querySelectorAll('li a')].map((a) => a.getAttribute('href'))"
 _CELLS = """return [...document.querySelectorAll(".heat-map button")].map((b) =>
   [b.id, b.className.replace("cell ", "")])"""
 _REFUSED = """return [...document.querySelectorAll("th.refused")].map((h) =>
@@ -101,30 +99,31 @@ def _evaluations(home: Home, run: str) -> dict[Place, dg.AssetCheckEvaluation]:
 
 
 def _docs(home: Home, chromium: Page) -> dict[Place, str]:
-    """From the index to each suite's newest validation of its newest epoch, and what the page says.
-
-    Of a node's two suites the newer one counts.
-    """
+    """From the index to each run's page; of each check what the newest run says of its newest epoch."""
     index = home.platform.settings.reports / "gx/docs/index.html"
     chromium.open(index)
-    newest: dict[str, tuple[int, float, str, str]] = {}
-    for suite, name, time, outcome, link in chromium.run(_INDEX):
-        epoch = int(name.rpartition("-")[2])
-        newest[suite] = max(newest.get(suite, (0, 0.0, "", "")), (epoch, time, outcome, link))
-    found: dict[Place, str] = {}
-    for suite, (_, _, outcome, link) in sorted(newest.items(), key=lambda item: item[1]):
-        node = suite.removeprefix(f"{home.pipeline.name}-").removesuffix("-table")
-        page = _validation(home.pipeline, node, index.parent / link, chromium)
-        assert (outcome == "Success") == (set(page.values()) == {"passed"}), (suite, outcome)
-        found |= page
-    return found
-
-
-def _validation(pipeline: Pipeline, node: str, path: Path, chromium: Page) -> dict[Place, str]:
-    ids = {rule.sentence: rule.id for rule in invariants_of(pipeline.node(node))}
-    chromium.open(path)
-    rows = chromium.run(_JUDGED)
-    assert chromium.errors() == []
-    states = {(node, ids[sentence]): next(s for icon, s in _ICONS.items() if icon in look) for sentence, look in rows}
-    assert len(states) == len(rows), "a sentence stands for two invariants"
-    return states
+    newest: dict[Place, tuple[int, str]] = {}
+    # The newest is the first line, and is to win.
+    for link in reversed(chromium.run(_INDEX)):
+        chromium.open(index.parent / link)
+        found: dict[Place, tuple[int, str, bool]] = {}
+        for suite, is_open, sentence, look in chromium.run(_JUDGED):
+            _, node, epoch = suite.split(".")
+            ids = {rule.sentence: rule.id for rule in invariants_of(home.pipeline.node(node))}
+            state = next(state for icon, state in _ICONS.items() if icon in look)
+            assert (node, ids[sentence]) not in found, "a sentence stands for two invariants"
+            found[node, ids[sentence]] = int(epoch), state, is_open
+        assert chromium.errors() == []
+        bad = {(node, epoch) for (node, _), (epoch, state, _) in found.items() if state != "passed"}
+        assert {(node, epoch) for (node, _), (epoch, _, is_open) in found.items() if is_open} == bad
+        newest |= {
+            place: (epoch, state)
+            for place, (epoch, state, _) in found.items()
+            if epoch >= newest.get(place, (0, ""))[0]
+        }
+    last: dict[tuple[str, bool], int] = {}
+    folds = {(node.name, rule.id) for node in home.pipeline.stored for rule in judged_at(node, "fold")}
+    for place, (epoch, _) in newest.items():
+        moment = place[0], place in folds
+        last[moment] = max(last.get(moment, 0), epoch)
+    return {place: state for place, (epoch, state) in newest.items() if epoch == last[place[0], place in folds]}

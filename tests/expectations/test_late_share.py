@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assets.quality.judge import _late as late_of
-from expectations.gx.suite import judge
 from expectations.judge.duck import create_view, database
 from expectations.results import InvariantResult, Judged
 from expectations.rules.late import MAX_LATE_SHARE, RULES
+from expectations.verdict import verdict
 from infra.delta.lines import opened
 from infra.engine.session import new_session
 from infra.epochs.stages.commit import Commit
@@ -240,13 +240,13 @@ def judged(late: int, read: int | None) -> InvariantResult:
         (0, 0, "passed", "No violations in 0 rows."),
     ],
 )
-def test_the_share_decides_and_is_shown(tmp_path: Path, late: int, read: int, state: str, shown: str) -> None:
+def test_the_share_decides_and_is_shown(late: int, read: int, state: str, shown: str) -> None:
     result = judged(late, read)
     assert (result.state, result.violations, result.checked) == (state, late, read)
-    (verdict,) = judge([result], "shop.seen", "epoch-000001", tmp_path)
-    assert verdict.success == (state == "passed")
-    assert verdict.description == f"{RULE.sentence} {shown}"
-    assert (verdict.severity, verdict.blocking) == ("warning", False)
+    found = verdict(result)
+    assert found.success == (state == "passed")
+    assert found.description == f"{RULE.sentence} {shown}"
+    assert (found.severity, found.blocking) == ("warning", False)
     assert f"{MAX_LATE_SHARE:.0%}" in RULE.sentence
 
 

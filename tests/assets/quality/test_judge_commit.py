@@ -44,7 +44,7 @@ def commit(tmp_path: Path) -> Callable[[int, Sequence[Place]], int]:
 
 def judged(tmp_path: Path, epoch: int, version: int, ends: dict[int, int]) -> tuple[str, int | None, list[str]]:
     log = EpochLog(str(tmp_path / "log"), str(tmp_path / "log.lock"))
-    quality = Quality(str(tmp_path / "quality"), tmp_path / "lock", tmp_path, "auto", "1g", tmp_path / "spill")
+    quality = Quality(str(tmp_path / "quality"), tmp_path / "lock", "auto", "1g", tmp_path / "spill")
     context = EpochContext(str(tmp_path / "tables"), log, tmp_path, no_spark, no_spark, quality=quality)  # pyright: ignore[reportArgumentType]
     plan = EpochPlan(pipeline="commits", node="clicks", incarnation=1, epoch=epoch, ends=ends)
     (found,) = judge_commit(context, CLICKS, plan, version)

@@ -35,7 +35,7 @@ def judged(node: Node, engine: Any, tmp_path: Path, spark: Any = None) -> Invari
         assert spark is not None, "no session is needed"
         return spark
 
-    quality = Quality(str(tmp_path / "quality"), tmp_path / "lock", tmp_path, engine, "1g", tmp_path / "spill")
+    quality = Quality(str(tmp_path / "quality"), tmp_path / "lock", engine, "1g", tmp_path / "spill")
     log = EpochLog(str(tmp_path / "log"), str(tmp_path / "log.lock"))
     context = EpochContext(str(tmp_path / "tables"), log, tmp_path, session, session, quality=quality)
     rows = [record(1, 5, 0, "abc", epoch=1), record(1, 5, 1, "ab", epoch=1)]
@@ -88,7 +88,7 @@ def test_a_relation_that_is_missing_is_said(tmp_path: Path) -> None:
 
 
 def evaluate_nothing(node: Node, tmp_path: Path) -> InvariantResult:
-    quality = Quality(str(tmp_path / "quality"), tmp_path / "lock", tmp_path, "duckdb", "1g", tmp_path / "spill")
+    quality = Quality(str(tmp_path / "quality"), tmp_path / "lock", "duckdb", "1g", tmp_path / "spill")
     log = EpochLog(str(tmp_path / "log"), str(tmp_path / "log.lock"))
 
     def session() -> Any:

@@ -19,12 +19,11 @@ from click.testing import CliRunner
 
 from assets.cli.main import main
 from assets.defs.links import page_metadata, report_url
-from expectations.gx.data_docs import write_index
-from expectations.gx.suite import judge
-from expectations.invariants import ALL
-from expectations.results import InvariantResult
+from expectations.gx.data_docs import write_page
 from infra.settings import PROJECT, Settings
 from tests.browser import browser, local, needs_chromium
+from tests.expectations.nodes import orders
+from tests.expectations.test_data_docs import VIOLATED, suite
 
 
 @dataclass
@@ -104,21 +103,15 @@ def test_the_bare_address_shows_the_report_or_else_the_docs(server: Server) -> N
 @needs_chromium
 def test_a_check_links_to_its_page(server: Server) -> None:
     folder = server.settings.reports / "gx"
-    result = InvariantResult(ALL[0], 5, 1, [{"key": "o-17"}], "SELECT 1", 0.1)
-    page = judge([result], "shop.served", "epoch-000001", folder)[0].page
-    write_index(folder)
-    assert page is not None
-    metadata = page_metadata(server.settings, page)
-    assert metadata["data_docs"].value == report_url(server.settings, page)
+    page = write_page(folder, "run-1", [suite(orders, 7, [VIOLATED])])
+    metadata = page_metadata(server.settings, "run-1", orders, 7)
+    assert metadata["data_docs"].value == f"{report_url(server.settings, page)}#shop.orders.7"
     assert metadata["data_docs_path"].value == str(page)
-    assert page_metadata(server.settings, None) == {}
     with browser() as chromium:
-        for address in (report_url(server.settings, page), report_url(server.settings, folder / "docs/index.html")):
+        for address in (report_url(server.settings, folder / "docs/index.html"), str(metadata["data_docs"].value)):
             asked, said = chromium.open(address)
-            assert said == [] and local(asked) and "shop" in chromium.text()
-            assert chromium.style("body", "margin-top") == "0px"
-        chromium.open(report_url(server.settings, page))
-        assert "o-17" in chromium.text() and ALL[0].sentence in chromium.text()
+            assert said == [] and local(asked) and "shop.orders" in chromium.text()
+        assert "P-1" in chromium.text() and VIOLATED.invariant.sentence in chromium.text()
 
 
 def test_it_ends_with_the_process_that_started_it(server: Server) -> None:
