@@ -20,6 +20,9 @@ A query names relations in braces; whoever evaluates it says what they are. Befo
 | ``{times}`` | partition, stream_time before the epoch; absent: none yet |
 | ``{unread}`` | side, partition, records that an input had when the epoch was planned, and that wait |
 
+``{left:KEYS}`` has those of the rows of ``{left}`` whose key the subquery ``KEYS`` gives, in its column ``key``: of a
+large table an engine reads what it must for them.
+
 A rule that compares all rows of tables has the condition ``{touched:KEY}`` on its keys: of a large table, after a small
 fold, it holds for the keys of ``{changelog}`` alone, else for all (``assets/quality/relations/folded.py``).
 
@@ -62,6 +65,7 @@ Moment = Literal["audit", "commit", "fold"]
 FOLDED = frozenset({"table", "now", "was", "sizes"})
 """Relations that a folded table is needed for."""
 _TOUCHED = re.compile(r"\{touched:([^{}]+)\}")
+_KEYED = re.compile(r"\{(\w+):((?:[^{}]|\{\{|\}\}|\{\w+\})+)\}")
 JUDGED = {"rows": "rows", "made_of": "rows", "changelog": "changelog", "table": "table", "late": "read"}
 """Relations that an invariant is about, and whose rows they have; the others are what they are compared with.
 
@@ -150,13 +154,18 @@ def family_of(node: Node) -> str:
 
 def relations_of(query: str) -> tuple[str, ...]:
     """Relations that a query names, in the order in which it first names them."""
-    names = (name for _, name, _, _ in Formatter().parse(query) if name is not None)
-    return tuple(dict.fromkeys(names))
+    named = ((name, *relations_of(keys or "")) for _, name, keys, _ in Formatter().parse(query) if name is not None)
+    return tuple(dict.fromkeys(name for names in named for name in names))
 
 
 def for_keys(query: str, some: bool) -> str:
     """The query with its conditions ``{touched:KEY}`` written out: of some keys, those of ``{touched}``, or of all."""
     return _TOUCHED.sub(lambda key: f"{key[1]} IN (SELECT key FROM {{touched}})" if some else "true", query)
+
+
+def of_keys(query: str, rows: Callable[[str, str], str]) -> str:
+    """The query with each ``{name:KEYS}`` as the subquery that ``rows`` gives for the name and the keys."""
+    return _KEYED.sub(lambda found: rows(found[1], found[2]), query)
 
 
 def judged_relation(query: str) -> str | None:

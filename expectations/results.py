@@ -47,10 +47,30 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class Relation:
-    """Rows that rules name: a query in Spark's SQL over ``parts``, which it names in braces."""
+    """Rows that rules name: a query in Spark's SQL over ``parts``, which it names in braces.
+
+    Attributes
+    ----------
+    key
+        Columns of the part ``table`` that are the key of its rows here, each quoted; none where no part is so.
+    """
 
     sql: str
     parts: Mapping[str, Part] = field(default_factory=dict)
+    key: Sequence[str] = ()
+
+    def of_keys(self, keys: str) -> str:
+        """The query of the rows whose key a subquery gives; of the table it reads at least these.
+
+        Readers skip what a join by ``=`` rules out by statistics. It finds no NULL, which part of a key may be.
+        """
+        table = "{table}"
+        if self.key:
+            equal = " AND ".join(f"t.{column} = k.key.{column}" for column in self.key)
+            missing = " OR ".join(f"{column} IS NULL" for column in self.key)
+            table = f"""(SELECT t.* FROM {{table}} t LEFT SEMI JOIN ({keys}) k ON {equal}
+  UNION ALL SELECT * FROM {{table}} WHERE {missing})"""
+        return f"SELECT * FROM ({self.sql.replace('{table}', table)}) WHERE key IN ({keys})"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expectations.invariant import Invariant, relations_of
+from expectations.invariant import Invariant, of_keys, relations_of
 from expectations.judge.evaluation import Evaluation, Found
 from expectations.results import InvariantResult, Judged, Relation
 
@@ -54,12 +54,17 @@ def create_view(connection: DuckDBPyConnection, name: str, relation: Relation) -
     """Make a view of a relation; its query over committed tables."""
     from expectations.judge.spark_sql import duck
 
-    views = {part: f"{name}_{part}" for part in relation.parts}
+    views = {part: part_view(name, part) for part in relation.parts}
     for part, view in views.items():
         connection.execute(f"CREATE TEMP VIEW {view} AS {relation.parts[part].query(connection)}")
     text = duck(relation.sql.format(**views))
     connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
     return _replaced(text, {view: relation.parts[part].shown for part, view in views.items()})
+
+
+def part_view(name: str, part: str) -> str:
+    """The view of a part of a relation, of which there is one called ``name``."""
+    return f"{name}_{part}"
 
 
 def add_hash(connection: DuckDBPyConnection, kind: DuckDBPyType) -> None:
@@ -105,9 +110,11 @@ class _Views(Evaluation[str]):
         super().__init__(node, judged)
         self.connection = connection
         self._hashes = False
+        self._relations: dict[str, Relation] = {}
 
     def given(self, name: str, relation: Relation) -> str:
         """A view of a relation that was given."""
+        self._relations[name] = relation
         return f"({create_view(self.connection, _view(name), relation)})"
 
     def derived(self, name: str, query: str) -> str:
@@ -137,11 +144,23 @@ class _Views(Evaluation[str]):
 
         names = relations_of(query)
         shown = {_view(name): self[name] for name in names}
+        for name in names:
+            parts = self._relations[name].parts if name in self._relations else {}
+            shown |= {part_view(_view(name), part): rows.shown for part, rows in parts.items()}
+        query = of_keys(query, self._rows_of_keys)
         if "xxhash64(" in query and not self._hashes:
             add_hash(self.connection, self.connection.sql(f"SELECT value FROM {_view('left')}").types[0])
             self._hashes = True
         text = duck(query.format(**{name: _view(name) for name in names}))
         return text, _replaced(text, shown)
+
+    def _rows_of_keys(self, name: str, keys: str) -> str:
+        """A subquery of a relation's rows with some keys, over views of its parts."""
+        relation = self._relations[name]
+        views = {part: part_view(_view(name), part) for part in relation.parts}
+        # The keys name relations, and the relation has names of its own that are no fields any more.
+        text = relation.of_keys("{{__keys}}").format(**views)
+        return f"({text.replace('{', '{{').replace('}', '}}').replace('{{__keys}}', keys)})"
 
     def _column(self, query: str) -> list[Any]:
         return [row[0] for row in self.connection.execute(query).fetchall()]

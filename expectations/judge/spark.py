@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from expectations.invariant import Invariant, relations_of
+from expectations.invariant import Invariant, of_keys, relations_of
 from expectations.judge.evaluation import Evaluation, Found
 from expectations.results import InvariantResult, Judged, Relation
 
@@ -73,6 +73,7 @@ class _Frames(Evaluation["tuple[DataFrame, str]"]):
 
     def _over(self, query: str) -> tuple[DataFrame, str]:
         """A query over relations in braces: its frame, and its text over committed tables."""
+        query = of_keys(query, lambda name, keys: f"(SELECT * FROM {{{name}}} WHERE key IN ({keys}))")
         named = {name: self[name] for name in relations_of(query)}
         frame = self._asked(query, {name: frame for name, (frame, _) in named.items()})
         return frame, query.format(**{name: shown for name, (_, shown) in named.items()})

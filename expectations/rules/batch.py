@@ -72,8 +72,7 @@ def _points_there(node: Node) -> str:
     """Rows that a change was answered for, against those that pointed to it, before the epoch or at some time in it."""
     join = node.join_spec
     if isinstance(join, ForeignKeyJoin):
-        answered = "(SELECT key FROM {rows} WHERE trigger.side = 'right')"
-        before = f"(SELECT * FROM {{left_before}} WHERE key IN {answered})"
+        before = "{left_before:SELECT key FROM {rows} WHERE trigger.side = 'right'}"
         return f"""SELECT o.partition, o.offset, o.key, o.trigger, t.key AS foreign_key
 FROM {{rows}} o
 JOIN {{new_right}} t ON t.partition = o.trigger.partition AND t.offset = o.trigger.offset
@@ -83,8 +82,7 @@ LEFT ANTI JOIN (SELECT key, mapped FROM {pointing_left(join, before)}
 WHERE o.trigger.side = 'right'"""
     assert isinstance(join, OneToManyJoin), node.name
     one, many = (f"struct({', '.join(f'key.{quoted(c)} AS {quoted(c)}' for c in p.key)})" for p in join.inputs.values())
-    answered = f"(SELECT {many} FROM {{rows}})"
-    before = f"(SELECT * FROM {{right_before}} WHERE key IN {answered})"
+    before = f"{{right_before:SELECT {many} AS key FROM {{rows}}}}"
     return f"""SELECT o.partition, o.offset, o.key, o.trigger, t.key AS changed
 FROM (SELECT *, {one} AS one, {many} AS many FROM {{rows}}) o
 JOIN (SELECT 'left' AS side, partition, offset, key AS one, NULL AS many, to_json(key) AS key FROM {{new_left}}

@@ -63,8 +63,7 @@ def _as_processed(node: Node) -> str:
     turn = f", struct({_HEAD} AS head, 1 AS side, partition, offset) AS turn"
     return f"""WITH facts AS (SELECT * FROM {_facts(node)}),
 versions AS (
-  SELECT key, NULL AS turn, `right` FROM {records(right, "{right_before}", "right")}
-  WHERE key IN (SELECT mapped FROM facts)
+  SELECT key, NULL AS turn, `right` FROM {records(right, "{right_before:SELECT mapped AS key FROM facts}", "right")}
   UNION ALL SELECT key, turn, `right` FROM {records(right, "{new_right}", "right", turn)} WHERE key IS NOT NULL),
 found AS (
   SELECT *, last_value(version) IGNORE NULLS OVER (PARTITION BY mapped ORDER BY turn
@@ -76,12 +75,12 @@ found AS (
 
 def _as_loaded(node: Node) -> str:
     """Each fact with the global table's row as loaded; and whether the table had more when the epoch was planned."""
-    right = records(_join(node).right, "{right}", "right")
+    right = records(_join(node).right, "{right:SELECT mapped AS key FROM facts}", "right")
     found = (
         "SELECT f.partition, f.offset, f.key, f.`left`, r.`right` FROM facts f LEFT JOIN loaded r ON r.key = f.mapped"
     )
     return f"""WITH facts AS (SELECT * FROM {_facts(node)}),
-loaded AS (SELECT key, `right` FROM {right} WHERE key IN (SELECT mapped FROM facts))
+loaded AS (SELECT key, `right` FROM {right})
 {_compared(node, found)}
 UNION ALL
 SELECT o.partition, o.trigger.offset, o.key, o.offset, NULL, o.value

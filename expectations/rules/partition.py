@@ -25,7 +25,7 @@ def _of_one_key(node: Node) -> str:
     return """SELECT key, min(partition) AS first_partition, max(partition) AS last_partition,
        count_if(is_new) AS records
 FROM (SELECT key, partition, true AS is_new FROM {rows} WHERE key IS NOT NULL
-      UNION ALL SELECT key, partition, false FROM {placed} WHERE key IN (SELECT key FROM {rows}))
+      UNION ALL SELECT key, partition, false FROM {placed:SELECT key FROM {rows}})
 GROUP BY key HAVING min(partition) <> max(partition)"""
 
 

@@ -30,7 +30,7 @@ def _foreign_key_hash(node: Node) -> str:
     if node.join_spec.how == "left":
         wrong = f"NOT (o.left_hash <=> l.hash) OR ({live}) <> (l.key IS NOT NULL)"
     # A left row is hashed before it is looked up: xxhash64 of the NULL where there is none is 42.
-    return f"""WITH lefts AS (SELECT key, value FROM {{left}} WHERE key IN (SELECT key FROM {{rows}}))
+    return f"""WITH lefts AS (SELECT key, value FROM {{left:SELECT key FROM {{rows}}}})
 SELECT o.key, o.partition, o.offset, o.left_hash, l.hash AS current_hash,
        l.key IS NOT NULL AS left_row_exists, {live} AS is_live
 FROM {last_of("{rows}")} o
@@ -67,7 +67,7 @@ def _live_keys(node: Node) -> str:
     must = there.get(join.how, "l.key IS NOT NULL OR r.key IS NOT NULL")
     return f"""SELECT o.key, o.partition, o.offset, o.value IS NOT NULL AS is_live, ({must}) AS must_live
 FROM {last_of("{rows}")} o
-LEFT JOIN (SELECT key FROM {{left}} WHERE key IN (SELECT key FROM {{rows}})) l ON l.key = o.key
+LEFT JOIN (SELECT key FROM {{left:SELECT key FROM {{rows}}}}) l ON l.key = o.key
 LEFT JOIN (SELECT key FROM (SELECT {right_as_left(join)} AS key FROM {{right}})
            WHERE key IN (SELECT key FROM {{rows}})) r ON r.key = o.key
 WHERE (o.value IS NOT NULL) <> ({must})"""

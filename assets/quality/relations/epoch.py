@@ -67,10 +67,11 @@ def _placed(paths: NodeTables, plan: EpochPlan, own: Relation) -> Relation:
     tail = f"SELECT key, partition FROM {{changelog}} WHERE ({between_sql(ends, plan.ends)}) AND key IS NOT NULL"
     if version is None:
         return Relation(tail, {"changelog": files})
-    key = ", ".join(f"{quoted(f.name)} AS {quoted(f.name)}" for f in fields_at(paths.changelog, "key"))
+    names = [quoted(field.name) for field in fields_at(paths.changelog, "key")]
+    key = ", ".join(f"{name} AS {name}" for name in names)
     folded = f"SELECT struct({key}) AS key, _partition AS partition FROM {{table}}"
     parts = {"changelog": files, "table": TableRows.of(paths, "table", version)}
-    return Relation(f"{tail} UNION ALL {folded}", parts)
+    return Relation(f"{tail} UNION ALL {folded}", parts, names)
 
 
 def _earlier(paths: NodeTables, plan: EpochPlan, slack: int, own: Relation) -> Relation:

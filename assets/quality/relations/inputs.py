@@ -170,6 +170,8 @@ SELECT * EXCEPT (epoch) FROM {last_of("tail")} WHERE value IS NOT NULL"""
         return Relation(last, tail.parts)
     own = {field.name for field in schema_at(paths.table, version).fields}
 
+    names = [quoted(field.name) for field in fields_at(paths.changelog, "key")]
+
     def packed(column: str) -> str:
         fields = (
             f"{quoted(field.name) if field.name in own else _null(field)} AS {quoted(field.name)}"
@@ -183,8 +185,9 @@ SELECT * EXCEPT (epoch) FROM {last_of("tail")} WHERE value IS NOT NULL"""
     folded = f"SELECT * FROM ({folded}){f' WHERE NOT ({gone})' if gone else ''}"
     parts = {**tail.parts, "table": TableRows.of(paths, "table", version)}
     if ends == position:
-        return Relation(folded, {"table": parts["table"]})
-    return Relation(f"{last} UNION ALL SELECT f.* FROM ({folded}) f LEFT ANTI JOIN tail t ON t.key = f.key", parts)
+        return Relation(folded, {"table": parts["table"]}, names)
+    sql = f"{last} UNION ALL SELECT f.* FROM ({folded}) f LEFT ANTI JOIN tail t ON t.key = f.key"
+    return Relation(sql, parts, names)
 
 
 def _null(field: StructField) -> str:
