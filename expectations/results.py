@@ -67,8 +67,9 @@ class Relation:
         table = "{table}"
         if self.key:
             equal = " AND ".join(f"t.{column} = k.key.{column}" for column in self.key)
+            # The table is in brackets: no alias goes behind the version that a reader puts there.
             missing = " OR ".join(f"{column} IS NULL" for column in self.key)
-            table = f"""(SELECT t.* FROM {{table}} t LEFT SEMI JOIN ({keys}) k ON {equal}
+            table = f"""(SELECT t.* FROM (SELECT * FROM {{table}}) t LEFT SEMI JOIN ({keys}) k ON {equal}
   UNION ALL SELECT * FROM {{table}} WHERE {missing})"""
         return f"SELECT * FROM ({self.sql.replace('{table}', table)}) WHERE key IN ({keys})"
 

@@ -66,7 +66,9 @@ def _judged(folder: Path, left: Relation, ids: Sequence[int | None]) -> tuple[li
         connection.execute("PRAGMA enable_profiling = 'json'")
         connection.execute(f"SET profiling_output = '{folder / 'profile.json'}'")
         found = views.result(RULE, sample=20)
-    assert found.error is None
+        connection.execute("PRAGMA disable_profiling")
+        ((parsed,),) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [found.sql]).fetchall()
+    assert found.error is None and not json.loads(parsed)["error"], "what is shown runs in `rivermeet sql`"
     read = json.loads((folder / "profile.json").read_text())["io"]["total_bytes_read"]
     return sorted((row["key"], row["left_row_exists"]) for row in found.sample), read
 
