@@ -61,7 +61,7 @@ def rebuild(pipeline: str, selected: Sequence[str], grace: int | None, table_onl
 def _broken(result: InvariantResult) -> Iterator[str]:
     """What a rule found, with examples; those of the comparison stand by their places."""
     if result.error is not None:
-        yield f"{result.invariant.id}: not evaluated: {result.error}"
+        yield f"{result.invariant.id}: not evaluated: {result.error.splitlines()[0]}"
     elif result.invariant.stage != "verify":
         yield f"{result.invariant.id}: {result.violations:,} violations. {result.invariant.sentence}"
         for row in result.sample[:SHOWN]:

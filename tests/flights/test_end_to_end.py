@@ -19,6 +19,7 @@ from pipelines.flights import PIPELINE
 from tests.assets.home import Home, homed
 from tests.flights import recompute, windowed
 from tests.flights.recompute import FLIGHT_KEY, TABLE_KEY, comparable
+from tests.flights.slice import in_slice, sliced
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(1800)]
 
@@ -33,7 +34,7 @@ def home(
         homed(PIPELINE, tmp_path_factory.mktemp("flights"), settings) as made,
     ):
         if request.param == "slice":
-            patched.setattr(flights_feed, "read", lambda name, read=flights_feed.read: _sliced(name, read(name)))
+            patched.setattr(flights_feed, "read", lambda name, read=flights_feed.read: sliced(name, read(name)))
             patched.setattr(recompute, "raw", lambda name, raw=recompute.raw: _sliced_frame(name, raw(name)))
         recompute.forget()
         for step in range(1, steps("flights") + 1):
@@ -43,23 +44,10 @@ def home(
     recompute.forget()
 
 
-SMALL = ("AS", "F9", "HA", "OO", "YV")
-"""Carriers with few flights; beside them some of Delta's, as planes that come late are among those."""
-
-
-def _in_slice(carrier: str, flight: int) -> bool:
-    return carrier in SMALL or (carrier == "DL" and flight % 25 == 0)
-
-
-def _sliced(name: str, rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    flights = name == "flights.csv.zip"
-    return [row for row in rows if not flights or _in_slice(row["carrier"], int(row["flight"]))]
-
-
 def _sliced_frame(name: str, rows: pd.DataFrame) -> pd.DataFrame:
     if name != "flights.csv.zip":
         return rows
-    wanted = [_in_slice(c, f) for c, f in zip(rows["carrier"], rows["flight"], strict=True)]
+    wanted = [in_slice(c, f) for c, f in zip(rows["carrier"], rows["flight"], strict=True)]
     return rows.loc[wanted, :]
 
 
