@@ -18,10 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from pyarrow.fs import copy_files
 
 from assets.cli.main import main
-from assets.epoch.platform import OnEngine, Platform
+from assets.epoch.platform import EPOCHS, OnEngine, Platform
+from assets.quality.judge_committed import judge_everything
+from expectations.results import InvariantResult
 from infra.delta.layout import NodeTables
+from infra.delta.location import files_below
 from infra.delta.scan import scan
 from infra.feeds import flights as flights_feed
 from infra.feeds.registry import feed
@@ -224,3 +228,23 @@ def test_what_is_tampered_with_is_found(copied: Platform, monkeypatch: pytest.Mo
 def test_spark_finds_it_as_well(copied: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     copied.settings = replace(copied.settings, judge="spark")
     found(copied, monkeypatch, TAMPERED[0])
+
+
+def test_in_a_bucket_all_is_judged_alike(home: Platform, s3: str, tmp_path: Path) -> None:
+    """The rules of all nodes, tables with deletion vectors among them, read through the store's client."""
+    in_bucket(home, s3, tmp_path)
+
+
+def in_bucket(home: Platform, s3: str, folder: Path) -> None:
+    for name, there in (("tables", s3), ("epochs", f"{s3}/{EPOCHS}")):
+        copy_files(str(home.settings.home / name), "", destination_filesystem=files_below(there))
+    # An engine that is asked for anything would have no client of this store.
+    behind = Platform(replace(home.settings, home=folder, tables=s3, judge="duckdb", engine="sc://localhost:1"))
+    for node in PIPELINE.stored:
+        there, here = (judge_everything(platform.runner(PIPELINE), node) for platform in (behind, home))
+        assert [_found(one) for one in there] == [_found(one) for one in here], node.name
+        assert {one.state for one in there} == {"passed"}, node.name
+
+
+def _found(one: InvariantResult) -> tuple[str, str, int | None, str]:
+    return one.invariant.id, one.state, one.checked, one.judged_by
