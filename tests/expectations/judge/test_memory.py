@@ -1,0 +1,40 @@
+"""The memory of judging is held at ten million records: the rest is spilled into the home, and nothing stays there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.settings import PROJECT
+from tests.expectations.judge import large
+from tests.reliability import survived
+
+pytestmark = [pytest.mark.prove, pytest.mark.timeout(1800)]
+
+LIMIT = 512 * 2**20
+ALLOWANCE = 256 * 2**20
+"""Beside DuckDB's own count: Python with all that it has loaded, and memory that was freed and is kept for later."""
+
+
+def test_the_limit_is_held(tmp_path: Path) -> None:
+    large.made(tmp_path)
+    env = os.environ | {"RIVERMEET_HOME": str(tmp_path), "RIVERMEET_JUDGE_MEMORY": "512m", "RIVERMEET_JUDGE": "duckdb"}
+    env.pop("RIVERMEET_TABLES", None)
+    command = [sys.executable, "-m", "tests.expectations.judge.large"]
+    done = subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    wrong = found["sample"].pop("fold_equals_table")
+    assert [json.loads(row["key"]) for row in wrong] == [{"id": large.WRONG}]
+    states = found["states"]
+    assert states.pop("fold_equals_table") == "violated"
+    assert len(states) >= 6 and set(states.values()) == {"passed"}, states
+    assert found["peak"] < LIMIT + ALLOWANCE, found
+    assert found["spilled"] > LIMIT / 4, "it does not fit"
+    assert not [file for file in (tmp_path / "spill").rglob("*") if file.is_file()]
+    survived("ten million records to be judged in 512 MB", "judged, the rest spilled into the home")
