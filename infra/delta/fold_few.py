@@ -2,7 +2,8 @@
 
     table  a 1, b 1     records  a 2, c 1, c NULL     written whole:  a 2, b 1
 
-The last record of a key is the one with the highest offset, as for Spark (``records/changelog.py``). Not folded here,
+The last record of a key is that of the latest epoch with the highest offset (``records/changelog.py``: a key may begin
+anew in another partition). Not folded here,
 but by Spark: tables and changelogs that are more than a list of files, rows of a shape that the table does not have
 yet, what is large though it is few, and keys whose equality is not that of their bytes or that Arrow does not group by
 (numbers with a point, collations, nested ones). Held by ``tests/infra/delta/test_fold_few.py``, which compares both.
@@ -55,18 +56,18 @@ def stage_few(changelog: str, path: str, after: Mapping[int, int], upto: Offsets
     there = pa.table(table.get_add_actions(flatten=True))["size_bytes"].to_pylist() if table is not None else []
     if sum(there) + bytes_between(changelog, after, upto) > MOST:
         return None
-    tail = part_rows(_no_engine, changelog, after, upto, log.version(), RECORD)
+    tail = part_rows(_no_engine, changelog, after, upto, log.version(), (*RECORD, "epoch"))
     tail = tail.filter(tail["key"].is_valid())
     rows = _flat(tail, arrow_schema(schema))
-    live, is_new = tail["value"].is_valid(), pa.chunked_array([pa.repeat(True, len(tail))])
+    live, epochs = tail["value"].is_valid(), tail["epoch"]
     if table is not None:
         if schema_of(table).simpleString() != schema.simpleString():
             return None
         folded = lines_of(table, path, rows.schema, lambda files: files).to_table()
         rows = pa.concat_tables([folded, rows])
         live = pa.chunked_array([pa.repeat(True, len(folded)), *live.chunks])
-        is_new = pa.chunked_array([pa.repeat(False, len(folded)), *is_new.chunks])
-    last = _last(rows, key.names, is_new)
+        epochs = pa.chunked_array([pa.repeat(0, len(folded)), *epochs.chunks])
+    last = _last(rows, key.names, epochs)
     return stage_arrow(rows.take(last.filter(live.take(last))), path, name, schema)
 
 
@@ -85,15 +86,15 @@ def _flat(records: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, names=schema.names).cast(schema)
 
 
-def _last(rows: pa.Table, key: list[str], is_new: pa.ChunkedArray) -> pa.Array:
-    """Places of the last row of each key: what was folded comes before all records, and these in their order."""
+def _last(rows: pa.Table, key: list[str], epochs: pa.ChunkedArray) -> pa.Array:
+    """Places of the last row of each key: what was folded has epoch 0, before all records."""
     keyed = rows.select(key).rename_columns([f"key_{at}" for at in range(len(key))])
     placed = (
-        keyed.append_column("is_new", is_new)
+        keyed.append_column("epoch", epochs)
         .append_column("offset", rows["_offset"])
         .append_column("partition", rows["_partition"])
         .append_column("place", pa.array(range(len(rows)), pa.int64()))
-        .sort_by([("is_new", "ascending"), ("offset", "ascending"), ("partition", "ascending")])
+        .sort_by([("epoch", "ascending"), ("offset", "ascending"), ("partition", "ascending")])
     )
     found = placed.group_by(keyed.column_names, use_threads=False).aggregate([("place", "last")])
     return found["place_last"].combine_chunks()

@@ -82,6 +82,19 @@ def test_rows_and_properties_are_those_that_spark_gives(spark: SparkSession, tmp
     assert [commit["operation"] for commit in table.history()] == ["WRITE"] * 3 + ["CREATE TABLE"]
 
 
+def test_a_key_that_begins_anew_in_another_partition_is_there(spark: SparkSession, tmp_path: Path) -> None:
+    """Its tombstone has the higher offset, in the partition where it was."""
+    paths = NodeTables(str(tmp_path), "p", "n")
+    schema = "key STRUCT<k: INT>, value STRUCT<v: INT>, timestamp BIGINT, partition INT, offset BIGINT, epoch BIGINT"
+    lines = [((1,), (1,), 0, 0, 0, 1), ((1,), None, 1, 0, 1, 1), ((1,), (2,), 2, 1, 0, 2)]
+    staged = stage(spark.createDataFrame(lines, schema), paths.changelog, "epochs")
+    assert staged is not None
+    note = CommitNote(incarnation=1, epoch=2, ends={0: 1, 1: 0})
+    commit_staged(staged, "changelog", 2, note)
+    assert fold(_never, paths, [], note)
+    assert [(row.k, row.v) for row in spark.read.format("delta").load(paths.table).collect()] == [(1, 2)]
+
+
 @pytest.mark.parametrize(
     ("key", "why"),
     [
