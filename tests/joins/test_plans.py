@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from infra.engine.conf import SESSION
 from joins.operator import OPERATORS
 from tests.joins.plans import FOLDER
 from tests.joins.plans.epochs import NODES, TYPES, Planner
@@ -18,6 +19,8 @@ from tests.joins.plans.skeleton import difference
 from tests.world import World
 
 pytestmark = pytest.mark.prove
+
+LIMIT = int(SESSION["spark.sql.codegen.hugeMethodLimit"])
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +41,16 @@ def golden(name: str) -> str:
 def test_an_epoch_is_planned_as_it_was(planner: Planner, name: str) -> None:
     new = difference(planner.skeleton(name), golden(name))
     assert new is None, f"{name}: {new}; if that is meant, `python -m tests.joins.plans` writes it down"
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_no_method_of_an_epoch_is_left_to_the_interpreter(planner: Planner, name: str) -> None:
+    assert planner.largest_method(name) <= LIMIT
+
+
+def test_a_stage_of_many_columns_is_one_large_method(planner: Planner) -> None:
+    many = [f"CASE WHEN offset > {n} THEN timestamp + {n} ELSE offset * {n} END AS c{n}" for n in range(90)]
+    assert planner.largest_method("filter_stream", lambda rows: rows.selectExpr("*", *many)) > LIMIT
 
 
 def test_every_operator_has_a_plan_on_record() -> None:

@@ -8,6 +8,7 @@ size would have.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -138,6 +139,17 @@ class Planner:
 
     def skeleton(self, name: str, changed: Callable[[DataFrame], DataFrame] = lambda rows: rows) -> str:
         """The skeleton of the rows that a node's second epoch commits; ``changed`` as a change of the code would be."""
+        with SharedFrames(f"plans_{name}") as shared:
+            return skeleton(_explained(changed(self._second(name, shared)), "FORMATTED"))
+
+    def largest_method(self, name: str, changed: Callable[[DataFrame], DataFrame] = lambda rows: rows) -> int:
+        """Bytecodes of the largest method that is generated for a node's second epoch, in whichever of its queries."""
+        with _Explained(f"methods_{name}") as shared:
+            rows = _methods(changed(self._second(name, shared)))
+            return max([*shared.methods, *rows])
+
+    def _second(self, name: str, shared: SharedFrames) -> DataFrame:
+        """The rows that a node's second epoch commits."""
         node, runner = NODES[name], self._world.runner("plans")
         path = runner.paths(node).changelog
         if last_note(path) is None:
@@ -146,18 +158,38 @@ class Planner:
         assert found is not None
         plan = step.plan(found[1], found[0], 2)
         assert plan is not None and plan.records, f"{name} has nothing to do"
-        shared, view = SharedFrames(f"plans_{name}"), f"rows_of_{name}"
-        try:
-            rows = changed(with_offsets(step.compute(self._spark, plan, shared).rows, plan))
-            rows.createOrReplaceTempView(view)
-            return skeleton(self._spark.sql(f"EXPLAIN FORMATTED SELECT * FROM {view}").collect()[0].plan)
-        finally:
-            self._spark.catalog.dropTempView(view)
-            shared.release()
+        return with_offsets(step.compute(self._spark, plan, shared).rows, plan)
 
     def close(self) -> None:
         """Give up its session."""
         close(self._spark)
+
+
+class _Explained(SharedFrames):
+    """Frames that are kept, and the sizes of the methods generated for them."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.methods: list[int] = []
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """As it is kept in an epoch."""
+        self.methods += _methods(frame)
+        return super().keep(frame)
+
+
+def _methods(frame: DataFrame) -> list[int]:
+    """Bytecodes of the largest method of each stage of a query."""
+    return [int(size) for size in re.findall(r"maxMethodCodeSize:(\d+)", _explained(frame, "CODEGEN"))]
+
+
+def _explained(frame: DataFrame, how: str) -> str:
+    view = "explained"
+    frame.createOrReplaceTempView(view)
+    try:
+        return frame.sparkSession.sql(f"EXPLAIN {how} SELECT * FROM {view}").collect()[0].plan
+    finally:
+        frame.sparkSession.catalog.dropTempView(view)
 
 
 def _ends(places: range, node: Node) -> Offsets:
