@@ -39,10 +39,11 @@ class SourceOptions(TypedDict, total=False):
         of a topic or a table of PostgreSQL; others have none. Default value: all other columns of the schema, of a
         topic those of its value.
     timestamp
-        SQL giving event time: TIMESTAMP, or BIGINT epoch millis. Default: that of a topic's record, or of a commit;
-        files have none.
+        SQL giving event time: TIMESTAMP, or BIGINT epoch millis; or ``expr(sql, TYPE)``, which says which of them.
+        Default: that of a topic's record, or of a commit; files have none.
     time_zone
-        Zone of that clock: a name, or ``expr(sql, "STRING")`` giving it per row.
+        Zone of that clock, and of TIMESTAMP columns that are keys or values, where they have no offset: a name, or
+        ``expr(sql, "STRING")`` giving it per row.
     where
         SQL; rows where it is not true are no records of this source. A topic's record without a value, of which it is
         null, is one.
@@ -66,7 +67,7 @@ class SourceOptions(TypedDict, total=False):
     """
 
     key: Columns
-    timestamp: str
+    timestamp: str | Expr
     value: Columns | None
     time_zone: str | Expr
     where: str | None
@@ -367,12 +368,15 @@ class Pipeline:
         share = options.get("max_bad_share", 0.01)
         if not 0 <= share <= 1:
             raise DeclarationError(self.name, name, f"max_bad_share is {share}; give a share between 0 and 1")
+        timestamp = options.get("timestamp", "")
+        if not isinstance(timestamp, str | Expr):
+            raise DeclarationError(self.name, name, f"timestamp is {timestamp!r}; give SQL, or expr(SQL, TYPE)")
         try:
             return Source(
                 reads,
                 keys,
                 values,
-                options.get("timestamp", ""),
+                timestamp.sql if isinstance(timestamp, Expr) else timestamp,
                 options.get("time_zone", "UTC"),
                 options.get("tombstone"),
                 options.get("where"),
@@ -381,6 +385,7 @@ class Pipeline:
                 options.get("not_after"),
                 options.get("max_ahead"),
                 options.get("duplicate_files", "dead_letter"),
+                timestamp.type if isinstance(timestamp, Expr) else None,
             )
         except ValueError as error:
             raise DeclarationError(self.name, name, str(error)) from None

@@ -16,6 +16,7 @@ from pipelines.window import duration_ms
 
 FileFormat = Literal["csv", "json", "parquet"]
 DuplicateFiles = Literal["dead_letter", "read"]
+_TIMES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE", "BIGINT")
 FIRST_INSTANT = "1970-01-01"
 """Kafka has no timestamps before it."""
 
@@ -88,8 +89,9 @@ class Source:
     timestamp
         Event time: an expression of type TIMESTAMP, or BIGINT epoch millis.
     time_zone
-        Zone of the wall clock that ``timestamp`` was read from: a zone's name, or an expression that gives it per row.
-        A value with an offset, and a column of instants, are what they say, whatever the zone.
+        Zone of wall clocks, in event time and in TIMESTAMP columns that are keys or values: a zone's name, or an
+        expression that gives it per row. A value with an offset, and a column of instants, are what they say, whatever
+        the zone.
     tombstone
         Boolean expression; where it is true the record's value is null.
     where
@@ -105,6 +107,8 @@ class Source:
         the year 9999 would close every window, and make all later records late.
     duplicate_files
         What becomes of a file that has the very bytes of one that was loaded before: a dead letter, or read like any.
+    timestamp_type
+        The type that ``timestamp`` was declared with; None: it has any type that says a time.
     """
 
     reads: Reads
@@ -119,6 +123,7 @@ class Source:
     not_after: str | None = None
     max_ahead: str | int | None = None
     duplicate_files: DuplicateFiles = "dead_letter"
+    timestamp_type: str | None = None
 
     def __post_init__(self) -> None:
         bounds = {name: instant_ms(name, text) for name in _BOUNDS if (text := getattr(self, name)) is not None}
@@ -133,6 +138,9 @@ class Source:
                 raise ValueError(f"max_ahead: {error}") from None
             if ahead < 0:
                 raise ValueError(f"max_ahead is {ahead} ms; make it 0 or more")
+        kind = self.timestamp_type
+        if kind is not None and kind not in _TIMES:
+            raise ValueError(f"timestamp is an expression of type {kind}; give one of {', '.join(_TIMES)}")
         if self.duplicate_files not in get_args(DuplicateFiles):
             choices = ", ".join(get_args(DuplicateFiles))
             raise ValueError(f"duplicate_files {self.duplicate_files!r} is not one of {choices}")

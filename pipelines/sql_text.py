@@ -86,6 +86,18 @@ def names_in(sql: str) -> set[str]:
     return {token.text.lower() for token in tokens(sql) if token.kind in ("word", "quoted")}
 
 
+def is_column(sql: str, name: str) -> bool:
+    """Whether SQL text is nothing but the column of that name.
+
+    Examples
+    --------
+    >>> is_column("`At`", "at"), is_column("'at'", "at")
+    (True, False)
+    """
+    found = tokens(sql)
+    return len(found) == 1 and found[0].kind in ("word", "quoted") and found[0].text.lower() == name.lower()
+
+
 def of_the_run(sql: str, columns: Collection[str] = ()) -> str | None:
     """Why the text's value is not one of its rows alone, and what to write in its place; None where it is.
 

@@ -17,8 +17,9 @@ from pyspark.sql import types as T
 
 from pipelines import Files, Kafka, Source
 from pipelines.source import instant_ms, quoted
-from pipelines.sql_text import names_in, tokens
+from pipelines.sql_text import is_column, names_in
 from pipelines.window import duration_ms
+from records.type_text import kind_of
 
 _MILLIS = (T.LongType, T.IntegerType, T.ShortType, T.ByteType)
 _CLOCKS = (T.TimestampType, T.TimestampNTZType, T.DateType)
@@ -30,12 +31,15 @@ Nearer to the end, the shift to a zone overflows and fails the query; beyond it,
 """
 
 
-def check_event_time(sql: str, kind: T.DataType) -> None:
-    """ValueError for an expression whose type says nothing about time."""
+def check_event_time(sql: str, kind: T.DataType, declared: str | None) -> None:
+    """ValueError for an expression whose type says nothing about time, or is not the one that was declared."""
     if not isinstance(kind, _MILLIS + _CLOCKS):
         raise ValueError(
             f"event time '{sql}' is {kind.simpleString().upper()}; give a TIMESTAMP, a DATE or BIGINT epoch millis"
         )
+    wanted = None if declared is None else kind_of(declared)
+    if wanted is not None and kind != wanted and not (isinstance(kind, _MILLIS) and isinstance(wanted, _MILLIS)):
+        raise ValueError(f"event time '{sql}' is {kind.simpleString().upper()}, and was declared {declared}; cast it")
 
 
 def needs_zone(kind: T.DataType) -> bool:
@@ -67,9 +71,7 @@ def with_moment(rows: DataFrame, source: Source, own: str, zone: Column, kind: T
     if source.time_zone == "UTC" or not clocks or not needs_zone(kind):
         return rows.select("*", moment, *never)
     are = {i: F.array_contains(F.col(f"{own}.instants"), i) for i in clocks}
-    only = [
-        i for i, name in clocks.items() if [token.text.lower() for token in tokens(source.timestamp)] == [name.lower()]
-    ]
+    only = [i for i, name in clocks.items() if is_column(source.timestamp, name)]
     if only:
         instant = F.when(F.col(f"{own}kept") & are[only[0]], F.col(quoted(clocks[only[0]])))
         return rows.select("*", moment, instant.alias(f"{own}instant"), never[1])
@@ -83,6 +85,27 @@ def with_moment(rows: DataFrame, source: Source, own: str, zone: Column, kind: T
     doubtful = F.coalesce(doubtful, F.lit(False)).alias(f"{own}doubtful")
     back = [F.col(f"{own}given").getField(name).alias(name) for name in names]
     return seen.select(*back, *[name for name in seen.columns if name.startswith(own)], doubtful)
+
+
+def as_instants(source: Source, own: str, zone: Column) -> dict[str, Column]:
+    """TIMESTAMP columns as instants, by name: what is written with an offset counts, all else is of the source's zone.
+
+    Null where that is no zone. They are for keys and values that are such a column; expressions see the wall clock.
+
+    Parameters
+    ----------
+    own
+        As `with_moment` takes it.
+    """
+    if source.time_zone == "UTC":
+        return {}
+    schema = source.reads.schema
+    clocks = {i: name for i, name in enumerate(schema) if is_timestamp(schema[name])}
+    instants = {name: F.array_contains(F.col(f"{own}.instants"), i) for i, name in clocks.items()}
+    return {
+        name: F.when(is_instant, F.col(quoted(name))).otherwise(_in_zone(F.col(quoted(name)), zone))
+        for name, is_instant in instants.items()
+    }
 
 
 def is_timestamp(declared: str) -> bool:
@@ -120,12 +143,15 @@ def event_millis(moment: Column, kind: T.DataType, zone: Column, instant: Column
     if isinstance(kind, _MILLIS):
         millis = moment.cast("bigint")
         return F.when(millis.between(-_SECONDS * 1000, _SECONDS * 1000), millis)
-    clock = moment.try_cast("timestamp")
-    sound = F.unix_seconds(clock).between(-_SECONDS, _SECONDS) & is_zone(zone)
     certain = F.unix_seconds(instant).between(-_SECONDS, _SECONDS)
-    return F.when(F.isnotnull(instant), F.when(certain, F.unix_millis(instant))).when(
-        sound, F.unix_millis(F.to_utc_timestamp(clock, zone))
-    )
+    there = F.unix_millis(_in_zone(moment.try_cast("timestamp"), zone))
+    return F.when(F.isnotnull(instant), F.when(certain, F.unix_millis(instant))).otherwise(there)
+
+
+def _in_zone(clock: Column, zone: Column) -> Column:
+    """The instant at which clocks of the zone first show that time; null where there is none."""
+    sound = F.unix_seconds(clock).between(-_SECONDS, _SECONDS) & is_zone(zone)
+    return F.when(sound, F.to_utc_timestamp(clock, zone))
 
 
 def is_zone(zone: Column) -> Column:

@@ -15,8 +15,10 @@ from pyspark.sql import types as T
 
 from infra.sources.declared_types import SHOWN, is_exact, not_a, value_as
 from infra.sources.event_time import (
+    as_instants,
     check_event_time,
     event_millis,
+    is_timestamp,
     is_zone,
     needs_zone,
     out_of_bounds,
@@ -24,6 +26,8 @@ from infra.sources.event_time import (
 )
 from infra.sources.line_formats import LINE_COLUMNS
 from pipelines import Expr, Files, Source
+from pipelines.source import quoted
+from pipelines.sql_text import is_column
 from records.type_text import kind_of
 
 KEPT = 10_000
@@ -61,12 +65,14 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
     given = source.time_zone
     zone = F.when(kept, F.expr(given.sql).cast("string")) if isinstance(given, Expr) else F.lit(given)
     timed = with_moment(marked, source, own, zone, kinds["timestamp"])
+    instants = as_instants(source, own, zone)
     found = timed.select(
         F.col(own).alias("row"),
         kept.alias("kept"),
         gone.alias("gone"),
-        _evaluated(source.key, kept).alias("keys"),
-        _evaluated(source.value, kept & ~gone).alias("values"),
+        _evaluated(source.key, kept, instants).alias("keys"),
+        _evaluated(source.value, kept & ~gone, instants).alias("values"),
+        _without_zone(source, gone, instants).alias("zoneless"),
         F.col(f"{own}moment").alias("moment"),
         F.col(f"{own}instant").alias("instant"),
         F.col(f"{own}doubtful").alias("doubtful"),
@@ -136,7 +142,7 @@ def _kinds(typed: DataFrame, source: Source) -> dict[str, T.DataType]:
                 raise ValueError(f"{what} of the source is {sql!r}: {message}") from None
         raise
     found = dict(zip(asked, kinds, strict=True))
-    check_event_time(source.timestamp, found["timestamp"])
+    check_event_time(source.timestamp, found["timestamp"], source.timestamp_type)
     for what in ("where", "tombstone"):
         if not isinstance(found[what], T.BooleanType):
             raise ValueError(
@@ -154,8 +160,28 @@ def _true(guard: Column, sql: str | None, default: bool) -> Column:
     return F.lit(default) if sql is None else F.coalesce(F.when(guard, F.expr(sql)), F.lit(False))
 
 
-def _evaluated(columns: Mapping[str, Expr], guard: Column) -> Column:
-    return F.struct(*[F.when(guard, F.expr(e.sql)).alias(f"x{i}") for i, e in enumerate(columns.values())])
+def _evaluated(columns: Mapping[str, Expr], guard: Column, instants: Mapping[str, Column]) -> Column:
+    made = [instants[column] if (column := _column(e, instants)) else F.expr(e.sql) for e in columns.values()]
+    return F.struct(*[F.when(guard, value).alias(f"x{i}") for i, value in enumerate(made)])
+
+
+def _column(made: Expr, instants: Mapping[str, Column]) -> str | None:
+    """The TIMESTAMP column that a key or value takes over as it is."""
+    if not is_timestamp(made.type):
+        return None
+    return next((name for name in instants if is_column(made.sql, name)), None)
+
+
+def _without_zone(source: Source, gone: Column, instants: Mapping[str, Column]) -> Column:
+    """Why a key or value that is a wall clock has no instant."""
+    problems = [F.lit(None).cast("string")]
+    for what, columns in (("key", source.key), ("value", source.value)):
+        for name, e in columns.items():
+            if column := _column(e, instants):
+                lost = F.isnotnull(quoted(column)) & F.isnull(instants[column])
+                says = f"{what} column '{name}' has a time without an offset, and its time_zone is none"
+                problems.append(F.when(lost if what == "key" else lost & ~gone, says))
+    return F.coalesce(*problems)
 
 
 _Kinds = Mapping[str, T.DataType]
@@ -179,7 +205,7 @@ def _of_text(label: str, expression: Expr, kinds: _Kinds) -> T.DataType | None:
 
 
 def _record_problem(source: Source, kinds: _Kinds) -> Column:
-    problems: list[Column] = []
+    problems = [F.col("zoneless")]
     for what, columns, raw, cast in (
         ("key", source.key, "keys", "key"),
         ("value", source.value, "values", "new"),

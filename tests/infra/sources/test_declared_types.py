@@ -20,7 +20,7 @@ from infra.sources.declared_types import as_declared
 from infra.sources.discovery import discover
 from infra.sources.line_formats import LINE_COLUMNS
 from infra.sources.reading import SourceFrames, read
-from pipelines import Files, Pipeline, Source, expr
+from pipelines import DeclarationError, Files, Pipeline, Source, expr
 from tests.reliability import handled
 
 pytestmark = pytest.mark.both_engines
@@ -232,6 +232,46 @@ def test_a_zone_is_for_texts_without_an_offset(spark: SparkSession, tmp_path: Pa
             "the offset counts where there is one, the zone where there is none")  # fmt: skip
 
 
+@pytest.mark.parametrize("value", ["at", expr("`AT`", "TIMESTAMP")])
+def test_keys_and_values_are_the_instants_that_event_time_is(spark: SparkSession, tmp_path: Path, value: Any) -> None:
+    rows = "".join(f"{id},{at},Europe/Berlin\n" for id, at, _ in ZONED)
+    (tmp_path / "1.csv").write_text(f"id,at,tz\n{rows}none,,Europe/Berlin\nmars,2026-01-05 10:00:00,Mars\n")
+    schema = {"id": "STRING", "at": "TIMESTAMP", "tz": "STRING"}
+    expected = [(id, utc.replace("T", " ")) for id, _, utc in ZONED]
+    for zone in ("Europe/Berlin", expr("tz", "STRING")):
+        declared = source("csv", schema, time_zone=zone, timestamp="1", value={"v": value})
+        keys = source("csv", schema, time_zone=zone, timestamp="1", value=["tz"], key={"v": value, "id": "id"})
+        frames = load(spark, tmp_path, declared)
+        found = [(row.key.id, row.value.v) for row in frames.records.orderBy("sequence").collect()]
+        assert [(id, shown(at)) for id, at in found if id != "mars"] == [*expected, ("none", None)]
+        of_keys = load(spark, tmp_path, keys)
+        found = [(row.key.id, shown(row.key.v)) for row in of_keys.records.orderBy("sequence").collect()]
+        assert [row for row in found if row[0] != "mars"] == expected
+        if zone != "Europe/Berlin":
+            reason = "column 'v' has a time without an offset, and its time_zone is none"
+            assert [row.reason for row in frames.dead.collect()] == [f"value {reason}"]
+            assert {row.reason for row in of_keys.dead.collect()} == {"key column 'v' is null", f"key {reason}"}
+    handled("files", "TIMESTAMP columns without an offset among keys and values, under time_zone=", "as in event time")
+
+
+def test_event_time_is_an_expression_of_its_type(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("id,at\na,2026-01-05 10:00:00\n")
+    schema = {"id": "STRING", "at": "TIMESTAMP"}
+    for sql, kind, millis in (
+        ("at", "TIMESTAMP", 1_767_607_200_000),
+        ("to_date(at)", "DATE", 1_767_571_200_000),
+        ("unix_millis(at)", "BIGINT", 1_767_607_200_000),
+    ):
+        frames = load(spark, tmp_path, source("csv", schema, timestamp=expr(sql, kind)))
+        assert [row.timestamp for row in frames.records.collect()] == [millis]
+    with pytest.raises(ValueError, match=r"^event time 'at' is TIMESTAMP, and was declared DATE; cast it$"):
+        load(spark, tmp_path, source("csv", schema, timestamp=expr("at", "DATE")))
+    with pytest.raises(DeclarationError, match="timestamp is an expression of type STRING; give one of TIMESTAMP, "):
+        source("csv", schema, timestamp=expr("id", "STRING"))
+    with pytest.raises(DeclarationError, match=r"timestamp is 5; give SQL, or expr\(SQL, TYPE\)$"):
+        source("csv", schema, timestamp=5)
+
+
 def test_parquet_instants_are_not_shifted(spark: SparkSession, tmp_path: Path) -> None:
     moment = datetime(2026, 1, 5, 10)
     for name, zone in (("instant", "UTC"), ("wall", None)):
@@ -256,8 +296,8 @@ def test_nanoseconds_of_parquet_are_read_exactly_or_not_at_all(spark: SparkSessi
     options: dict[str, Any] = {"time_zone": "Europe/Berlin", "value": ["at", "seen"]}
     frames = load(spark, tmp_path, source("parquet", schema, timestamp="coalesce(at, DATE '2026-01-05')", **options))
     assert [(id, shown(at), seen) for id, at, seen in values(frames)] == [
-        ("a", "2026-01-05 10:00:00.000001", "2026-01-05T10:00:00.123456789Z"),
-        ("c", "1969-12-31 23:59:59.999999", None),
+        ("a", "2026-01-05 09:00:00.000001", "2026-01-05T10:00:00.123456789Z"),
+        ("c", "1969-12-31 22:59:59.999999", None),
         ("d", None, "1969-12-31T23:59:59.999999999Z"),
     ]
     (letter,) = frames.dead.collect()
