@@ -168,9 +168,8 @@ def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collectio
         try:
             frames = read(damaged)
             dead = F.isnotnull("reason")
-            counts = frames.parsed.agg(F.count_if(dead), F.count_if(dead & F.isnull("text")))
-            # Before `collect`, a Connect client asks for settings.
-            return ReadFiles(frames, *(column[0].as_py() for column in counts.toArrow().columns))
+            ((rows, whole),) = frames.parsed.agg(F.count_if(dead), F.count_if(dead & F.isnull("text"))).collect()
+            return ReadFiles(frames, rows, whole)
         except PySparkException as error:
             path = path_of((error.getMessageParameters() or {}).get("path", ""))
             kind = error.getCondition() or ""

@@ -16,7 +16,7 @@ from tests.infra.sources.feeding import fed
 pytestmark = pytest.mark.slow
 ASKED = ("ExecutePlan", "AnalyzePlan", "Config", "AddArtifacts", "ArtifactStatus")
 """Not the release of an execution's answer, which nobody waits for."""
-MOST = 5
+MOST = 6
 
 
 def counted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
