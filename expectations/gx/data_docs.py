@@ -133,7 +133,8 @@ def _shown(suite: Suite, result: Any) -> Mapping[str, Any]:
         ValidationResultsTableContentBlockRenderer,
     )
 
-    block = ValidationResultsTableContentBlockRenderer.render(result.results, include_column_name=False)
+    wrong_first = sorted(result.results, key=lambda one: one.success)
+    block = ValidationResultsTableContentBlockRenderer.render(wrong_first, include_column_name=False)
     assert block is not None, "no suite is empty"
     table = _view().render({"content_block": block.to_json_dict()})
     about = {"name": suite.name, "id": suite.id, "outcome": _counted([result])}
