@@ -15,7 +15,7 @@ from assets.cli.terminal import echo, platform_here
 @click.argument("pipelines", nargs=-1, metavar="[PIPELINE]...")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
 @click.option(
-    "--epochs", type=click.IntRange(1), default=30, show_default=True, help="Newest epochs to show of each node."
+    "--epochs", type=click.IntRange(1), default=500, show_default=True, help="Newest epochs to show of each node."
 )
 @one_line_errors
 def report(pipelines: Sequence[str], output: Path | None, epochs: int) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from expectations.report.checks import CheckRow
+from expectations.report.checks import Cell
 from expectations.report.flow import PHASES, Flow, Latency
 
 COLOURS: Mapping[str, str] = {
@@ -45,7 +45,7 @@ _PLACE = re.compile(r' (?:d|transform)="[^"]*"')
 Values = Sequence[Mapping[str, Any]]
 
 
-def violations_chart(row: CheckRow) -> str:
+def violations_chart(cells: Sequence[Cell]) -> str:
     """Violations above the rows that were checked, on one axis of epochs; ``?`` where it was not evaluated."""
     values = [
         {
@@ -54,7 +54,7 @@ def violations_chart(row: CheckRow) -> str:
             "violations": cell.found.get("violations"),
             "checked": cell.found.get("checked"),
         }
-        for cell in row.cells
+        for cell in cells
     ]
     looks = {"domain": _LOOKS, "range": ["var(--quiet)", *(f"var(--{look})" for look in _LOOKS[1:])]}
     found = _bars(values, "violations", colour={"field": "look", "scale": looks, "legend": None})

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from expectations.invariant import Invariant, moment_of
 from expectations.invariants import invariants_of
@@ -48,6 +48,14 @@ class Cell:
     sample: Sequence[Mapping[str, str]] = ()
 
 
+class Group(NamedTuple):
+    """One invariant at several epochs: the worst look, and the violations and cells of that look."""
+
+    look: str
+    violations: int
+    cells: Sequence[Cell]
+
+
 @dataclass(frozen=True)
 class CheckRow:
     """One invariant at all shown epochs; ``sentence`` and ``source`` are empty where it is declared no more."""
@@ -65,6 +73,29 @@ class CheckRow:
         """Its cell of the newest epoch; of a folded table, that of the epoch that it was last folded to."""
         folds = [cell for cell in self.cells if cell.found] if self.of_fold else []
         return folds[-1] if folds else self.cells[-1]
+
+    @property
+    def wrong(self) -> Sequence[Cell]:
+        """The cells of epochs that it was judged for and did not hold, oldest first."""
+        return [cell for cell in self.cells if cell.found and cell.state != "passed"]
+
+    @property
+    def since(self) -> Cell:
+        """Where it began to be as it stands; epochs between that were not judged end nothing."""
+        first = newest = self.newest
+        for cell in reversed([cell for cell in self.cells if cell.epoch <= newest.epoch]):
+            if cell.state == "passed" or (cell.found and not newest.found):
+                break
+            first = cell if cell.found or not newest.found else first
+        return first
+
+    def group(self, epochs: Sequence[int]) -> Group:
+        """Several epochs as one: as bad as the worst of them."""
+        of = set(epochs)
+        cells = [cell for cell in self.cells if cell.epoch in of]
+        look = worst(cell.look for cell in cells if cell.state != "passed")
+        bad = [cell for cell in cells if cell.look == look]
+        return Group("passed" if look == "none" else look, sum(cell.found.get("violations") or 0 for cell in bad), bad)
 
     @property
     def is_replay(self) -> bool:
@@ -86,6 +117,12 @@ class Checks:
         Nobody has to verify an epoch.
         """
         return [row.newest for row in self.rows if row.newest.found or (row.sentence and row.invariant != VERIFY.id)]
+
+    @property
+    def wrong(self) -> Sequence[CheckRow]:
+        """The invariants that count today and do not hold, the gravest first."""
+        standing = {id(cell) for cell in self.standing if cell.state != "passed"}
+        return sorted((r for r in self.rows if id(r.newest) in standing), key=lambda r: _WORST.index(r.newest.look))
 
     @property
     def holding(self) -> int:

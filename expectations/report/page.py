@@ -27,6 +27,12 @@ from expectations.report.flow import Flow, Latency, Line, flow, latency
 from expectations.report.words import FILTERS
 from pipelines import Node
 
+CELLS = 3000
+"""Invariants by epochs that have details on a page: some 600 bytes each."""
+LEAST, MOST = 5, 30
+"""How many of a node's newest epochs have them."""
+GROUPS = 10
+
 
 class TopicLine(NamedTuple):
     """What was read of a partition: up to which offset, and the newest timestamp below it (ms, Kafka's clock)."""
@@ -107,6 +113,20 @@ class NodeHistory:
         """Epochs, of those that are shown, whose rows Spark appended: they could not be staged."""
         return sum(not line.get("staged", True) for line in self.measured)
 
+    def newest(self, detailed: int) -> Sequence[int]:
+        """The epochs that have a column each, newest first."""
+        return self.epochs[: -detailed - 1 : -1]
+
+    def older(self, detailed: int) -> Sequence[Sequence[int]]:
+        """The epochs before those: what each of at most `GROUPS` columns has, the newest column first."""
+        rest = self.epochs[:-detailed]
+        size = max(1, -(-len(rest) // GROUPS))
+        return [rest[max(0, end - size) : end] for end in range(len(rest), 0, -size)]
+
+    def charted(self, detailed: int) -> Sequence[CheckRow]:
+        """The invariants that did not hold in one of the newest epochs."""
+        return [row for row in self.checks.rows if row.wrong and row.wrong[-1].epoch >= self.epochs[-detailed:][0]]
+
     @cached_property
     def checks(self) -> Checks:
         """What was judged."""
@@ -166,8 +186,14 @@ class PipelineHistory:
         return max((at for at in times if at is not None), default=None)
 
 
-def page(pipelines: Sequence[PipelineHistory], written_at: datetime) -> str:
-    """The whole page."""
+def page(pipelines: Sequence[PipelineHistory], written_at: datetime, cells: int = CELLS) -> str:
+    """The whole page.
+
+    Parameters
+    ----------
+    cells
+        About as many have details; the epochs before are grouped, and without charts.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     templates = Environment(
@@ -183,15 +209,19 @@ def page(pipelines: Sequence[PipelineHistory], written_at: datetime) -> str:
     parts = files("expectations.report").joinpath("page_files")
     script, style = (parts.joinpath(name).read_text("utf-8") for name in ("page.js", "page.css"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    nodes = [one for pipeline in pipelines for one in pipeline.nodes]
+    detailed = min(MOST, max(LEAST, cells // max(1, sum(len(one.checks.rows) for one in nodes))))
     return templates.get_template("page.html").render(
         pipelines=pipelines,
+        nodes=nodes,
+        detailed=detailed,
         details=[
-            _detail(one, row, cell)
-            for pipeline in pipelines
-            for one in pipeline.nodes
+            _detail(one, row, cell, is_last=cell is found[-1])
+            for one in nodes
             for row in one.checks.rows
-            for cell in row.cells
-            if cell.found
+            for found in [[cell for cell in row.cells if cell.found]]
+            for cell in found
+            if cell is found[-1] or cell.epoch >= one.epochs[-detailed:][0]
         ],
         charts=report_charts,
         written_at=int(written_at.astimezone(UTC).timestamp() * 1000),
@@ -210,10 +240,11 @@ JUDGED = {
 SCOPES = {"epoch": ", as far as the epoch touches it", "whole": ", all of it"}
 
 
-def _detail(one: NodeHistory, row: CheckRow, cell: Cell) -> dict[str, Any]:
+def _detail(one: NodeHistory, row: CheckRow, cell: Cell, *, is_last: bool) -> dict[str, Any]:
     """What the drawer shows of a cell."""
     found = cell.found
-    by = ", by Spark" if found.get("judged_by") == "spark" else ""
+    why = found.get("because")
+    by = f", by Spark: {why}" if why else ", by Spark" if found.get("judged_by") == "spark" else ""
     bad = dict.fromkeys(row.get("key", "") for row in cell.sample)
     return {
         "id": f"{one.id}.{row.invariant}.{cell.epoch}",
@@ -232,7 +263,8 @@ def _detail(one: NodeHistory, row: CheckRow, cell: Cell) -> dict[str, Any]:
         "seconds": round(found["seconds"], 3),
         "run": found["run"],
         "error": found["error"],
-        "sql": found["sql"],
+        # The query of what held before is that of today, with other versions.
+        "sql": found["sql"] if is_last or cell.state != "passed" else "",
         "sample": cell.sample,
         "why": [one.reasons[key]._asdict() for key in bad if key in one.reasons],
     }

@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 
 from expectations.invariant import moment_of
 from expectations.invariants import ALL, invariants_of
-from expectations.report.page import PipelineHistory, page
+from expectations.report.page import NodeHistory, PipelineHistory, page
 from pipelines import Node
 from tests.browser import needs_chromium
 from tests.expectations import nodes
@@ -51,7 +51,7 @@ ROWS = {f"shop.{node.name}": planted(node) for node in NODES}
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "quality.html"
     histories = [node_history(node, ROWS[f"shop.{node.name}"], measured(node)) for node in NODES]
-    path.write_text(page([PipelineHistory("shop", histories)], datetime.now(UTC)))
+    path.write_text(page([PipelineHistory("shop", histories)], datetime.now(UTC), cells=100_000))
     return path
 
 
@@ -223,7 +223,8 @@ def test_epochs_that_were_not_staged_are_counted(shown: Page) -> None:
 @pytest.mark.parametrize("key", [Keys.ENTER, pytest.param(Keys.SPACE, marks=pytest.mark.prove)], ids=["enter", "space"])
 def test_by_keyboard_a_cell_opens_with_its_rows_and_sql(shown: Page, key: str) -> None:
     rules = invariants_of(nodes.seen)
-    for _ in range(100):
+    shown.run("document.querySelector('[id=\"shop.seen\"] summary').focus()")
+    for _ in range(3):
         shown.press(Keys.TAB)
         if focused(shown).startswith("shop.seen."):
             break
@@ -232,7 +233,7 @@ def test_by_keyboard_a_cell_opens_with_its_rows_and_sql(shown: Page, key: str) -
     outline = "const s = getComputedStyle(document.activeElement); return [s.outlineStyle, parseFloat(s.outlineWidth)]"
     style, width = shown.run(outline)
     assert (style, width >= 2) == ("solid", True)
-    shown.press(Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
+    shown.press(Keys.ARROW_DOWN, Keys.ARROW_LEFT)
     assert focused(shown) == f"shop.seen.{rules[1].id}.2"
     assert drawer(shown) is None
     shown.press(key)
@@ -272,16 +273,17 @@ def test_a_link_to_a_cell_opens_it(chromium: Page, file: Path) -> None:
 
 
 def test_the_sql_is_copied_or_selected(shown: Page) -> None:
-    shown.run("document.getElementById('shop.seen.late_share.1').click()")
+    last = max(row["epoch"] for row in ROWS["shop.seen"])
+    shown.run("document.getElementById(arguments[0]).click()", f"shop.seen.late_share.{last}")
     shown.run("document.querySelector('.copy').click()")
     copied = "return new Promise((r) => setTimeout(() => r(document.querySelector('.copy').textContent), 200))"
     said, selected = shown.run(copied), shown.run("return getSelection().toString()")
-    sql = next(row["sql"] for row in ROWS["shop.seen"] if row["invariant"] == "late_share" and row["epoch"] == 1)
+    sql = next(row["sql"] for row in ROWS["shop.seen"] if row["invariant"] == "late_share" and row["epoch"] == last)
     assert said == "Copied" or (said.startswith("Selected") and selected.strip() == sql)
 
 
 def test_text_from_data_stays_text(shown: Page) -> None:
-    for cell in ("document.querySelector('.critical')", "document.querySelector('.not-evaluated')"):
+    for cell in ("document.querySelector('button.critical')", "document.querySelector('button.not-evaluated')"):
         shown.run(f"{cell}.click()")
         shown.run("document.getElementById('drawer').close()")
     assert shown.run("return document.querySelectorAll('img, b').length") == 0
@@ -318,13 +320,89 @@ def test_it_fits_and_follows_the_readers_scheme(chromium: Page, file: Path, widt
     chromium.run("document.querySelectorAll('details').forEach((d) => (d.open = true))")
     wide = "const d = document.documentElement; return [innerWidth, d.scrollWidth - d.clientWidth]"
     assert chromium.run(wide) == [width, 0]
-    chromium.run("document.querySelector('.critical').click()")
+    chromium.run("document.querySelector('button.critical').click()")
     assert chromium.run("const d = document.getElementById('drawer'); return d.scrollWidth <= d.clientWidth")
     paper = chromium.run("return getComputedStyle(document.body).backgroundColor")
     channels = [int(n) for n in re.findall(r"\d+", paper)[:3]]
     assert max(channels) < 60 if scheme == "dark" else min(channels) > 240
     bar = chromium.run("return getComputedStyle(document.querySelector('.chart [aria-roledescription=bar]')).fill")
     assert bar.startswith("rgb(") and bar != "rgb(0, 0, 0)"
+
+
+def history_of(node: Node, wrong: dict[int, dict[str, Any]], epochs: int) -> NodeHistory:
+    """A node's history that is committed and judged, with what was wrong by epoch, and long queries."""
+    rows = judged(node, {epoch: wrong.get(epoch, {}) for epoch in range(1, epochs + 1)})
+    rows = [row | {"sql": f"SELECT {'x' * 1500}"} for row in rows]
+    lines = [of_source(e) if node.source else line(e) for e in range(1, epochs + 1)]
+    return node_history(node, rows, lines)
+
+
+def wrong_of(chromium: Page, path: Path, histories: list[NodeHistory]) -> list[list[str]]:
+    path.write_text(page([PipelineHistory("shop", histories)], datetime.now(UTC)))
+    chromium.open(path)
+    (rows,) = chromium.tables("wrong").values() or [[]]
+    return [[" ".join(text.split()) for text in row.values()] for row in rows]
+
+
+def test_what_is_wrong_comes_first_with_where_and_since_when(chromium: Page, tmp_path: Path) -> None:
+    twice, lost = found(nodes.seen, "pair_in_window", 2, SAMPLE), found(nodes.orders, LOST, None, error="Gone")
+    late = found(nodes.seen, "late_share", 9)
+    histories = [
+        history_of(nodes.clicks, {2: found(nodes.clicks, LOST, 1)}, 5),
+        history_of(nodes.orders, {5: lost}, 5),
+        history_of(nodes.seen, {1: twice, 3: twice, 4: twice | late, 5: twice | late}, 5),
+    ]
+    judged_at = "2026-11-18 11:06 UTC"
+    assert wrong_of(chromium, tmp_path / "quality.html", histories) == [
+        ["not evaluated", f"shop.orders {LOST}", "could not be evaluated", f"epoch 5, {judged_at}"],
+        ["critical", "shop.seen pair_in_window", "2 of 12,345", f"epoch 3, {judged_at}"],
+        ["warning", "shop.seen late_share", "9 of 12,345", f"epoch 4, {judged_at}"],
+    ]
+    said = chromium.run("return document.querySelector('.wrong p').textContent")
+    everything = sum(len(invariants_of(one.node)) for one in histories)
+    assert said == f"3 of {everything} invariants do not hold"
+    # What is wrong leads to its rows.
+    chromium.run("document.querySelectorAll('.wrong td a.name')[1].click()")
+    chromium.run("return new Promise((done) => setTimeout(done, 200))")
+    opened = drawer(chromium)
+    assert opened is not None and (opened["title"], opened["where"]) == ("pair_in_window", "shop.seen, epoch 5")
+
+
+def test_where_nothing_is_wrong_it_says_so_and_draws_no_violations(chromium: Page, tmp_path: Path) -> None:
+    assert wrong_of(chromium, tmp_path / "quality.html", [history_of(nodes.seen, {}, 3)]) == []
+    said = chromium.run("return document.querySelector('.wrong').textContent.trim()")
+    assert said == f"Nothing is wrong: all {len(invariants_of(nodes.seen))} invariants hold."
+    assert chromium.run("return document.querySelectorAll('.multiples figure').length") == 0
+
+
+def test_only_what_did_not_always_hold_has_a_chart(chromium: Page, tmp_path: Path) -> None:
+    wrong_of(chromium, tmp_path / "quality.html", [history_of(nodes.seen, {2: found(nodes.seen, "late_share", 9)}, 3)])
+    captions = chromium.run("return [...document.querySelectorAll('.multiples figcaption')].map((c) => c.textContent)")
+    assert captions == ["late_share"]
+
+
+@pytest.mark.prove
+def test_five_hundred_epochs_of_fifty_nodes_are_readable(chromium: Page, tmp_path: Path) -> None:
+    several = (NODES * 2)[:50]
+    path = tmp_path / "quality.html"
+    histories = [history_of(node, {}, 500) for node in several]
+    broken = found(nodes.seen, "pair_in_window", 7, SAMPLE, SQL)
+    histories[0] = history_of(nodes.seen, {120: broken} | dict.fromkeys(range(461, 501), broken), 500)
+    assert wrong_of(chromium, path, histories) == [
+        ["critical", "shop.seen pair_in_window", "7 of 12,345", "epoch 461, 2026-11-18 11:06 UTC"]
+    ]
+    assert path.stat().st_size < 6_000_000
+    heads, cells = chromium.run(
+        """const map = document.querySelector(".heat-map");
+        const of = [...map.querySelectorAll("tr")].find((r) => r.textContent.includes("pair_in_window"));
+        return [[...map.tHead.rows[0].cells].slice(1).map((c) => c.textContent),
+                [...of.cells].slice(1).map((c) => c.textContent.trim())]"""
+    )
+    groups = [(max(1, last - 49), last) for last in range(495, 0, -50)]
+    assert heads == [*map(str, range(500, 495, -1)), *(f"{first}\u2013{last}" for first, last in groups)]
+    assert cells == ["✕7"] * 5 + ["✕245"] + ["✓"] * 6 + ["✓", "✕7", "✓", "✓"]
+    assert chromium.run("return [...document.querySelectorAll('details.body')].filter((d) => d.open).length") == 1
+    assert chromium.run("const d = document.documentElement; return d.scrollWidth <= d.clientWidth")
 
 
 def test_an_empty_report_says_so(chromium: Page, tmp_path: Path) -> None:

@@ -107,7 +107,6 @@ for (const map of document.querySelectorAll(".heat-map")) {
     show(cell.id);
   });
 }
-document.querySelectorAll(".to-newest").forEach((box) => (box.scrollLeft = box.scrollWidth));
 
 const tip = document.getElementById("tip");
 document.addEventListener("pointerover", (event) => {
@@ -121,6 +120,13 @@ document.addEventListener("pointerover", (event) => {
 });
 addEventListener("scroll", () => (tip.hidden = true), { passive: true });
 
-// A link to a cell opens it.
-const linked = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-if (linked?.matches("button.cell")) linked.click();
+// A link to a node unfolds it, one to a cell opens that.
+function follow() {
+  const to = decodeURIComponent(location.hash.slice(1));
+  const linked = document.getElementById(to);
+  linked?.querySelector(".body")?.setAttribute("open", "");
+  linked?.focus();
+  show(to);
+}
+addEventListener("hashchange", follow);
+follow();
