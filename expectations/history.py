@@ -28,11 +28,12 @@ SCHEMA = {
     "run": "string",
     "scope": "string",
     "judged_by": "string",
+    "because": "string",
     "judged_at": "int64",
 }
 """Columns of the table with their Arrow types.
 
-``sample`` is JSON, ``judged_by`` the engine, ``judged_at`` wall clock (ms).
+``sample`` is JSON, ``judged_by`` the engine, ``because`` why it is Spark, ``judged_at`` wall clock (ms).
 """
 
 
@@ -66,6 +67,7 @@ def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]
             "run": run,
             "scope": result.scope,
             "judged_by": result.judged_by,
+            "because": result.because,
             "judged_at": now,
         }
         for result in results

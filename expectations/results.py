@@ -119,6 +119,8 @@ class InvariantResult:
         Whether one epoch was judged, or everything that there is.
     judged_by
         The engine.
+    because
+        Why it is Spark; empty where it is DuckDB.
     """
 
     invariant: Invariant
@@ -130,6 +132,7 @@ class InvariantResult:
     error: str | None = None
     scope: Scope = "epoch"
     judged_by: Engine = "duckdb"
+    because: str = ""
 
     @property
     def state(self) -> State:

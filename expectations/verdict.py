@@ -23,7 +23,7 @@ class Verdict:
     details
         ``state``, ``checked``, ``violations``, ``seconds`` (numbers, None where unknown),
         ``sample`` (rows of text), ``sql``, ``source``, ``error``, ``scope`` ("epoch" or "whole"),
-        ``judged_by`` (the engine).
+        ``judged_by`` (the engine), ``because`` (why it is Spark).
     """
 
     invariant: str
@@ -56,6 +56,7 @@ def verdict(result: InvariantResult) -> Verdict:
             "error": result.error,
             "scope": result.scope,
             "judged_by": result.judged_by,
+            "because": result.because,
         },
     )
 

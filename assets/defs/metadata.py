@@ -116,7 +116,8 @@ def check_results(
                 [dg.TableRecord({c: row.get(c, "") for c in columns}) for row in sample],
                 dg.TableSchema([dg.TableColumn(c) for c in columns]),
             )
-        metadata["judged_by"] = v.details["judged_by"]
+        why = v.details["because"]
+        metadata["judged_by"] = f"{v.details['judged_by']}: {why}" if why else v.details["judged_by"]
         if v.details["error"]:
             metadata["error"] = str(v.details["error"])
         known = decided if decided is not None and not v.success and v.invariant in decided.invariants else None

@@ -35,14 +35,18 @@ def evaluate(context: EpochContext, node: Node, rules: Sequence[Invariant], judg
     assert quality is not None, "verdicts are kept somewhere"
     engine = OnEngine(context.session)
     judged = replace(judged, relations={name: cache(make) for name, make in judged.relations.items()})
-    if quality.judge == "spark" or (quality.judge == "auto" and _bytes(node, rules, judged) > MOST):
-        return engine.evaluate(node, rules, judged)
+    because = "RIVERMEET_JUDGE=spark" if quality.judge == "spark" else ""
+    if quality.judge == "auto" and (read := _bytes(node, rules, judged)) > MOST:
+        because = f"{read:,} bytes of files are more than {MOST:,}"
+    if because:
+        return [replace(result, because=because) for result in engine.evaluate(node, rules, judged)]
     alike = [rule for rule in rules if unlike(node, rule) is None]
     found = {r.invariant.id: r for r in InProcess(quality.memory, quality.spill).evaluate(node, alike, judged)}
     if quality.judge == "auto":
         again = [rule for rule in rules if rule.id not in found or not _stands(node, found[rule.id])]
         for result in engine.evaluate(node, again, judged):
             mine = found.get(result.invariant.id)
+            result = replace(result, because=_because(node, result.invariant, mine))
             if mine is not None and mine.state == "violated":
                 # DuckDB's query is the one that a user can run.
                 result = replace(result, sql=mine.sql)
@@ -56,6 +60,15 @@ def _stands(node: Node, found: InvariantResult) -> bool:
     Decimals of more than 38 digits are rounded by Spark, and are another number to DuckDB.
     """
     return found.passed or (found.state == "violated" and not users_expressions(found.invariant.violations(node)))
+
+
+def _because(node: Node, rule: Invariant, mine: InvariantResult | None) -> str:
+    """Why Spark judges a rule, of which DuckDB may have found something."""
+    if mine is None:
+        return f"DuckDB may understand {unlike(node, rule)!r} otherwise"
+    if mine.state == "violated":
+        return "DuckDB found violations by an expression of the pipeline's own"
+    return f"DuckDB could not evaluate it: {(mine.error or 'no reason known').splitlines()[0][:200]}"
 
 
 def _not_asked(node: Node, rule: Invariant, judged: Judged) -> InvariantResult:

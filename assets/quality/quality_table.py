@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 
 
 class State(NamedTuple):
-    """What was found of an invariant, and the epoch of that: of a folded table, the one that it was folded to."""
+    """What was found of an invariant, and the epoch of that: of a folded table, the one that it was folded to.
+
+    ``judged_by`` is the engine, where it was recorded, and ``because`` why it is Spark.
+    """
 
     state: str
     checked: int | None
     violations: int | None
     epoch: int
+    judged_by: str | None = None
+    because: str | None = None
 
 
 States = Mapping[str, State]
@@ -81,7 +86,7 @@ def quality_lines(
 
 def last_states(quality: Quality, node: Node, epoch: int | None = None) -> States:
     """What the node's newest judgement found, or that of one epoch; of its folded table, what its last fold gave."""
-    columns = ["epoch", "invariant", "state", "checked", "violations", "judged_at"]
+    columns = ["epoch", "invariant", "state", "checked", "violations", "judged_at", "judged_by", "because"]
     of_fold = [rule.id for rule in invariants_of(node) if moment_of(rule, node) == "fold"]
     about = quality_lines(quality, lines_about(node, epoch), columns, oldest=epoch or 0)
     if epoch is not None and not {line["invariant"] for line in about}.issuperset(of_fold):
@@ -92,4 +97,4 @@ def last_states(quality: Quality, node: Node, epoch: int | None = None) -> State
     own = [line for line in lines if line["invariant"] not in of_fold]
     last = epoch if epoch is not None else max((line["epoch"] for line in own), default=0)
     wanted = [line for line in lines if line["invariant"] in of_fold or line["epoch"] == last]
-    return {line["invariant"]: State(line["state"], line["checked"], line["violations"], line["epoch"]) for line in wanted}
+    return {line["invariant"]: State(**{name: line[name] for name in State._fields}) for line in wanted}

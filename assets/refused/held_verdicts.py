@@ -40,7 +40,8 @@ def _broken(context: EpochContext, node: Node, epoch: int) -> Mapping[str, Mappi
 
 def _held(verdict: Verdict, line: Mapping[str, Any]) -> Verdict:
     found = {
-        name: line[name] for name in ("state", "checked", "violations", "seconds", "sql", "error", "scope", "judged_by")
+        name: line[name]
+        for name in ("state", "checked", "violations", "seconds", "sql", "error", "scope", "judged_by", "because")
     }
     text = f"{verdict.description} Epoch {line['epoch']} is held, and there it was {line['state']}."
     details = {**verdict.details, **found, "sample": json.loads(line["sample"] or "[]")}

@@ -122,6 +122,8 @@ def _validated(run: str, suites: Sequence[Suite]) -> Mapping[str, Any]:
 
 def _expectation(suite: str, row: Row, declared: Invariant | None) -> Any:
     about = {"sentence": declared.sentence, "source": declared.source} if declared else {"sentence": row["invariant"]}
+    if row["because"]:
+        about["source"] = f"{about.get('source', '')} (judged by Spark: {row['because']})"
     return expect_invariant_holds()(
         suite=suite, invariant=row["invariant"], severity=row["severity"], meta=about | {"blocking": row["blocking"]}
     )

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,12 @@ def test_dark_mode_is_dark(folder: Path, chromium: Browser) -> None:
         assert max(map(int, re.findall(r"\d+", chromium.style("body", "background-color"))[:3])) < 64
     finally:
         chromium.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_it_says_why_spark_judged(tmp_path: Path) -> None:
+    by_spark = replace(PASSED, judged_by="spark", because="RIVERMEET_JUDGE=spark")
+    page = write_page(tmp_path, "run", [suite(orders, 1, [by_spark])])
+    assert f"{FIRST.source} (judged by Spark: RIVERMEET_JUDGE=spark)" in page.read_text()
 
 
 def test_old_pages_are_pruned(tmp_path: Path) -> None:

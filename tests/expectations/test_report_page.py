@@ -341,12 +341,12 @@ def wrong_of(chromium: Page, path: Path, histories: list[NodeHistory]) -> list[l
     path.write_text(page([PipelineHistory("shop", histories)], datetime.now(UTC)))
     chromium.open(path)
     (rows,) = chromium.tables("wrong").values() or [[]]
-    return [[" ".join(text.split()) for text in row.values()] for row in rows]
+    return [[" ".join(row[name].split()) for name in ("what", "where", "found", "since")] for row in rows]
 
 
 def test_what_is_wrong_comes_first_with_where_and_since_when(chromium: Page, tmp_path: Path) -> None:
     twice, lost = found(nodes.seen, "pair_in_window", 2, SAMPLE), found(nodes.orders, LOST, None, error="Gone")
-    late = found(nodes.seen, "late_share", 9)
+    late = found(nodes.seen, "late_share", 9_999)
     histories = [
         history_of(nodes.clicks, {2: found(nodes.clicks, LOST, 1)}, 5),
         history_of(nodes.orders, {5: lost}, 5),
@@ -356,7 +356,7 @@ def test_what_is_wrong_comes_first_with_where_and_since_when(chromium: Page, tmp
     assert wrong_of(chromium, tmp_path / "quality.html", histories) == [
         ["not evaluated", f"shop.orders {LOST}", "could not be evaluated", f"epoch 5, {judged_at}"],
         ["critical", "shop.seen pair_in_window", "2 of 12,345", f"epoch 3, {judged_at}"],
-        ["warning", "shop.seen late_share", "9 of 12,345", f"epoch 4, {judged_at}"],
+        ["warning", "shop.seen late_share", "9,999 of 12,345", f"epoch 4, {judged_at}"],
     ]
     said = chromium.run("return document.querySelector('.wrong p').textContent")
     everything = sum(len(invariants_of(one.node)) for one in histories)
@@ -376,7 +376,9 @@ def test_where_nothing_is_wrong_it_says_so_and_draws_no_violations(chromium: Pag
 
 
 def test_only_what_did_not_always_hold_has_a_chart(chromium: Page, tmp_path: Path) -> None:
-    wrong_of(chromium, tmp_path / "quality.html", [history_of(nodes.seen, {2: found(nodes.seen, "late_share", 9)}, 3)])
+    wrong_of(
+        chromium, tmp_path / "quality.html", [history_of(nodes.seen, {2: found(nodes.seen, "late_share", 9_999)}, 3)]
+    )
     captions = chromium.run("return [...document.querySelectorAll('.multiples figcaption')].map((c) => c.textContent)")
     assert captions == ["late_share"]
 

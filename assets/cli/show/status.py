@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ from pipelines.sink import TopicSink
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
     from assets.refused.states import HeldState
+
+
+ENGINES = {"duckdb": "DuckDB", "spark": "Spark"}
 
 
 def status_table(platform: Platform, pipeline: Pipeline) -> str:
@@ -39,7 +43,21 @@ def status_table(platform: Platform, pipeline: Pipeline) -> str:
     way += "".join(f"\n{node.name}: {table_lag(platform, node)[1]}" for node in tables)
     way += "".join(f"\n{_delivered(platform, sink)}" for sink in pipeline.sinks)
     way += "".join(f"\n{_compared(platform, shadow)}" for shadow in pipeline.shadows)
-    return f"{pipeline.name}\n{table(header, lines)}{way}"
+    engines, reasons = _judges(platform, pipeline)
+    return f"{pipeline.name}{engines}\n{table(header, lines)}{reasons}{way}"
+
+
+def _judges(platform: Platform, pipeline: Pipeline) -> tuple[str, str]:
+    """Which engine judged the checks that stand, and a line for each reason why that was Spark."""
+    counts, reasons = Counter[str](), dict[str, list[str]]()
+    for node in pipeline.stored:
+        for name, found in last_states(platform.quality, node).items():
+            counts[found.judged_by or ""] += 1
+            if found.because:
+                reasons.setdefault(f"{node.name}: {found.because}", []).append(name)
+    said = [f"{counts[engine]} by {name}" for engine, name in ENGINES.items() if counts[engine]]
+    lines = (f"\n{reason}, so Spark judged {', '.join(names)}" for reason, names in reasons.items())
+    return f" (checks judged: {', '.join(said)})" if said else "", "".join(lines)
 
 
 def _rejected(platform: Platform, node: Node) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,6 +141,8 @@ def test_every_asset_and_check_is_in_the_history(delivered: Shop) -> None:
 
 
 def test_status_knows_all_of_it(delivered: Shop) -> None:
+    title, *_ = status_table(delivered.home.platform, PIPELINE).splitlines()
+    assert re.fullmatch(r"invoice \(checks judged: \d+ by DuckDB\)", title)
     lines = status_table(delivered.home.platform, PIPELINE).splitlines()[3:]
     cells = {line.split()[0]: line.split()[1:] for line in lines}
     # Kind, epoch, rows, lag, late (of what is computed), dead, checks.

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from assets.cli.show.status import status_table
+from assets.epoch.platform import Platform
 from assets.quality import judges
 from assets.quality.judges import evaluate
+from assets.quality.quality_table import remember
 from expectations.invariants import invariants_of
 from expectations.results import InvariantResult, Judged
 from infra.epochs.context import EpochContext, Quality
 from infra.epochs.log import EpochLog
+from infra.settings import Settings
 from pipelines import Files, Node, Pipeline
 from tests.expectations.clean import record
 from tests.expectations.nodes import judged_on
@@ -45,13 +51,14 @@ def judged(node: Node, engine: Any, tmp_path: Path, spark: Any = None) -> Invari
 
 def test_what_means_the_same_is_judged_in_this_process(tmp_path: Path) -> None:
     found = judged(clicks("SELECT key FROM {rows} WHERE length(value.n) > 3"), "auto", tmp_path)
-    assert (found.state, found.checked, found.judged_by) == ("passed", 2, "duckdb")
+    assert (found.state, found.checked, found.judged_by, found.because) == ("passed", 2, "duckdb", "")
 
 
 def test_what_duckdb_may_understand_otherwise_is_for_spark(tmp_path: Path, spark: Any) -> None:
     found = judged(clicks(CAST), "auto", tmp_path, spark)
     assert (found.state, found.violations, found.judged_by) == ("violated", 1, "spark")
     assert found.sql.startswith("/* For a session of Spark with Delta")
+    assert found.because == "DuckDB may understand 'CAST(LENGTH(value.n) AS INT)' otherwise"
 
 
 def test_without_spark_it_is_not_evaluated(tmp_path: Path) -> None:
@@ -66,6 +73,7 @@ def test_of_a_violation_by_an_expression_of_users_spark_has_the_last_word(tmp_pa
     found = judged(clicks("SELECT key FROM {rows} WHERE length(value.n) > 2"), "auto", tmp_path, spark)
     assert (found.state, found.violations, found.judged_by) == ("violated", 1, "spark")
     assert found.sql.startswith("SELECT"), "and the query is for `rivermeet sql`"
+    assert found.because == "DuckDB found violations by an expression of the pipeline's own"
 
 
 def test_more_than_one_process_should_read_is_for_spark(
@@ -74,11 +82,12 @@ def test_more_than_one_process_should_read_is_for_spark(
     monkeypatch.setattr(judges, "MOST", -1)
     found = judged(clicks("SELECT key FROM {rows} WHERE length(value.n) > 3"), "auto", tmp_path, spark)
     assert (found.state, found.judged_by) == ("passed", "spark")
+    assert re.fullmatch(r"[\d,]+ bytes of files are more than -1", found.because)
 
 
 def test_spark_alone(tmp_path: Path, spark: Any) -> None:
     found = judged(clicks("SELECT key FROM {rows} WHERE length(value.n) > 3"), "spark", tmp_path, spark)
-    assert (found.state, found.judged_by) == ("passed", "spark")
+    assert (found.state, found.judged_by, found.because) == ("passed", "spark", "RIVERMEET_JUDGE=spark")
 
 
 def test_a_relation_that_is_missing_is_said(tmp_path: Path) -> None:
@@ -97,3 +106,15 @@ def evaluate_nothing(node: Node, tmp_path: Path) -> InvariantResult:
     context = EpochContext(str(tmp_path / "tables"), log, tmp_path, session, session, quality=quality)
     (found,) = evaluate(context, node, [invariants_of(node)[-1]], Judged({}))
     return found
+
+
+def test_status_says_who_judged_and_why_it_was_spark(tmp_path: Path) -> None:
+    node = clicks(CAST)
+    platform = Platform(replace(Settings.from_env({}), home=tmp_path, tables=str(tmp_path / "tables")))
+    because = "RIVERMEET_JUDGE=spark"
+    *others, last = [InvariantResult(rule, 2, 0, [], "", 0.1) for rule in invariants_of(node)]
+    found = [*others, replace(last, judged_by="spark", because=because)]
+    remember(platform.quality, node, 1, found, "run", "epoch-000001")
+    title, *lines = status_table(platform, node.pipeline).splitlines()
+    assert title == f"{node.pipeline.name} (checks judged: {len(others)} by DuckDB, 1 by Spark)"
+    assert lines[-1] == f"{node.name}: {because}, so Spark judged {last.invariant.id}"
