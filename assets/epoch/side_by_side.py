@@ -82,7 +82,8 @@ class SideBySide:
             return future.result()
         except BaseException:
             # Ctrl-C and the like come while the node is still on its way.
-            self._interrupted |= not future.done()
+            with self._lock:
+                self._interrupted |= not future.done()
             raise
 
     def did_something(self, node: Node) -> bool:
@@ -104,15 +105,17 @@ class SideBySide:
         self._pool.shutdown(wait=True, cancel_futures=self._interrupted)
 
     def _start(self) -> None:
-        """Submit all nodes whose inputs are committed; the folds, when all nodes have ended."""
+        """Submit all nodes whose inputs are committed; the folds, when all nodes have ended; nothing after Ctrl-C."""
         assert self._pool is not None
         with self._lock:
-            ready = self._order.get_ready()
-            folds, self._committed = ({}, self._committed) if self._unfinished else (self._committed, {})
-        for name in ready:
-            self._pool.submit(self._epoch, self._nodes[name])
-        for name in folds:
-            self._pool.submit(self._fold, self._nodes[name], folds[name])
+            if self._interrupted:
+                return
+            for name in self._order.get_ready():
+                self._pool.submit(self._epoch, self._nodes[name])
+            if not self._unfinished:
+                folds, self._committed = self._committed, {}
+                for name, outcome in folds.items():
+                    self._pool.submit(self._fold, self._nodes[name], outcome)
 
     def _epoch(self, node: Node) -> None:
         outcome = None
@@ -123,7 +126,8 @@ class SideBySide:
                 self._platform, node, self._run, self._rebuild.get(node.name), lambda: self._release(node)
             )
         except BaseException as error:
-            self._failed.add(node.name)
+            if node.name not in self._released:  # what is committed can be read
+                self._failed.add(node.name)
             self._outcomes[node.name].set_exception(_explained(error))
         with self._lock:
             self._unfinished -= 1

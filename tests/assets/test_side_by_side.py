@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from threading import Barrier, Event, get_ident
 from typing import Any
@@ -107,6 +108,51 @@ def test_a_failure_stops_what_reads_it_and_nothing_else(monkeypatch: pytest.Monk
     nodes.close()
     assert sorted(event for event in events if not event.startswith("fold")) == ["alone", "left", "other"]
     assert "fold left" in events and "fold right" not in events
+
+
+def test_what_is_committed_can_be_read_though_its_record_failed(
+    monkeypatch: pytest.MonkeyPatch, events: list[str]
+) -> None:
+    def epoch(platform: Platform, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
+        events.append(node.name)
+        if node is OTHER:
+            committed()
+            raise OSError("the log is full")
+        return Outcome()
+
+    nodes = run(monkeypatch, epoch)
+    with pytest.raises(OSError, match="the log is full"):
+        nodes.outcome(OTHER)
+    nodes.outcome(ALONE)
+    nodes.close()
+    assert "alone" in events and "fold other" not in events
+
+
+def test_what_is_committed_when_a_run_is_interrupted_is_recorded(
+    monkeypatch: pytest.MonkeyPatch, events: list[str]
+) -> None:
+    started, interrupted = Event(), Event()
+
+    def epoch(platform: Platform, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
+        if node is OTHER:
+            started.set()
+            assert interrupted.wait(30)
+            committed()
+        events.append(node.name)
+        return Outcome()
+
+    class Interrupted(Future[Outcome]):
+        def result(self, timeout: float | None = None) -> Outcome:
+            assert started.wait(30)
+            raise KeyboardInterrupt
+
+    nodes = run(monkeypatch, epoch)
+    monkeypatch.setattr(Platform, "interrupt", lambda self: interrupted.set())
+    nodes._outcomes["other"] = Interrupted()  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(KeyboardInterrupt):
+        nodes.outcome(OTHER)
+    nodes.close()
+    assert "other" in events and "alone" not in events
 
 
 @pytest.fixture(scope="module")
