@@ -36,14 +36,15 @@ def field_names(frame: DataFrame, column: str) -> list[str]:
 def last_per_key(changelog: DataFrame) -> DataFrame:
     """The last record of each key, tombstones included; columns `RECORD`. A table has no row without a key.
 
-    A key lives in one partition, so that its highest offset is its last record. One whose row has ended may begin anew
-    in another partition (a topic got more of them): of a changelog with its epochs, the later epoch comes last.
+    A key lives in one partition, so that its highest offset is its last record. One whose row has ended may begin again
+    in another partition (a topic got more of them), at a lower offset: of two epochs the later one comes last.
+
+    Parameters
+    ----------
+    changelog
+        Columns `RECORD` and ``epoch``.
     """
-    return _last_per_key(changelog, F.struct("epoch", "offset") if "epoch" in changelog.columns else F.col("offset"))
-
-
-def _last_per_key(changelog: DataFrame, order: Column) -> DataFrame:
-    last = F.max_by(F.struct("value", "timestamp", "partition", "offset"), order)
+    last = F.max_by(F.struct("value", "timestamp", "partition", "offset"), F.struct("epoch", "offset"))
     return changelog.where(F.col("key").isNotNull()).groupBy("key").agg(last.alias("last")).select("key", "last.*")
 
 
@@ -52,17 +53,19 @@ def as_of(table: DataFrame | None, tail: DataFrame, few: bool = False) -> DataFr
 
     Parameters
     ----------
+    tail
+        Columns `RECORD` and ``epoch``.
     few
         Whether the tail has so few records that their keys can be broadcast: then the table is scanned, not sorted.
     """
-    rows = tail.select(*RECORD)
+    rows = tail.select(*RECORD, "epoch")
     if table is not None:
         if few:
             changed = F.broadcast(rows.where(F.col("key").isNotNull()).select("key").distinct())
             untouched = table.select(*RECORD).join(changed, "key", "left_anti")
             return untouched.unionByName(as_of(None, rows))
-        rows = table.select(*RECORD).unionByName(rows)
-    return _last_per_key(rows, F.col("offset")).where(F.col("value").isNotNull())
+        rows = table.select(*RECORD, F.lit(0).cast("bigint").alias("epoch")).unionByName(rows)
+    return last_per_key(rows).where(F.col("value").isNotNull())
 
 
 def flatten(rows: DataFrame) -> DataFrame:

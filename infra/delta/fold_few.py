@@ -3,10 +3,10 @@
     table  a 1, b 1     records  a 2, c 1, c NULL     written whole:  a 2, b 1
 
 The last record of a key is that of the latest epoch with the highest offset (``records/changelog.py``: a key may begin
-anew in another partition). Not folded here,
-but by Spark: tables and changelogs that are more than a list of files, rows of a shape that the table does not have
-yet, what is large though it is few, and keys whose equality is not that of their bytes or that Arrow does not group by
-(numbers with a point, collations, nested ones). Held by ``tests/infra/delta/test_fold_few.py``, which compares both.
+again in another partition). Not folded here, but by Spark: tables and changelogs that are more than a list of files,
+rows of a shape that the table does not have yet, what is large though it is few, and keys whose equality is not that of
+their bytes or that Arrow does not group by (numbers with a point, collations, nested ones). Held by
+``tests/infra/delta/test_fold_few.py``, which compares both.
 """
 
 from __future__ import annotations

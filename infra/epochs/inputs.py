@@ -59,10 +59,13 @@ class PinnedInputs:
         They are read in its newest shape: those of before a column came have NULL there. A record that is skipped is
         gone from a stream; in a table it is a tombstone, as no row can be made of what it puts there.
         """
+        return self._records(side, after, upto, RECORD)
+
+    def _records(self, side: str, after: Mapping[int, int], upto: Offsets, columns: Sequence[str]) -> DataFrame:
         path = self.paths(side).changelog
         shape = schema_at(path)
-        kinds = StructType([shape[name] for name in RECORD])
-        found = with_schema(records(self.spark, path, after, upto).select(*RECORD), kinds)
+        kinds = StructType([shape[name] for name in columns])
+        found = with_schema(records(self.spark, path, after, upto).select(*columns), kinds)
         skipped = self._skipped(side)
         if skipped is None:
             return found
@@ -130,7 +133,7 @@ class PinnedInputs:
         """
         part = self.plan.inputs[side]
         position = part.after if moment == "before" else part.upto
-        tail, folded = self.changelog(side, part.table_ends, position), None
+        tail, folded = self._records(side, part.table_ends, position, (*RECORD, "epoch")), None
         if part.table_version is not None:
             rows = read(self.spark, self.paths(side).table, part.table_version)
             # The pinned version may be older than a column or a wider type: the changelog's shape is that of all rows.

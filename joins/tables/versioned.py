@@ -72,8 +72,9 @@ def forwarded(
     latest = F.max(F.when(F.col("undone").isNull(), F.col("timestamp"))).over(earlier_ones)
     passed = versions.withColumn("latest", latest).where("latest IS NULL OR timestamp >= latest")
     accepted = inputs.keep(passed.select(*_CHANGE))
-    last = F.max_by(F.struct(*(c for c in _CHANGE if c != "key")), F.col("offset")).alias("last")
-    table = accepted.where("order IS NULL").groupBy("key").agg(last).select("key", "last.*")
+    last = F.max_by(F.struct(*(c for c in _CHANGE if c not in ("key", "partition"))), F.col("offset")).alias("last")
+    # Of each partition: a key has a row in one of them, and may have ended at a higher offset of another one.
+    table = accepted.where("order IS NULL").groupBy("key", "partition").agg(last).select("key", "partition", "last.*")
     return table.where("value IS NOT NULL").select(*_CHANGE), accepted.where("order IS NOT NULL")
 
 

@@ -17,7 +17,7 @@ from infra.delta.layout import NodeTables
 from infra.delta.plain_files import schema_at
 from infra.epochs.inputs import pinned_table
 from infra.epochs.plan import EpochPlan
-from records.changelog import RECORD, as_of, unflatten
+from records.changelog import as_of, unflatten
 
 
 def own_rows(spark: SparkSession, paths: NodeTables, plan: EpochPlan) -> DataFrame | None:
@@ -25,7 +25,7 @@ def own_rows(spark: SparkSession, paths: NodeTables, plan: EpochPlan) -> DataFra
     if not plan.ends:
         return None
     version, ends = pinned_table(paths.table, plan.ends, plan.incarnation)
-    tail, folded = records(spark, paths.changelog, ends, plan.ends).select(*RECORD), None
+    tail, folded = records(spark, paths.changelog, ends, plan.ends), None
     if version is not None:
         shape = schema_at(paths.changelog)
         key, value = (cast(StructType, shape[column].dataType) for column in ("key", "value"))

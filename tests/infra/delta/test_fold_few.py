@@ -17,7 +17,8 @@ from infra.delta.layout import NodeTables
 from infra.delta.lines import opened
 from infra.delta.staged import commit_staged, stage
 from infra.epochs.plan import CommitNote, Offsets
-from records.changelog import table_rows
+from joins.tables.cache import emitted_before
+from records.changelog import as_of, table_rows
 
 KEYS = {
     "i TINYINT, j SMALLINT": [(1, 2), (1, None), (None, 2)],
@@ -82,7 +83,7 @@ def test_rows_and_properties_are_those_that_spark_gives(spark: SparkSession, tmp
     assert [commit["operation"] for commit in table.history()] == ["WRITE"] * 3 + ["CREATE TABLE"]
 
 
-def test_a_key_that_begins_anew_in_another_partition_is_there(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_key_that_begins_again_in_another_partition_is_there(spark: SparkSession, tmp_path: Path) -> None:
     """Its tombstone has the higher offset, in the partition where it was."""
     paths = NodeTables(str(tmp_path), "p", "n")
     schema = "key STRUCT<k: INT>, value STRUCT<v: INT>, timestamp BIGINT, partition INT, offset BIGINT, epoch BIGINT"
@@ -93,6 +94,12 @@ def test_a_key_that_begins_anew_in_another_partition_is_there(spark: SparkSessio
     commit_staged(staged, "changelog", 2, note)
     assert fold(_never, paths, [], note)
     assert [(row.k, row.v) for row in spark.read.format("delta").load(paths.table).collect()] == [(1, 2)]
+    # And so it is where an epoch takes what is folded with what came since.
+    changelog = spark.read.format("delta").load(paths.changelog)
+    before, since = as_of(None, changelog.where("timestamp = 0")), changelog.where("timestamp > 0")
+    for live in (as_of(None, changelog), as_of(before, since), as_of(before, since, few=True)):
+        assert [(row.partition, row.value.v) for row in live.collect()] == [(1, 2)]
+    assert emitted_before(changelog, changelog.select("key")).count() == 1, "what ends it next is emitted"
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ class _Run:
             records=self._ordered(self.before),
             open_records=lambda side, slack: nothing[side],  # pyright: ignore[reportArgumentType]
             earlier=lambda side: nothing[side],
-            table=lambda side, moment: as_of(None, nothing[side] if moment == "before" else self.before[side]),
+            table=lambda side, moment: _live(nothing[side] if moment == "before" else self.before[side]),
             emitted=lambda slack: None,
             keep=self.shared.keep,
             keep_if_few=self.shared.keep_if_few,
@@ -190,7 +190,7 @@ class _Run:
 
         def table(side: Side, moment: Moment) -> DataFrame:
             known = self.before[side]
-            return as_of(None, known if moment == "before" else known.unionByName(self.new[side]))
+            return _live(known if moment == "before" else known.unionByName(self.new[side]))
 
         schema = StructType([*so_far.schema.fields, StructField("offset", LongType())])
         places: Counter[int] = Counter()
@@ -198,7 +198,7 @@ class _Run:
         for row in so_far.rows:
             numbered.append((*row, places[row.partition]))
             places[row.partition] += 1
-        rows = self.spark.createDataFrame(numbered, schema)
+        rows = self.spark.createDataFrame(numbered, schema).withColumn("epoch", F.lit(1).cast("bigint"))
 
         def emitted(slack: int | None) -> DataFrame:
             return rows if slack is None else is_open(rows, slack)
@@ -232,6 +232,11 @@ class _Run:
         ordered = in_listed_order(self.numbers)
         places: dict[Side, int] = {"left": LEFT, "right": RIGHT}
         return {side: self.shared.keep(ordered(frame, places[side])) for side, frame in sides.items()}
+
+
+def _live(records: DataFrame) -> DataFrame:
+    """The table of records that came in one epoch."""
+    return as_of(None, records.withColumn("epoch", F.lit(1).cast("bigint")))
 
 
 def _check_left_behind(steps: Sequence[Step], so_far: Sequence[Row], taken: Sequence[Row]) -> None:
