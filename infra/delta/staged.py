@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -274,7 +275,7 @@ def statistics_of(staged: Staged, file: FileInfo) -> Mapping[str, Any] | None:
     lowest: dict[str, Any] = {}
     highest: dict[str, Any] = {}
     missing: dict[str, Any] = {}
-    for path, chunks in _numbers(metadata):
+    for path, chunks in _numbers(metadata, staged.schema):
         known = [chunk.statistics for chunk in chunks]
         if any(one is None or not one.has_null_count for one in known):
             continue
@@ -286,19 +287,32 @@ def statistics_of(staged: Staged, file: FileInfo) -> Mapping[str, Any] | None:
     return {"numRecords": metadata.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": missing}
 
 
-def _numbers(metadata: pq.FileMetaData) -> Iterator[tuple[list[str], list[pq.ColumnChunkMetaData]]]:
-    for at in range(metadata.num_columns):
-        column = metadata.schema.column(at)
+def _numbers(
+    metadata: pq.FileMetaData, schema: StructType
+) -> Iterator[tuple[Sequence[str], list[pq.ColumnChunkMetaData]]]:
+    paths = {".".join(path): path for path in _leaves(schema)}
+    columns = [metadata.schema.column(at) for at in range(metadata.num_columns)]
+    # A footer calls a column `a.b` like the field b of a: where both are there, it does not say which one it means.
+    times = Counter(column.path for column in columns)
+    for at, column in enumerate(columns):
         # A log has no statistics of elements, and one that names them is read as if it had none at all.
-        if column.max_repetition_level:
+        if column.path not in paths or column.max_repetition_level or times[column.path] > 1:
             continue
         # Dates and decimals are whole numbers in the file, and not in the log.
         if column.physical_type in ("INT32", "INT64") and column.logical_type.type in ("NONE", "INT"):
             groups = range(metadata.num_row_groups)
-            yield column.path.split("."), [metadata.row_group(group).column(at) for group in groups]
+            yield paths[column.path], [metadata.row_group(group).column(at) for group in groups]
 
 
-def _put(tree: dict[str, Any], path: list[str], value: Any) -> None:
+def _leaves(kind: DataType, *path: str) -> Iterator[Sequence[str]]:
+    if isinstance(kind, StructType):
+        for of in kind.fields:
+            yield from _leaves(of.dataType, *path, of.name)
+    else:
+        yield path
+
+
+def _put(tree: dict[str, Any], path: Sequence[str], value: Any) -> None:
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = value

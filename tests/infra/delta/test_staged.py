@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from infra.delta.changelog_files import records
 from infra.delta.io import allow_removal, append, last_note
 from infra.delta.lines import opened, rows_in
-from infra.delta.staged import commit_staged, discard, stage, staged_rows
+from infra.delta.staged import commit_staged, discard, stage, staged_rows, statistics_of
 from infra.epochs.plan import CommitNote
 from infra.epochs.rows import totals
 
@@ -182,3 +182,22 @@ def test_vacuum_takes_what_no_commit_names(spark: SparkSession, tmp_path: Path) 
     DeltaTable(path).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
     assert replace(left).files == []
     assert [row[1] for row in read(spark, path)] == ["a"]
+
+
+def test_names_with_points_in_statistics(spark: SparkSession, tmp_path: Path) -> None:
+    """A footer calls the column ``a.b`` like the field b of a, and readers skip files by what the log says of each."""
+    schema = "key STRUCT<k: INT>, value STRUCT<a: STRUCT<b: INT>, `a.b`: INT, `c.d`: INT, e: INT>"
+    for name, kind in (("field", schema), ("column", "key STRUCT<k: INT>, value STRUCT<a: INT, `a.b`: INT>")):
+        path = str(tmp_path / name)
+        line = (1,), (((1,), 100, 7, 8) if name == "field" else (1, 100))
+        staged = stage(spark.createDataFrame([line], kind), path, "epoch-1")
+        assert staged is not None
+        commit_staged(staged, APP, 1, note(1, p0=0))
+        rows = spark.read.format("delta").load(path)
+        assert rows.where("value.a.b = 1" if name == "field" else "value.a = 1").count() == 1
+        assert rows.where("value.`a.b` = 100").count() == 1
+        (file,) = staged.files
+        found = statistics_of(staged, file)
+        assert found is not None
+        known = {"c.d": 7, "e": 8} if name == "field" else {"a": 1, "a.b": 100}
+        assert found["minValues"] == {"key": {"k": 1}, "value": known}, name
