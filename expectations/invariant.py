@@ -65,7 +65,7 @@ Moment = Literal["audit", "commit", "fold"]
 FOLDED = frozenset({"table", "now", "was", "sizes"})
 """Relations that a folded table is needed for."""
 _TOUCHED = re.compile(r"\{touched:([^{}]+)\}")
-_KEYED = re.compile(r"\{(\w+):((?:[^{}]|\{\{|\}\}|\{\w+\})+)\}")
+_KEYED = re.compile(r"(?<!\{)\{(\w+):((?:[^{}]|\{\{|\}\}|\{\w+\})+)\}")
 JUDGED = {"rows": "rows", "made_of": "rows", "changelog": "changelog", "table": "table", "late": "read"}
 """Relations that an invariant is about, and whose rows they have; the others are what they are compared with.
 

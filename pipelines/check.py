@@ -120,4 +120,8 @@ def checked(node: Node, check: Check) -> Check:
 
 def _names(query: str) -> list[str]:
     """Relations that a query names."""
-    return list(dict.fromkeys(name for _, name, _, _ in Formatter().parse(query) if name is not None))
+    found = [(name, more or conversion) for _, name, more, conversion in Formatter().parse(query) if name is not None]
+    for name, more in found:
+        if more:
+            raise ValueError(f"'{name}' is followed by {more!r}")
+    return list(dict.fromkeys(name for name, _ in found))

@@ -75,12 +75,14 @@ def _files(scan: Scan, connection: DuckDBPyConnection) -> list[str]:
 
         let_read(connection, scan.root)
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in scan.paths)
+    # A home below a folder like epoch=0 would have its number in place of what the files say.
+    options = f"[{listed}], union_by_name = true, hive_partitioning = false"
     if not scan.deleted:
-        return [f"SELECT * FROM read_parquet([{listed}], union_by_name = true)"]
+        return [f"SELECT * FROM read_parquet({options})"]
     gone = [pa.table({"file": pa.array([f] * len(at), pa.string()), "row": at}) for f, at in scan.deleted.items()]
     return [
         "SELECT p.* EXCLUDE (filename, file_row_number) FROM "
-        f"read_parquet([{listed}], union_by_name = true, filename = true, file_row_number = true) p ANTI JOIN "
+        f"read_parquet({options}, filename = true, file_row_number = true) p ANTI JOIN "
         f"{given(pa.concat_tables(gone), connection)} g ON ends_with(p.filename, g.file) AND g.row = p.file_row_number"
     ]
 

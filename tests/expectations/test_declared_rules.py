@@ -18,7 +18,7 @@ from infra.settings import Settings
 from pipelines import DeclarationError, Files, Node, Pipeline
 from tests.assets.home import asked
 from tests.expectations.clean import record
-from tests.expectations.nodes import judged_on
+from tests.expectations.nodes import IN_PROCESS, judged_on
 from tests.infra.delta.odd_names import Shop
 
 CHEAP = "SELECT key, value.price FROM {rows} WHERE value.price > 100"
@@ -66,6 +66,14 @@ def test_its_query_is_judged(spark: Any) -> None:
     (found,) = judge.evaluate(clicks, [rule], judged_on(clicks, {"rows": rows}))
     assert (found.invariant.id, found.violations, found.checked) == ("short", 1, 2)
     assert found.sample[0]["value"] == '{"n": "abc"}'
+
+
+def test_braces_of_a_text_are_no_relation() -> None:
+    pipeline, orders = priced()
+    pipeline.check(orders, "odd", "No name is odd.", "SELECT * FROM {rows} WHERE value.n = '{{id:3}}'")
+    rows = [record(1, 5, 0, "{id:3}", epoch=1)]
+    (found,) = IN_PROCESS.evaluate(orders, [invariants_of(orders)[-1]], judged_on(orders, {"rows": rows}))
+    assert (found.error, found.violations) == (None, 1)
 
 
 @pytest.fixture

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pyarrow.fs import copy_files
 from pyspark.sql import SparkSession
 
@@ -61,10 +63,14 @@ def test_each_version_has_sparks_rows(spark: SparkSession, tmp_path: Path, s3: s
             assert mine(where, version, tmp_path / "spill") == sorted(theirs, key=repr), (where, version)
 
 
-def test_what_only_spark_reads_is_refused(tmp_path: Path) -> None:
-    import pyarrow as pa
-    from deltalake import write_deltalake
+def test_a_folder_that_looks_like_a_column_is_none(tmp_path: Path) -> None:
+    """Below ``epoch=0`` every record was of epoch 0 to the judge, and all rules held."""
+    path = str(tmp_path / "epoch=0" / "changelog")
+    write_deltalake(path, pa.table({"epoch": [1, 2], "offset": [0, 0]}))
+    assert mine(path, 0, tmp_path / "spill") == [(1, 0), (2, 0)]
 
+
+def test_what_only_spark_reads_is_refused(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "parts"), pa.table({"p": [1], "x": [2]}), partition_by=["p"])
     with pytest.raises(UnreadableTableError, match="is partitioned by p: Spark reads it"):
         scan(str(tmp_path / "parts"))
