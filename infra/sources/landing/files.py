@@ -14,6 +14,7 @@ Held by ``tests/infra/sources/landing/test_files.py``.
 
 from __future__ import annotations
 
+import lzma
 import os
 import zipfile
 import zlib
@@ -33,6 +34,8 @@ from infra.sources.line_formats import LINE_COLUMNS, Place, Problems, Ranks
 
 MOST = 256 << 20
 """Bytes of an epoch's files, unpacked, that this process reads; the engine reads what is more, on all of its cores."""
+DAMAGED = (OSError, EOFError, ValueError, RuntimeError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+"""What reading a damaged file raises, by how it is packed."""
 _PLACE = pa.schema(
     [
         ("file_rank", pa.int32()),
@@ -115,7 +118,7 @@ def land(folder: Path, own: pa.Schema, ranks: Ranks, delimiter: str | None, shap
                 raise
             except UnreadableError as error:
                 problems[path] = str(error)
-            except (OSError, EOFError, ValueError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
+            except DAMAGED as error:
                 problems[path] = unreadable(path, error)
 
     landing = LandingFolder(folder, pa.schema([*_PLACE, *_LINE, *own]))

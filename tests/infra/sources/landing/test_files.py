@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -64,6 +65,23 @@ def test_beyond_the_bound_files_are_left_to_the_engine(tmp_path: Path, monkeypat
     found, rows = landed(tmp_path)
     assert {name for name, *_ in rows} == {"a.json", "c.json"} and len(rows) == 20_000
     assert [Path(path).name for path in found.left] == ["b.json", "d.json.gz", "e.json"]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_archive_of_which_a_part_cannot_be_read_is_not_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "twice.zip", "w") as archive:
+        archive.writestr("a.csv", "old\n")
+        archive.writestr("a.csv", "new\n")
+    with zipfile.ZipFile(tmp_path / "xz.zip", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("a.csv", "x\n" * 50_000)
+    whole = (tmp_path / "xz.zip").read_bytes()
+    (tmp_path / "xz.zip").write_bytes(whole[:60] + bytes(20) + whole[80:])
+    found, rows = landed(tmp_path)
+    assert rows == []
+    assert [(Path(path).name, why[:50]) for path, why in found.problems.items()] == [
+        ("twice.zip", "the file cannot be read: the archive has two membe"),
+        ("xz.zip", "the file cannot be read: Corrupt input data"),
+    ]
 
 
 def test_a_file_that_is_gone_fails_the_attempt(tmp_path: Path) -> None:
