@@ -115,11 +115,9 @@ def verify(context: EpochContext, node: Node) -> Verified | None:
 def record(platform: Platform, found: Verified, seconds: float) -> None:
     """Keep what was found in the quality table, where the report finds it; what was compared as one rule."""
     results = list(found.standing)
-    if found.rows is not None or found.table_differs is not None:
-        compared = found.compared or InvariantResult(VERIFY, None, 0, [], "", seconds, scope="whole")
-        violations = found.differing + (found.table_differs or 0) if compared.error is None else None
+    if found.compared is not None:
         # Its query reads rows that are nowhere any more.
-        results.append(replace(compared, violations=violations, sample=list(found.first), sql="", seconds=seconds))
+        results.append(replace(found.compared, sql="", seconds=seconds))
     if results:
         name = f"verify-{uuid4().hex}"
         remember(platform.quality, found.node, found.epoch, results, name, "verify")
@@ -134,9 +132,9 @@ def _recomputed(context: EpochContext, node: Node, note: CommitNote) -> Iterator
     with SharedFrames(f"verify_{paths.pipeline}_{paths.node}") as shared:
         rows = Recomputation(context, node, note, context.session()).rows(shared)
         staged = stage(rows, paths.changelog, "verify", anew=True)
-    if staged is None:
-        yield FrameRows(paths, "changelog", note.epoch, rows)
-        return
+        if staged is None:
+            yield FrameRows(paths, "changelog", note.epoch, rows)
+            return
     try:
         yield StagedRows(paths, staged)
     finally:

@@ -112,7 +112,12 @@ class Changelog:
 
     def _committed(self, rows: list[Row]) -> list[Row]:
         note = self.note
-        return [] if note is None else [row for row in rows if note.since <= row["epoch"] <= note.epoch]
+        if note is None:
+            return []
+        # A run that was killed may have written rows of a plan that was put aside since: another epoch has them again.
+        log = self.platform.runner(self.node.pipeline).log
+        aside = log.lines(self.node.name, "refused", note.since - 1)
+        return [row for row in rows if note.since <= row["epoch"] <= note.epoch and row["epoch"] not in aside]
 
     def _is_key(self, key: Mapping[str, Any] | None) -> list[Where]:
         if key is None:

@@ -70,7 +70,7 @@ class CheckRow:
 
     @property
     def newest(self) -> Cell:
-        """Its cell of the newest epoch; of a folded table, that of the epoch that it was last folded to."""
+        """Its cell of the newest epoch; of a folded table and of a verification, that of the last time."""
         folds = [cell for cell in self.cells if cell.found] if self.of_fold else []
         return folds[-1] if folds else self.cells[-1]
 
@@ -159,7 +159,8 @@ def checks(node: Node, judged: Sequence[Mapping[str, Any]], epochs: Sequence[int
     if not epochs:
         return Checks((), ())
     known = declared | {VERIFY.id: VERIFY}
-    of_fold = {rule.id for rule in declared.values() if moment_of(rule, node) == "fold"}
+    # Of all that is committed: a verification stands until the next one.
+    of_fold = {VERIFY.id, *(rule.id for rule in declared.values() if moment_of(rule, node) == "fold")}
     found = {i: [newest.get((i, e), {"epoch": e}) for e in epochs] for i in ids}
     return Checks(epochs, [_row(i, known.get(i), found[i], i in of_fold) for i in ids])
 

@@ -1,9 +1,10 @@
 """Tables beside a changelog (late, dead letters, memory): written before the commit, counted after it.
 
 Their rows carry the epoch. One counts if its epoch is committed and of the incarnation that the changelog has now: from
-the note's ``since`` to its ``epoch``. An epoch that is run again as it was planned finds its rows written. One that was
-planned by two homes that share tables, the first of which died before its commit, may be another epoch with other rows:
-then those of the first are replaced (``tests/infra/epochs/test_two_at_once.py``).
+the note's ``since`` to its ``epoch``, without those whose plan was put aside. An epoch that is run again as it was
+planned finds its rows written. One that was planned by two homes that share tables, the first of which died before its
+commit, may be another epoch with other rows: then those of the first are replaced
+(``tests/infra/epochs/test_two_at_once.py``).
 
 The rows of an epoch that has any are staged with its result, where they are judged, and its commit names both
 (``infra/delta/staged.py``). Files of an attempt that came to nothing lie in folders that no log names.

@@ -78,4 +78,7 @@ def test_what_was_verified_is_a_row_of_its_own_and_nobody_has_to() -> None:
     (row,) = (row for row in later.rows if row.invariant == "verify")
     assert [cell.state for cell in row.cells] == ["violated", "not judged"]
     assert (row.sentence, row.cells[0].sample) == (VERIFY.sentence, [{"offset": "7"}])
-    assert (later.worst, later.holding, len(later.standing)) == ("none", len(OF_BOTH), len(OF_BOTH))
+    # A later epoch makes nothing of it right.
+    assert (later.worst, later.holding, len(later.standing)) == ("critical", len(OF_BOTH), len(OF_BOTH) + 1)
+    again = rows + history(both, 2, "verify-2", [InvariantResult(VERIFY, 9, 0, [], "", 0.5, scope="whole")])
+    assert checks(both, again, [1, 2]).worst == "none", "until it is verified again"
