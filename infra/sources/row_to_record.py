@@ -72,7 +72,7 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
         gone.alias("gone"),
         _evaluated(source.key, kept, instants).alias("keys"),
         _evaluated(source.value, kept & ~gone, instants).alias("values"),
-        _without_zone(source, gone, instants).alias("zoneless"),
+        _without_instant(source, gone, instants, zone).alias("timeless"),
         F.col(f"{own}moment").alias("moment"),
         F.col(f"{own}instant").alias("instant"),
         F.col(f"{own}doubtful").alias("doubtful"),
@@ -172,14 +172,17 @@ def _column(made: Expr, instants: Mapping[str, Column]) -> str | None:
     return next((name for name in instants if is_column(made.sql, name)), None)
 
 
-def _without_zone(source: Source, gone: Column, instants: Mapping[str, Column]) -> Column:
+def _without_instant(source: Source, gone: Column, instants: Mapping[str, Column], zone: Column) -> Column:
     """Why a key or value that is a wall clock has no instant."""
     problems = [F.lit(None).cast("string")]
     for what, columns in (("key", source.key), ("value", source.value)):
         for name, e in columns.items():
             if column := _column(e, instants):
                 lost = F.isnotnull(quoted(column)) & F.isnull(instants[column])
-                says = f"{what} column '{name}' has a time without an offset, and its time_zone is none"
+                beyond = f"{what} column '{name}' has a time that is beyond all timestamps"
+                says = F.when(is_zone(zone), beyond).otherwise(
+                    f"{what} column '{name}' has a time without an offset, and its time_zone is none"
+                )
                 problems.append(F.when(lost if what == "key" else lost & ~gone, says))
     return F.coalesce(*problems)
 
@@ -205,7 +208,7 @@ def _of_text(label: str, expression: Expr, kinds: _Kinds) -> T.DataType | None:
 
 
 def _record_problem(source: Source, kinds: _Kinds) -> Column:
-    problems = [F.col("zoneless")]
+    problems = [F.col("timeless")]
     for what, columns, raw, cast in (
         ("key", source.key, "keys", "key"),
         ("value", source.value, "values", "new"),

@@ -32,7 +32,7 @@ def test_a_tree_and_the_same_as_json(why) -> None:
     assert shown.exit_code == 0, shown.output
     lines = shown.output.splitlines()
     assert lines[0] == "small.fleet (table)  id=11: 1 row"
-    assert lines[-1].strip().startswith("└── from ") and lines[-1].endswith("planes/2.csv")
+    assert lines[-1].strip().startswith("└── from ") and lines[-1].endswith("planes/2.csv, line 3")
     # No line is cut or folded where it goes into a pipe.
     assert any(len(line) > 80 for line in lines) and not any(line.endswith(" ") for line in lines)
     found = json.loads(why("fleet", "id=11", "--json").output)
@@ -71,7 +71,7 @@ def test_a_node_that_was_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_data_does_not_steer_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, evil = small(tmp_path), "N\x1b[2J\u202e\n└── from a/file.csv"
-    home.write(home.planes, 3, PLANE, [({"tail": evil}, {"built": 1}, 30, 0, 5, 3)])
+    home.write(home.planes, 3, PLANE, [({"tail": evil}, {"built": 1}, 30, 0, 5, 3, None)])
     monkeypatch.setattr("pipelines.load", {"small": home.pipeline}.__getitem__)
     monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
     shown = CliRunner().invoke(main, ["why", "small", "planes", json.dumps({"tail": evil})])
@@ -91,7 +91,7 @@ def test_what_is_no_number_is_text_in_json(tmp_path: Path, monkeypatch: pytest.M
     schema = PLANE.set(PLANE.get_field_index("value"), pa.field("value", built))
     paths = home.platform.runner(home.pipeline).paths(home.planes)
     write_deltalake(paths.changelog, pa.Table.from_pylist([], schema), mode="append", schema_mode="merge")
-    home.write(home.planes, 3, schema, [({"tail": "N9"}, {"built": 1, "weight": nan}, 30, 0, 5, 3)])
+    home.write(home.planes, 3, schema, [({"tail": "N9"}, {"built": 1, "weight": nan}, 30, 0, 5, 3, None)])
     monkeypatch.setattr("pipelines.load", {"small": home.pipeline}.__getitem__)
     monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
     shown = CliRunner().invoke(main, ["why", "small", "planes", "N9", "--json"])

@@ -124,7 +124,7 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert "no epoch of it is held" in again.output
 
     # The check stays red, here and in the history, and lets the node below run: which finds the row wrong, too.
-    assert last_states(shop.quality, sales)["not_negative"] == ("violated", 3, 1, 1)
+    assert last_states(shop.quality, sales)["not_negative"] == ("violated", 3, 1, 1, "duckdb", "")
     prepare_instance(shop.settings)
     with dg.DagsterInstance.get() as instance:
         key = dg.AssetCheckKey(changelog_key(sales), "not_negative")

@@ -43,8 +43,9 @@ FLIGHTS = """id,tail,ts
 """
 TEXT, INT, LONG = pa.string(), pa.int32(), pa.int64()
 PLACE = [("timestamp", LONG), ("partition", INT), ("offset", LONG), ("epoch", LONG)]
-PLANE = pa.schema([("key", pa.struct([("tail", TEXT)])), ("value", pa.struct([("built", INT)])), *PLACE])
-FLIGHT = pa.schema([("key", pa.struct([("id", INT)])), ("value", pa.struct([("tail", TEXT)])), *PLACE])
+READ = [*PLACE, ("origin", pa.struct([("file", TEXT), ("line", LONG)]))]
+PLANE = pa.schema([("key", pa.struct([("tail", TEXT)])), ("value", pa.struct([("built", INT)])), *READ])
+FLIGHT = pa.schema([("key", pa.struct([("id", INT)])), ("value", pa.struct([("tail", TEXT)])), *READ])
 TRIGGER = pa.struct([("side", TEXT), ("partition", INT), ("offset", LONG)])
 ROW = pa.schema(
     [
@@ -146,19 +147,26 @@ def _planned(path: Path) -> PlannedFile:
     return PlannedFile(path=str(path), length=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
 
 
+def line(file: str, number: int) -> dict[str, Any]:
+    return {"file": file, "line": number}
+
+
 def small(folder: Path, engine: Settings | None = None) -> Small:
     """The home with all of its epochs, on the engine of tests where one is given."""
     home = Small(folder, engine)
     first, more = home.file("planes/1.csv", PLANES), home.file("planes/2.csv", MORE_PLANES)
     flown = home.file("flights/1.csv", FLIGHTS)
     built = [("N1", 1987), ("N2", 1990), ("N30", 1991)]
-    rows = [({"tail": tail}, {"built": year}, 5, 0, n, 1) for n, (tail, year) in enumerate(built)]
+    rows = [({"tail": tail}, {"built": year}, 5, 0, n, 1, line(first, n + 2)) for n, (tail, year) in enumerate(built)]
     home.write(home.planes, 1, PLANE, rows, [first])
-    rows = [({"tail": "N2"}, None, 20, 0, 3, 2), ({"tail": "N3"}, {"built": 1999}, 20, 0, 4, 2)]
+    rows = [
+        ({"tail": "N2"}, None, 20, 0, 3, 2, line(more, 2)),
+        ({"tail": "N3"}, {"built": 1999}, 20, 0, 4, 2, line(more, 3)),
+    ]
     home.write(home.planes, 2, PLANE, rows, [more])
     home.letters(home.planes, [(more, None, 1, "N4,x,20", "tail,built,ts", "column 'built': 'x' is not INT", 2)])
     tails = ["N1", "N3", "N9", None]
-    rows = [({"id": 10 + n}, {"tail": tail}, 7, 0, n, 1) for n, tail in enumerate(tails)]
+    rows = [({"id": 10 + n}, {"tail": tail}, 7, 0, n, 1, line(flown, n + 2)) for n, tail in enumerate(tails)]
     home.write(home.flights, 1, FLIGHT, rows, [flown])
     left, right = InputSlice(version=0, after={}, upto={0: 3}), InputSlice(version=0, after={}, upto={0: 2})
     trigger = {"side": "left", "partition": 0, "offset": 0}

@@ -12,14 +12,19 @@ from assets.epoch.run import run_epoch
 from assets.why.changelogs import Changelog
 from assets.why.origins import origin_of
 from infra.settings import Settings
-from tests.assets.why.small import Small, small
+from tests.assets.why.small import PLANE, PLANES, Small
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
 
 
 @pytest.fixture
 def home(tmp_path: Path, settings: Settings) -> Small:
-    return small(tmp_path, settings)
+    """With a changelog of before places were kept."""
+    found = Small(tmp_path, settings)
+    rows = [({"tail": "N1"}, {"built": 1987}, 5, 0, 0, 1)]
+    before = PLANE.remove(PLANE.get_field_index("origin"))
+    found.write(found.planes, 1, before, rows, [found.file("planes/1.csv", PLANES)])
+    return found
 
 
 def rows(home: Small, tail: str) -> list[Any]:

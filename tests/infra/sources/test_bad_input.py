@@ -195,7 +195,7 @@ def test_numbers_and_times_that_are_none(spark: SparkSession, tmp_path: Path) ->
         "j,1,1,1,1,2020-13-01": "column 'at': '2020-13-01' is not TIMESTAMP",
         "k,1,1,1,1,": "no event time: 'at' gave null",
         ",1,1,1,1,2020-01-01": "key column 'id' is null",
-        "l,1,1,1,1,+294247-01-10 04:00:54": "no event time: +294247-01-10 04:00:54 is beyond all timestamps",
+        "l,1,1,1,1,+294247-01-10 04:00:54": "value column 'at' has a time that is beyond all timestamps",
     }
     (tmp_path / "1.csv").write_text("id,x,f,b,d,at\n" + "".join(f"{line}\n" for line in lines))
     frames = load(spark, tmp_path, declared(schema=NUMBERS, time_zone="America/New_York"))
