@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -68,11 +67,6 @@ class PlatformResource(dg.ConfigurableResource):
 
     def list_verdicts(self, node: Node) -> None:
         """Note that this run has judged a node, so that its page of Data Docs is written at its end."""
-        if not self._judged:
-            from expectations.gx.data_docs import load
-
-            # Seconds that pass while other nodes are computed: none of them waits for it.
-            Thread(target=load, name="great expectations", daemon=True).start()
         self._judged[node.pipeline.name] = node.pipeline
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:

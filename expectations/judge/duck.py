@@ -163,7 +163,14 @@ class _Views(Evaluation[str]):
         return f"({text.replace('{', '{{').replace('}', '}}').replace('{{__keys}}', keys)})"
 
     def _column(self, query: str) -> list[Any]:
-        return [row[0] for row in self.connection.execute(query).fetchall()]
+        import duckdb
+
+        try:
+            return [row[0] for row in self.connection.execute(query).fetchall()]
+        except duckdb.OutOfMemoryException:
+            # Each thread has buffers of its own, and two may not fit where one does, which only takes longer.
+            self.connection.execute("SET threads = 1")
+            return [row[0] for row in self.connection.execute(query).fetchall()]
 
 
 def _view(name: str) -> str:
