@@ -62,7 +62,9 @@ def test_a_line_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None
     assert unreadable("x.csv.gz", refused.value) == f"the file cannot be read: {refused.value}"
 
 
-@pytest.mark.parametrize("damage", [b"id\n", gzip.compress(b"id\n" * 999)[:-9], gzip.compress(b"id\n")[:-3]])
+@pytest.mark.parametrize(
+    "damage", [b"id\n", gzip.compress(b"id\n" * 999)[:-9], gzip.compress(b"id\n")[:-3]], ids=["text", "cut", "no end"]
+)
 def test_what_is_no_whole_gzip_file_says_so(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "x.csv.gz"
     path.write_bytes(damage)
