@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -91,9 +90,6 @@ class Platform:
 
         known = self._sessions.__dict__.get(what)
         if known is None or known[0] is not base:
-            if what == "folds" and self._owned():
-                # A thread's first session is its active one, and frames are kept in that.
-                self._own("epochs", base)
             made = new_session(base)
             known = (base, made)
             self._sessions.__dict__[what] = known
@@ -104,12 +100,7 @@ class Platform:
         from infra.engine.session import session
 
         with self._opening:
-            if not self._owned():
-                return session(self._engine_settings())
-            # The first session that a thread opens is its active one, and frames are kept cheaply in that alone
-            # (infra/engine/shared_frames.py): the process's must not be opened by a thread that has its own.
-            with ThreadPoolExecutor(1, "session") as opening:
-                return opening.submit(session, self._engine_settings()).result()
+            return session(self._engine_settings())
 
     def _engine_settings(self) -> Settings:
         return self.settings

@@ -45,7 +45,6 @@ def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) 
     opened: list[SparkSession] = []
 
     def open_session() -> None:
-        # By the thread that uses it: a checkpoint belongs to the active session, and a thread has its own.
         own.session = new_session(spark)
         opened.append(own.session)
         for name, value in INTERPRETED.items():

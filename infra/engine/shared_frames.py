@@ -16,12 +16,14 @@ from files again in less, as each use reads its own columns. So of many records 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
 
 from records.known_schemas import like
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 FEW = 200_000
 """Records, up to which planning costs more than memory."""
@@ -51,8 +53,9 @@ class SharedFrames:
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """The same rows, computed once."""
-        if self._few and _is_active(frame):
-            kept = frame.localCheckpoint(eager=False)
+        if self._few:
+            with _active(frame.sparkSession):
+                kept = frame.localCheckpoint(eager=False)
             self._checkpoints.append(kept)
             return like(kept, frame)
         view = f"{self._name}_{len(self._views)}"
@@ -80,9 +83,23 @@ class SharedFrames:
         self._checkpoints.clear()
 
 
-def _is_active(frame: DataFrame) -> bool:
-    """Whether the frame is of the thread's active session: Connect takes every checkpoint for one of that session."""
-    return type(frame.sparkSession).active() is frame.sparkSession
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Make a session the thread's active one meanwhile, as Connect takes every checkpoint for a frame of that.
+
+    A thread's active session is the first one that it opened: one for folds, where another thread has opened the
+    process's; or one of an engine that is gone.
+    """
+    held: Any = getattr(type(spark), "_active_session", None)
+    if held is None:  # a driver of its own asks the frame
+        yield
+        return
+    before = getattr(held, "session", None)
+    held.session = spark
+    try:
+        yield
+    finally:
+        held.session = before
 
 
 def anew(frame: DataFrame) -> DataFrame:

@@ -14,6 +14,7 @@ from infra.engine.interpretation import fit_compilation
 from infra.engine.session import new_session
 from infra.engine.shared_frames import FEW, SharedFrames
 from infra.engine.shuffles import fit_shuffles, shuffle_partitions
+from tests.infra.epochs.test_requests import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,8 +30,7 @@ def joined(spark: SparkSession, rows: int) -> DataFrame:
 @pytest.mark.parametrize("records", [10, None])
 def test_a_broadcast_that_was_cancelled_is_made_again(spark: SparkSession, records: int | None) -> None:
     rows, failures = 300_000_000, []
-    # Only the active session's frames are checkpoints.
-    killed, after = new_session(spark) if records is None else spark, spark
+    killed, after = new_session(spark), spark
     for session in (killed, after):
         # Whatever the last test has left: interpreted, they take minutes.
         fit_compilation(session, rows)
@@ -51,6 +51,28 @@ def test_a_broadcast_that_was_cancelled_is_made_again(spark: SparkSession, recor
     shared = SharedFrames("after", records)
     assert shared.keep(joined(after, rows)).count() == 10
     shared.release()
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_a_frame_of_a_small_epoch_costs_one_request_in_any_session(spark: SparkSession, other: bool) -> None:
+    session = new_session(spark) if other else spark
+    active = type(spark).active()
+    with SharedFrames("one", 10) as shared:
+        with counted() as asked:
+            kept = shared.keep(session.range(10))
+        assert asked == {"_execute_and_fetch_as_iterator": 1}
+        assert kept.sparkSession is session and kept.count() == 10
+        assert type(spark).active() is active
+
+
+def test_a_frame_is_kept_after_an_engine_was_lost(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sessions are closed, and Connect puts none in their place: neither as the thread's nor as the process's."""
+    lost = new_session(spark)
+    lost.client.close()  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setattr(type(spark), "_default_session", lost)
+    monkeypatch.setattr(type(spark)._active_session, "session", lost)  # pyright: ignore[reportAttributeAccessIssue]
+    with SharedFrames("lost", 10) as shared:
+        assert shared.keep(spark.range(10)).count() == 10
 
 
 @pytest.mark.parametrize("other", [False, True])
