@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import grpc
@@ -54,14 +56,26 @@ except Exception as error:
 """
 
 
-def client(settings: Settings, frames: int, give_up: float, what: str) -> subprocess.Popen[str]:
-    """A process that has kept frames."""
-    command = [sys.executable, "-W", "ignore", "-c", CLIENT, str(frames), str(give_up), what]
-    env = os.environ | settings.environ()
-    started = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert started.stdout is not None
-    assert started.stdout.readline() == "kept\n", started.communicate()
-    return started
+Client = Callable[[int, float, str], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def client(own: Settings) -> Iterator[Client]:
+    """Starts processes that have kept frames, and ends them: a query left behind takes the engine's every core."""
+    with ExitStack() as started:
+
+        def start(frames: int, give_up: float, what: str) -> subprocess.Popen[str]:
+            command = [sys.executable, "-W", "ignore", "-c", CLIENT, str(frames), str(give_up), what]
+            env = os.environ | own.environ()
+            pipe = subprocess.PIPE
+            process = started.enter_context(subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True))
+            started.callback(process.kill)
+            assert process.stdout is not None
+            assert select.select([process.stdout], [], [], 120)[0], "it has kept nothing"
+            assert process.stdout.readline() == "kept\n", process.communicate(timeout=60)
+            return process
+
+        yield start
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
@@ -69,6 +83,23 @@ def wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
     while not true():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.1)
+
+
+@contextmanager
+def suspended(warm: EngineState) -> Iterator[None]:
+    """While none of its threads runs: a busy JVM answered for another 0.14 s after the signal."""
+    for process in warm.processes():
+        process.suspend()
+    try:
+        wait_until(lambda: all(map(is_stopped, warm.processes())))
+        yield
+    finally:
+        for process in warm.processes():
+            process.resume()
+
+
+def is_stopped(process: psutil.Process) -> bool:
+    return all(psutil.Process(thread.id).status() == psutil.STATUS_STOPPED for thread in process.threads())
 
 
 # --- without an engine
@@ -204,15 +235,17 @@ def test_a_heap_below_a_gigabyte_can_be_had(memory: str, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_client_that_was_killed_leaves_nothing_in_the_engine(own: Settings, warm: EngineState) -> None:
+def test_a_client_that_was_killed_leaves_nothing_in_the_engine(
+    own: Settings, warm: EngineState, client: Client
+) -> None:
     """Its sessions are closed, with what they compute; another client's are not."""
-    killed, other = client(own, 3, 60, "query"), client(own, 3, 60, "sleep")
+    killed, other = client(3, 60, "query"), client(3, 60, "sleep")
     sessions = EngineFiles(own.engine_home).folder / "clients"
     wait_until(lambda: len(list(sessions.glob("[0-9]*"))) == 2)
     (file,) = sessions.glob(f"{killed.pid}-*")
     assert len(file.read_text().split()) == 2
     killed.kill()
-    killed.communicate()
+    killed.communicate(timeout=60)
     wait_until(lambda: not file.exists())
     wait_until(lambda: psutil.Process(warm.jvm_pid).cpu_percent(1) < 50)
     assert len(list(sessions.glob("[0-9]*"))) == 1
@@ -226,12 +259,12 @@ def test_a_client_that_was_killed_leaves_nothing_in_the_engine(own: Settings, wa
 
 
 @pytest.mark.slow
-def test_a_client_of_an_engine_that_does_not_answer_says_so_and_ends(own: Settings, warm: EngineState) -> None:
+def test_a_client_of_an_engine_that_does_not_answer_says_so_and_ends(
+    own: Settings, warm: EngineState, client: Client
+) -> None:
     assert answers(warm, EngineFiles(own.engine_home).token(), 10)
-    waiting = client(own, 20, 4, "query")
-    for process in warm.processes():
-        process.suspend()
-    try:
+    waiting = client(20, 4, "query")
+    with suspended(warm):
         began = time.monotonic()
         assert not answers(warm, EngineFiles(own.engine_home).token(), 1)
         out, err = waiting.communicate(timeout=90)
@@ -243,9 +276,6 @@ def test_a_client_of_an_engine_that_does_not_answer_says_so_and_ends(own: Settin
         status = engine.status(own)
         assert status.state == warm and not status.answers
         assert engine.stop(own), "and what the message says can be done"
-    finally:
-        for process in warm.processes():
-            process.resume()
     handled(
         "engine",
         "it does not answer (stopped, or its heap is full)",
@@ -254,26 +284,27 @@ def test_a_client_of_an_engine_that_does_not_answer_says_so_and_ends(own: Settin
 
 
 @pytest.mark.slow
-def test_a_client_of_an_engine_that_is_stopped_for_a_while_waits(own: Settings, warm: EngineState) -> None:
+def test_a_client_of_an_engine_that_is_stopped_for_a_while_waits(
+    own: Settings, warm: EngineState, client: Client
+) -> None:
     """As a laptop that sleeps."""
-    waiting = client(own, 2, 60, "query")
-    for process in warm.processes():
-        process.suspend()
-    time.sleep(4)
-    for process in warm.processes():
-        process.resume()
+    waiting = client(2, 60, "query")
+    with suspended(warm):
+        time.sleep(4)
     time.sleep(3)
     assert waiting.poll() is None and engine.status(own).answers
     waiting.kill()
-    _, err = waiting.communicate()
+    _, err = waiting.communicate(timeout=60)
     assert "has not answered for" in err
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["killed", pytest.param("stopped", marks=pytest.mark.prove)])
-def test_a_client_of_an_engine_that_is_gone_ends_in_seconds(own: Settings, warm: EngineState, end: str) -> None:
+def test_a_client_of_an_engine_that_is_gone_ends_in_seconds(
+    own: Settings, warm: EngineState, client: Client, end: str
+) -> None:
     """Whatever it has kept: 4.5 s of asking for each of two hundred frames were fifteen minutes."""
-    waiting = client(own, 100, 60, "query")
+    waiting = client(100, 60, "query")
     if end == "killed":
         psutil.Process(warm.jvm_pid).kill()
     else:
