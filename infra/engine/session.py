@@ -141,7 +141,7 @@ def lost_engine(error: BaseException) -> str | None:
     # What a query is refused for has a class of its own.
     if type(error).__name__ not in _NO_ANSWER and "closed channel" not in str(error):
         return None
-    return (_open.watch.lost if _open is not None and _open.watch is not None else None) or _lost
+    return (_open.watch.lost_by_now() if _open is not None and _open.watch is not None else None) or _lost
 
 
 def _connect(settings: Settings) -> _Open:

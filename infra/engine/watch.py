@@ -26,6 +26,8 @@ from infra.engine.process import EngineError
 LOOK_SECONDS = 5.0
 SAY_AFTER, GIVE_UP_AFTER = 30.0, 300.0
 """Seconds without an answer."""
+END_SECONDS = 15
+"""For which an engine that is stopped may still run (``infra.engine.processes.end``)."""
 
 _log = logging.getLogger(__name__)
 # Without a handler Python would print what is said here to the terminal a second time.
@@ -64,6 +66,14 @@ class Watch:
                 f"(log: {self._files.log}). What was not committed, the next run does again: run again"
             )
         return self._lost
+
+    def lost_by_now(self) -> str | None:
+        """`lost`, after a request was broken off: an engine that is stopped does this half a second before it ends."""
+        for _ in range(END_SECONDS):
+            # A moment first: its last connections are not refused yet.
+            if self.lost is not None or self._ended.wait(0.1) or answers(self._state, self._token, 1):
+                break
+        return self.lost
 
     @property
     def answers(self) -> bool:
