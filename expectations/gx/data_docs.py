@@ -28,6 +28,7 @@ from typing import Any
 from expectations.gx.expectation import ROW, expect_invariant_holds
 from expectations.invariant import Invariant
 from expectations.invariants import invariants_of
+from expectations.report.templates import templates_of
 from expectations.report.words import moment
 from pipelines import Node
 
@@ -66,14 +67,10 @@ def page_of(folder: Path, run: str) -> Path:
     return folder / "docs" / "runs" / f"{run}.html"
 
 
-def load() -> None:
-    """Load Great Expectations, which asks nobody for anything."""
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    import great_expectations  # noqa: F401
-
-
 def write_page(folder: Path, run: str, suites: Sequence[Suite]) -> Path:
     """Write a run's page and the index, each as a whole; one writer of a folder at a time."""
+    # Read when it is imported, and by no one later: it would report its use over the network.
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     import great_expectations as gx
 
     results = _validated(run, suites)
@@ -93,7 +90,6 @@ def write_page(folder: Path, run: str, suites: Sequence[Suite]) -> Path:
 
 def _validated(run: str, suites: Sequence[Suite]) -> Mapping[str, Any]:
     """Suite to its result: one checkpoint, in a context that keeps nothing."""
-    load()
     import great_expectations as gx
     import pandas as pd
     from great_expectations.core.run_identifier import RunIdentifier
@@ -164,18 +160,11 @@ def _title(page: Path) -> str:
 
 
 def _write(path: Path, **shown: Any) -> None:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    templates = Environment(
-        loader=PackageLoader("expectations.gx", "page_files"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     parts = ("expectations.report", "page.css"), ("expectations.gx", "docs.css")
     style = "".join(files(package).joinpath("page_files", name).read_text("utf-8") for package, name in parts)
     path.parent.mkdir(parents=True, exist_ok=True)
     made = path.with_suffix(".part")
-    made.write_text(templates.get_template("docs.html").render(style=style, **shown), encoding="utf-8")
+    made.write_text(
+        templates_of("expectations.gx").get_template("docs.html").render(style=style, **shown), encoding="utf-8"
+    )
     made.replace(path)

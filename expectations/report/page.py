@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from expectations.report import charts as report_charts
 from expectations.report.checks import Cell, CheckRow, Checks, checks, worst
 from expectations.report.flow import Flow, Latency, Line, flow, latency
+from expectations.report.templates import templates_of
 from expectations.report.words import FILTERS
 from pipelines import Node
 
@@ -194,15 +195,7 @@ def page(pipelines: Sequence[PipelineHistory], written_at: datetime, cells: int 
     cells
         About as many have details; the epochs before are grouped, and without charts.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    templates = Environment(
-        loader=PackageLoader("expectations.report", "page_files"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    templates = templates_of("expectations.report")
     templates.filters |= FILTERS
     # Columns of a bad row keep the order that their query gives them.
     templates.policies["json.dumps_kwargs"] = {"sort_keys": False}
