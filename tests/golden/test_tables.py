@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from joins.reference.records import Record
+from joins.stream_stream.reference.profile_0_10_0 import StreamStreamEarlyJoin
+from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
+from joins.stream_table.reference import StreamTableJoin
+from joins.table_table.reference import TableTableJoin
 from pipelines import DeclarationError, Files, JoinWindow, Pipeline
 from tests.golden.load import tables
-from tests.reference.records import Record
-from tests.reference.stream_stream.profile_0_10_0 import StreamStreamEarlyJoin
-from tests.reference.stream_stream.profile_3_1 import StreamStreamJoin
-from tests.reference.tables.stream_table import StreamTableJoin
-from tests.reference.tables.table_table import TableTableJoin
 
 TESTS = Path(__file__).parents[1]
 TABLES = {table["id"]: table for table in tables() if table["kind"] != "trace"}

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+from joins.aggregates.reference import Columns
+from joins.reference.records import Record
 from pipelines import Files, Node, Pipeline, Stream, Table
 from pipelines.operations import Aggregation, average, count, maximum, minimum, total
 from tests.joins.epochs.batch import EACH
-from tests.reference.aggregates import Columns
 from tests.reference.histories import DELAYS, STEPS
-from tests.reference.records import Record
 from tests.world import World, cut
 
 VALUE = {"g": "STRING", "n": "BIGINT", "x": "DOUBLE", "d": "DECIMAL(9,2)"}

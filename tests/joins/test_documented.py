@@ -13,7 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assets.replay.run import Way, at_once, replay
-from tests.reference.foreign_key.join import ForeignKeyJoin
+from joins.foreign_key.reference.join import ForeignKeyJoin
+from joins.reference.records import Join, Record, run
+from joins.stream_global.reference import StreamGlobalJoin
+from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
 from tests.reference.histories import (
     NASTY_FOREIGN_KEY,
     NASTY_GLOBAL,
@@ -22,9 +25,6 @@ from tests.reference.histories import (
     random_histories,
     records_of,
 )
-from tests.reference.records import Join, Record, run
-from tests.reference.stream_stream.profile_3_1 import StreamStreamJoin
-from tests.reference.tables.stream_global import StreamGlobalJoin
 
 WINDOWS = [(10, 10, 5), (3, 12, 0), (0, 0, 4), (-3, 8, 2), (9, -4, 0), (0, 0, 0), (1_000, 0, 30)]
 Made = tuple[dict[str, Any], Join, list[Record]]

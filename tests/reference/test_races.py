@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.reference.foreign_key.join import ForeignKeyJoin
+from joins.foreign_key.reference.join import ForeignKeyJoin
+from joins.reference.records import Record, Row, run
 from tests.reference.foreign_key.subscriptions import Subscription, SubscriptionProtocol, prefix_bytes
 from tests.reference.histories import foreign_key_of, histories
 from tests.reference.races import CHANGED, EVENTS, LATER, OLD, TABLES, Event, fk_of
-from tests.reference.records import Record, Row, run
 
 
 def drained(protocol: SubscriptionProtocol) -> list[Row]:

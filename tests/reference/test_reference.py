@@ -12,17 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.golden.load import PROFILES, Case, cases, decision, tables
-from tests.reference.foreign_key.join import ForeignKeyJoin
-from tests.reference.histories import (
-    NASTY_STREAM_STREAM,
-    foreign_key_of,
-    histories,
-    random_histories,
-    records_of,
-    split,
-)
-from tests.reference.records import (
+from joins.foreign_key.reference.join import ForeignKeyJoin
+from joins.reference.records import (
     Join,
     Record,
     Row,
@@ -31,8 +22,17 @@ from tests.reference.records import (
     positioned,
     run,
 )
-from tests.reference.stream_stream.profile_3_1 import BEGINNING, StreamStreamJoin
-from tests.reference.tables.stream_global import StreamGlobalJoin
+from joins.stream_global.reference import StreamGlobalJoin
+from joins.stream_stream.reference.profile_3_1 import BEGINNING, StreamStreamJoin
+from tests.golden.load import PROFILES, Case, cases, decision, tables
+from tests.reference.histories import (
+    NASTY_STREAM_STREAM,
+    foreign_key_of,
+    histories,
+    random_histories,
+    records_of,
+    split,
+)
 
 HOWS = ("inner", "left", "outer")
 WINDOWS = ((10, 10, 5), (10, 10, 0), (0, 12, 3), (12, 0, 3), (0, 0, 4), (-3, 9, 6), (9, -3, 6))

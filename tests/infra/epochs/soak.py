@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from infra.settings import Settings
+from joins.reference.records import Record, interleave, run
+from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
 from pipelines import Files, JoinWindow, Node, Pipeline
 from tests.infra.epochs.killed import deliver, once, side_rows, world
-from tests.reference.records import Record, interleave, run
-from tests.reference.stream_stream.profile_3_1 import StreamStreamJoin
 from tests.world import World
 
 KEYS = [f"k{n}" for n in range(12)]

@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from infra.delta.io import read
+from joins.aggregates.reference import TableAggregate
+from joins.reference.records import Record
 from pipelines import expr
 from pipelines.operations import count, maximum, total
 from tests.joins.one_input import AGGREGATIONS, COLUMNS, EACH, TYPES, random_histories, run, table
-from tests.reference.aggregates import TableAggregate
-from tests.reference.records import Record
 from tests.world import World
 
 Make = Callable[..., World]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from joins.aggregates.reference import SlidingWindowed, TimeWindowed, Windowed
+from joins.reference.records import Record
 from pipelines import SlidingWindows, TimeWindows
 from pipelines.operations import count
 from tests.joins.one_input import AGGREGATIONS, COLUMNS, EACH, TYPES, random_histories, run, stream
-from tests.reference.aggregates import SlidingWindowed, TimeWindowed, Windowed
-from tests.reference.records import Record
 from tests.world import World
 
 Make = Callable[..., World]

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from joins.aggregates.reference import TimeWindowed
+from joins.foreign_key.reference.join import ForeignKeyJoin
+from joins.reference.records import Record, interleave
+from joins.stream_table.reference import StreamTableJoin
+from joins.table_table.reference import TableTableJoin
 from pipelines import DeclarationError, Files, JoinWindow, Node, Pipeline, TimeWindows
 from pipelines.operations import count, total
-from tests.reference.aggregates import TimeWindowed
-from tests.reference.foreign_key.join import ForeignKeyJoin
-from tests.reference.records import Record, interleave
-from tests.reference.tables.stream_table import StreamTableJoin
-from tests.reference.tables.table_table import TableTableJoin
 from tests.world import World, cut
 
 Make = Callable[..., World]

@@ -26,11 +26,11 @@ from typing import Any
 
 from infra.delta.io import last_note, read
 from infra.epochs.plan import EpochPlan, Offsets
+from joins.reference.records import Record, interleave, positioned
 from pipelines import Join, Node, Pipeline
 from pipelines.operations import OneInput
 from tests.joins.epochs.batch import FILES
 from tests.reference.histories import DELAYS, STEPS, partition_of
-from tests.reference.records import Record, interleave, positioned
 from tests.world import Record as Line
 from tests.world import World
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from joins.reference.records import Record, interleave
 from pipelines import Files, GlobalTable, Pipeline, Stream, Table
 from tests.reference.histories import split
-from tests.reference.records import Record, interleave
 from tests.world import World, cut
 
 COLUMNS = {"k": "STRING", "v": "STRING", "ts": "BIGINT"}

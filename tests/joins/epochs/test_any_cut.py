@@ -20,6 +20,15 @@ from typing import Any
 
 import pytest
 
+from joins.aggregates.reference import Columns, SlidingWindowed, TableAggregate, TimeWindowed
+from joins.foreign_key.reference.join import ForeignKeyJoin
+from joins.one_to_many.reference import OneToManyJoin
+from joins.reference.records import Record, Row, interleave_all
+from joins.stream_global.reference import StreamGlobalJoin
+from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
+from joins.stream_stream.reference.self_join import StreamStreamSelfJoin
+from joins.stream_table.reference import StreamTableJoin
+from joins.table_table.reference import TableTableJoin
 from pipelines import JoinWindow, Pipeline, SlidingWindows, TimeWindows, expr
 from pipelines.operations import count, maximum, total
 from tests.joins.epochs.any_cut import (
@@ -39,16 +48,7 @@ from tests.joins.epochs.any_cut import (
     waits,
 )
 from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR
-from tests.reference.aggregates import Columns, SlidingWindowed, TableAggregate, TimeWindowed
-from tests.reference.foreign_key.join import ForeignKeyJoin
-from tests.reference.foreign_key.one_to_many import OneToManyJoin
 from tests.reference.histories import foreign_key_of
-from tests.reference.records import Record, Row, interleave_all
-from tests.reference.stream_stream.profile_3_1 import StreamStreamJoin
-from tests.reference.stream_stream.self_join import StreamStreamSelfJoin
-from tests.reference.tables.stream_global import StreamGlobalJoin
-from tests.reference.tables.stream_table import StreamTableJoin
-from tests.reference.tables.table_table import TableTableJoin
 from tests.reliability import survived
 from tests.world import World
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from joins.foreign_key.reference.join import ForeignKeyJoin
+from joins.reference.records import Record, Row, interleave, interleave_all
+from joins.stream_global.reference import StreamGlobalJoin
+from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
 from pipelines import JoinWindow, Pipeline, expr
 from tests.joins.epochs.batch import FILES, TYPES, by_partition
 from tests.joins.epochs.test_waiting import publish_in_pieces, released, together
 from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR
-from tests.reference.foreign_key.join import ForeignKeyJoin
 from tests.reference.histories import foreign_key_of, random_histories, split
-from tests.reference.records import Record, Row, interleave, interleave_all
-from tests.reference.stream_stream.profile_3_1 import StreamStreamJoin
-from tests.reference.tables.stream_global import StreamGlobalJoin
 from tests.world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

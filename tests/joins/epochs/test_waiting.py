@@ -11,15 +11,15 @@ import pytest
 
 from infra.delta.io import arrivals
 from infra.epochs.waiting import NOTHING, Queues
+from joins.reference.records import Record, Row, interleave, interleave_all
+from joins.stream_global.reference import StreamGlobalJoin
+from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
+from joins.stream_table.reference import StreamTableJoin
 from pipelines import Files, JoinWindow, Node, Pipeline
 from tests.golden.load import cases
 from tests.joins.epochs.batch import FILES, TYPES, by_partition
 from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR, set_apart
 from tests.reference.histories import foreign_key_of, random_histories, split
-from tests.reference.records import Record, Row, interleave, interleave_all
-from tests.reference.stream_stream.profile_3_1 import StreamStreamJoin
-from tests.reference.tables.stream_global import StreamGlobalJoin
-from tests.reference.tables.stream_table import StreamTableJoin
 from tests.reliability import survived
 from tests.world import World
 

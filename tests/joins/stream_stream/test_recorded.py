@@ -15,22 +15,22 @@ import pytest
 
 from assets.replay.epochs import in_epochs
 from assets.replay.run import Way, at_once, replay
+from joins.reference.records import Join, Record
+from joins.reference.records import run as answered
+from joins.stream_stream.reference.profile_0_10_0 import StreamStreamEarlyJoin
+from joins.stream_stream.reference.profile_0_10_2 import StreamStreamEagerJoin
+from joins.stream_stream.reference.profile_kafka_4 import (
+    StreamStreamKafka4Join,
+    StreamStreamKafka4SelfJoin,
+    TwiceSelfJoin,
+)
+from joins.stream_stream.reference.self_join import StreamStreamSelfJoin
 from pipelines import JoinWindow
 from tests.joins.epochs.batch import TYPES, Batch, by_partition, found, run, two_streams
 from tests.joins.epochs.in_steps import in_pieces, in_steps
 from tests.reference.histories import random_histories
 from tests.reference.recording import by_group
-from tests.reference.records import Join, Record
-from tests.reference.records import run as answered
-from tests.reference.stream_stream.profile_0_10_0 import StreamStreamEarlyJoin
-from tests.reference.stream_stream.profile_0_10_2 import StreamStreamEagerJoin
-from tests.reference.stream_stream.profile_kafka_4 import (
-    StreamStreamKafka4Join,
-    StreamStreamKafka4SelfJoin,
-    TwiceSelfJoin,
-)
 from tests.reference.stream_stream.record import GROUPS, RECORDED, drawn
-from tests.reference.stream_stream.self_join import StreamStreamSelfJoin
 from tests.reference.stream_stream.test_recorded import as_written
 from tests.world import World
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from joins.reference.records import Record
+from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
 from pipelines import JoinWindow
 from tests.golden.load import cases
 from tests.joins.epochs.batch import TYPES, Batch, by_partition, found, run, two_streams
 from tests.reference.histories import NASTY_STREAM_STREAM, random_histories, records_of
-from tests.reference.records import Record
-from tests.reference.stream_stream.profile_3_1 import StreamStreamJoin
 from tests.world import World
 
 Make = Callable[..., World]

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from joins.foreign_key.reference.join import ForeignKeyJoin
+from joins.reference.records import Record
 from tests.golden.load import Case, cases
 from tests.joins.epochs.batch import TYPES, Batch, by_partition, run, two_tables
-from tests.reference.foreign_key.join import ForeignKeyJoin
 from tests.reference.histories import (
     NASTY_FOREIGN_KEY,
     foreign_key_of,
     random_histories,
     records_of,
 )
-from tests.reference.records import Record
 from tests.world import World
 
 Make = Callable[..., World]

@@ -8,12 +8,12 @@ import pytest
 
 from assets.replay.epochs import in_epochs
 from assets.replay.run import Way, at_once, replay
+from joins.one_to_many.reference import OneToManyJoin
+from joins.reference.options import NetOfCommits, VersionedSides
+from joins.reference.records import Record
 from tests.golden.load import tables
 from tests.joins.epochs.in_steps import in_pieces, in_steps
-from tests.reference.foreign_key.one_to_many import OneToManyJoin
 from tests.reference.histories import foreign_key_of, random_histories
-from tests.reference.records import Record
-from tests.reference.tables.options import NetOfCommits, VersionedSides
 
 pytestmark = pytest.mark.slow
 

@@ -14,13 +14,13 @@ from assets.replay.cases import Case, checked
 from assets.replay.declared import BEFORE_THE_BAR
 from assets.replay.frames import records as frame_of
 from assets.replay.run import Way, at_once, replay
-from tests.reference.foreign_key.join import ForeignKeyJoin
+from joins.foreign_key.reference.join import ForeignKeyJoin
+from joins.reference.options import CommittedJoin, NetOfCommits, VersionedSides
+from joins.reference.records import Record
 from tests.reference.foreign_key.record import HOWS, RECORDED
 from tests.reference.foreign_key.test_recorded import reference_join, text
 from tests.reference.histories import foreign_key_of
 from tests.reference.recording import read
-from tests.reference.records import Record
-from tests.reference.tables.options import CommittedJoin, NetOfCommits, VersionedSides
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

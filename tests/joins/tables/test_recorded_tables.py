@@ -14,6 +14,7 @@ from assets.replay.frames import records as frame_of
 from assets.replay.run import Way, at_once, replay
 from joins.operator import EpochInputs, compute
 from joins.order import LEFT, RIGHT, in_processing_order
+from joins.table_table.reference import TableTableJoin
 from pipelines import Files, Pipeline, TimeWindows, count
 from tests.joins.epochs.in_steps import in_pieces as in_pieces_of
 from tests.joins.epochs.in_steps import in_steps
@@ -21,7 +22,6 @@ from tests.reference.histories import records_of
 from tests.reference.recording import read
 from tests.reference.tables.answers import answers, join_of, text
 from tests.reference.tables.record import GOLDEN, TYPES, case
-from tests.reference.tables.table_table import TableTableJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

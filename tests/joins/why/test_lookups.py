@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from joins.reference.records import Record, run
+from joins.stream_global.reference import StreamGlobalJoin
+from joins.stream_table.reference import StreamTableJoin
 from tests.joins.why.given import SELECT, Given, two
 from tests.reference.histories import NASTY_GLOBAL, foreign_key_of, random_histories, records_of
-from tests.reference.records import Record, run
-from tests.reference.tables.stream_global import StreamGlobalJoin
-from tests.reference.tables.stream_table import StreamTableJoin
 
 
 def places(given: Given, made: Any) -> tuple[int | None, ...]:

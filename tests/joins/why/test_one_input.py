@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from joins.reference.records import Row
 from joins.why.evidence import Late
 from pipelines import TimeWindows, count, expr
 from tests.joins.why.given import Given, two
 from tests.reference.histories import records_of
-from tests.reference.records import Row
 
 
 def test_a_tables_row_that_no_longer_passes() -> None:

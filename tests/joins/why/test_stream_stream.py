@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from joins.reference.records import run
+from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
 from joins.why.evidence import Late
 from joins.why.stream_stream import beyond, close
 from pipelines import JoinWindow
 from tests.joins.why.given import SELECT, Given, two
 from tests.reference.histories import NASTY_STREAM_STREAM, random_histories, records_of
-from tests.reference.records import run
-from tests.reference.stream_stream.profile_3_1 import StreamStreamJoin
 
 HISTORIES = [records_of(NASTY_STREAM_STREAM), *random_histories(5, 60)]
 

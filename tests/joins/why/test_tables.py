@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from joins.foreign_key.reference.join import ForeignKeyJoin
+from joins.one_to_many.reference import OneToManyJoin
+from joins.reference.records import Record
+from joins.table_table.reference import TableTableJoin
 from tests.joins.why.given import SELECT, Given, live, two, values
-from tests.reference.foreign_key.join import ForeignKeyJoin
-from tests.reference.foreign_key.one_to_many import OneToManyJoin
 from tests.reference.histories import NASTY_FOREIGN_KEY, foreign_key_of, random_histories, records_of
-from tests.reference.records import Record
-from tests.reference.tables.table_table import TableTableJoin
 
 HISTORIES = [
     records_of(NASTY_FOREIGN_KEY),

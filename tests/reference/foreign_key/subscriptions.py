@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from tests.reference.foreign_key.join import answer, key_bytes, put, tombstone
-from tests.reference.records import Record, Row
+from joins.foreign_key.reference.join import answer, key_bytes, put, tombstone
+from joins.reference.records import Record, Row
 
 
 class Instruction(Enum):

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from joins.one_to_many.reference import OneToManyJoin
+from joins.reference.records import Record, Row, run
 from tests.golden.load import tables
-from tests.reference.foreign_key.one_to_many import OneToManyJoin
 from tests.reference.histories import foreign_key_of, histories
-from tests.reference.records import Record, Row, run
 
 TRACES = [table for table in tables() if table["join"] == "one-to-many"]
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.reference.foreign_key.cached import CachedForeignKeyJoin
-from tests.reference.foreign_key.join import ForeignKeyJoin
-from tests.reference.foreign_key.profile_0_10_2 import ForeignKeyJoin30
+from joins.foreign_key.reference.cached import CachedForeignKeyJoin
+from joins.foreign_key.reference.join import ForeignKeyJoin
+from joins.foreign_key.reference.profile_0_10_2 import ForeignKeyJoin30
+from joins.reference.options import CommittedJoin, NetOfCommits, VersionedSides, run_commits
+from joins.reference.records import Join, Record, Row, run
 from tests.reference.foreign_key.record import GROUPS, HOWS, RECORDED, cases
 from tests.reference.histories import foreign_key_of, histories
 from tests.reference.recording import by_group
-from tests.reference.records import Join, Record, Row, run
-from tests.reference.tables.options import CommittedJoin, NetOfCommits, VersionedSides, run_commits
 
 Case = dict[str, Any]
 

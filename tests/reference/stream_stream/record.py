@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from joins.stream_stream.reference.profile_0_10_0 import SEGMENT
+from joins.stream_stream.reference.profile_0_10_2 import segment_of
 from tests.reference.histories import FAMILIES, Draw, timed
 from tests.reference.recording import record
-from tests.reference.stream_stream.profile_0_10_0 import SEGMENT
-from tests.reference.stream_stream.profile_0_10_2 import segment_of
 
 RECORDED = Path(__file__).parents[2] / "golden" / "oracle_stream_stream.jsonl.gz"
 VERSIONS = {"kafka-4": "4.3.1", "0.10.2": "3.0.2", "0.10.0": "0.10.1.1"}

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from tests.reference.recording import by_group
-from tests.reference.records import Join, Record, Row, run
-from tests.reference.stream_stream.profile_0_10_0 import StreamStreamEarlyJoin
-from tests.reference.stream_stream.profile_0_10_2 import StreamStreamEagerJoin
-from tests.reference.stream_stream.profile_kafka_4 import (
+from joins.reference.records import Join, Record, Row, run
+from joins.stream_stream.reference.profile_0_10_0 import StreamStreamEarlyJoin
+from joins.stream_stream.reference.profile_0_10_2 import StreamStreamEagerJoin
+from joins.stream_stream.reference.profile_kafka_4 import (
     StreamStreamKafka4Join,
     StreamStreamKafka4SelfJoin,
     TwiceSelfJoin,
 )
+from tests.reference.recording import by_group
 from tests.reference.stream_stream.record import GROUPS, RECORDED, cases
 
 Case = dict[str, Any]

@@ -7,11 +7,11 @@ answers({"join": "table-table", "type": "inner", "semantics": "kafka-4", "input"
 
 from typing import Any
 
+from joins.reference.records import Row
+from joins.stream_global.reference import StreamGlobalJoin
+from joins.stream_table.reference import StreamTableJoin
+from joins.table_table.reference import TableTableJoin
 from tests.reference.histories import foreign_key_of, records_of
-from tests.reference.records import Row
-from tests.reference.tables.stream_global import StreamGlobalJoin
-from tests.reference.tables.stream_table import StreamTableJoin
-from tests.reference.tables.table_table import TableTableJoin
 
 
 def answers(case: dict[str, Any]) -> list[list[Any]]:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from joins.reference.records import Record, Row, run
+from joins.reference.versioned import VersionedTable
+from joins.stream_global.reference import StreamGlobalJoin
+from joins.stream_table.reference import StreamTableJoin
+from joins.table_table.reference import TableTableJoin
 from tests.reference.histories import Line, records_of
 from tests.reference.recording import read
-from tests.reference.records import Record, Row, run
 from tests.reference.tables.answers import answers
 from tests.reference.tables.record import GOLDEN, TYPES, cases
-from tests.reference.tables.stream_global import StreamGlobalJoin
-from tests.reference.tables.stream_table import StreamTableJoin
-from tests.reference.tables.table_table import TableTableJoin
-from tests.reference.tables.versioned import VersionedTable
 
 Input = dict[str, Any]
 

@@ -18,10 +18,10 @@ has to ask. Source: docs/kafka-streams.md 5 and 6; the order is the oracle's.
 from dataclasses import replace
 from typing import Any
 
-from tests.reference.foreign_key.join import ForeignKeyJoin, put
-from tests.reference.foreign_key.profile_0_10_2 import ForeignKeyJoin30
-from tests.reference.records import Record, Row
-from tests.reference.tables.options import ResultTable
+from joins.foreign_key.reference.join import ForeignKeyJoin, put
+from joins.foreign_key.reference.profile_0_10_2 import ForeignKeyJoin30
+from joins.reference.options import ResultTable
+from joins.reference.records import Record, Row
 
 
 class CachedForeignKeyJoin:

@@ -14,7 +14,7 @@ Source: KIP-213 (golden `s000.fk.*`, `s001.fk.*`), instruction table of docs/kaf
 from collections.abc import Callable
 from typing import Any
 
-from tests.reference.records import Record, Row
+from joins.reference.records import Record, Row
 
 
 class ForeignKeyJoin:

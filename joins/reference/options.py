@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from tests.reference.records import Join, Record, Row
+from joins.reference.records import Join, Record, Row
 
 
 class CommittedJoin(Join, Protocol):

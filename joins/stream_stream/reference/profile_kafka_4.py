@@ -13,9 +13,9 @@ Source: docs/kafka-streams.md 1. Without the throttle (`emit_interval_ms` 0), wh
 
 from dataclasses import dataclass, field, replace
 
-from tests.reference.records import Join, Record, Row
-from tests.reference.stream_stream.profile_0_10_2 import OUTER_SIDES, JoinStores, WindowStore
-from tests.reference.stream_stream.profile_3_1 import one_sided, paired
+from joins.reference.records import Join, Record, Row
+from joins.stream_stream.reference.profile_0_10_2 import OUTER_SIDES, JoinStores, WindowStore
+from joins.stream_stream.reference.profile_3_1 import one_sided, paired
 
 BOTH = {"left", "right"}
 
@@ -120,7 +120,7 @@ class StreamStreamKafka4SelfJoin:
         self.stream_times: dict[int, int] = {}
 
     def process(self, x: Record) -> list[Row]:
-        """x as left with earlier ones, then x as right, and (x, x) where its timestamp belongs."""
+        """X as left with earlier ones, then x as right, and (x, x) where its timestamp belongs."""
         if x.key is None or x.value is None:
             return []
         store = self.partitions.setdefault(x.partition, WindowStore(self.retention, bounded=True))

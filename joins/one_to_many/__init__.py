@@ -1,0 +1,1 @@
+"""one-to-many: a table keyed by both sides."""
