@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from expectations.invariant import Invariant
-from expectations.rules import aggregate as aggregate_rules
+from expectations.rules import aggregates as aggregate_rules
 from expectations.rules import batch as batch_rules
 from expectations.rules import changelog as changelog_rules
 from expectations.rules import late as late_rules
 from expectations.rules import lookup as lookup_rules
 from expectations.rules import partition as partition_rules
-from expectations.rules import stream as stream_rules
+from expectations.rules import stream_stream as stream_rules
 from expectations.rules import table as table_rules
 from expectations.rules import window as window_rules
 from expectations.rules.declared import declared_rules

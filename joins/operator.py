@@ -149,7 +149,7 @@ OPERATORS: dict[type[Operation], Mapping[str, str]] = {
         "0.10.2": "joins.stream_table.profile_0_10_2",
         "0.10.0": "joins.stream_table.profile_0_10_0",
     },
-    StreamGlobalJoin: dict.fromkeys(("3.1", "kafka-4", "0.10.2"), "joins.lookups.stream_global"),
+    StreamGlobalJoin: dict.fromkeys(("3.1", "kafka-4", "0.10.2"), "joins.stream_global.profile_3_1"),
     TableTableJoin: {
         "3.1": "joins.table_table.profile_3_1",
         "kafka-4": "joins.table_table.profile_kafka_4",
@@ -157,11 +157,11 @@ OPERATORS: dict[type[Operation], Mapping[str, str]] = {
         "0.10.0": "joins.table_table.profile_0_10_0",
     },
     ForeignKeyJoin: {
-        "3.1": "joins.foreign_key.join",
-        "kafka-4": "joins.foreign_key.join",
+        "3.1": "joins.foreign_key.profile_3_1",
+        "kafka-4": "joins.foreign_key.profile_3_1",
         "0.10.2": "joins.foreign_key.profile_0_10_2",
     },
-    OneToManyJoin: {"3.1": "joins.foreign_key.one_to_many"},
+    OneToManyJoin: {"3.1": "joins.one_to_many.profile_3_1"},
     Filter: {"3.1": "joins.stateless.filter"},
     MapValues: {"3.1": "joins.stateless.map_values"},
     SelectKey: {"3.1": "joins.stateless.select_key"},

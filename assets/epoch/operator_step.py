@@ -220,7 +220,7 @@ class OperatorStep:
         return self._rows(pinned, side, self.operation.inputs[side], moment)
 
     def _rows(self, pinned: PinnedInputs, side: str, node: Node, moment: Moment) -> DataFrame:
-        from joins.lookups.global_view import resolve
+        from joins.stream_global.global_view import resolve
 
         if node.is_stored:
             return pinned.table(side, moment)

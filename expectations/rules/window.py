@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from expectations.invariant import EARLY, SEMANTICS, Invariant
 from expectations.rules.derived import bounds
-from expectations.rules.stream import stream_stream
+from expectations.rules.stream_stream import stream_stream
 from pipelines import Node
 
 _STREAM_STREAM = frozenset({"stream-stream"})

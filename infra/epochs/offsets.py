@@ -59,6 +59,6 @@ def any_of_sql(conditions: Sequence[str]) -> str:
     """SQL for whether one of the conditions holds.
 
     One text and not a chain of columns: Spark Connect cannot send a chain as long as a topic's partitions
-    (``tests/joins/lookups/test_stream_global.py`` has 60).
+    (``tests/joins/stream_global/test_stream_global.py`` has 60).
     """
     return " OR ".join(conditions) or "false"

@@ -18,7 +18,7 @@ Expressed as order: a change that waits stands at (commit, 1, side, place), a re
 0, 0, place), and the join is the one without a cache.
 
 Source: released Kafka Streams 4.x and 3.0 (record caches; recorded answers). Held by
-``tests/joins/tables/test_recorded_foreign_key.py``.
+``tests/joins/foreign_key/test_recorded.py``.
 """
 
 from __future__ import annotations

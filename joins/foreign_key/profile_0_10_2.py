@@ -20,7 +20,7 @@ whose value is the left row's now:
 ``memory`` holds the subscriptions: fk, key, ``left_hash``, ``partition``. A cache commits as
 ``joins/foreign_key/cached.py`` says.
 
-Source: KIP-213 as released in Kafka Streams 3.0. Held by ``tests/joins/tables/test_recorded_foreign_key.py``.
+Source: KIP-213 as released in Kafka Streams 3.0. Held by ``tests/joins/foreign_key/test_recorded.py``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from pyspark.sql import functions as F
 
 from joins.foreign_key import cached as foreign_key_cached
 from joins.foreign_key.rows import answer, asked, fan_out, sides, with_values
-from joins.lookups.as_of import hold_together
 from joins.operator import EpochFrames, EpochInputs, StateRead
+from joins.tables.as_of import hold_together
 from joins.tables.versions import read_state
 from joins.values import nothing_like, null_of
 from pipelines import ForeignKeyJoin

@@ -8,7 +8,7 @@ was made for.
     left a {f}, b {f}, c {g}    right f = x at order 9      (a, x), (b, x)
 
 Source: KIP-213; wiki page "Kafka Streams Join Semantics" (foreign-key join). Held by
-``tests/joins/tables/test_foreign_key.py`` and ``tests/joins/tables/test_recorded_foreign_key.py``.
+``tests/joins/foreign_key/test_foreign_key.py`` and ``tests/joins/foreign_key/test_recorded.py``.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from joins.lookups.as_of import holds_at, row_at
 from joins.operator import EpochInputs
 from joins.provenance import trigger_of
+from joins.tables.as_of import holds_at, row_at
 from joins.tables.versioned import forwarded
 from joins.tables.versions import affected, pointing, timeline
 from joins.values import joined_value, key_type, null_of, with_record

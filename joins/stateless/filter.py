@@ -13,7 +13,8 @@ A versioned table's records may be older than the row they follow, so that what 
 each one that does not pass is a tombstone. A table's record without a key is no row and left out.
 
 Source: released Kafka Streams 4.x, ``KStream.filter`` and ``KTable.filter``; a plain table's needless tombstones, which
-Kafka leaves out where the old value is sent along, are always left out. Held by ``tests/joins/test_stateless.py``.
+Kafka leaves out where the old value is sent along, are always left out. Held by
+``tests/joins/stateless/test_stateless.py``.
 """
 
 from __future__ import annotations

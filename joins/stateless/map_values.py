@@ -8,7 +8,7 @@
     - {n: 4}      - {twice: 8}
 
 Source: released Kafka Streams 4.x, ``KTable.mapValues``; of a stream Kafka hands a null value to the mapper, here it
-stays null as it does in a table. Held by ``tests/joins/test_stateless.py``.
+stays null as it does in a table. Held by ``tests/joins/stateless/test_stateless.py``.
 """
 
 from __future__ import annotations

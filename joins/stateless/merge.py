@@ -6,7 +6,7 @@
     right - NULL   @9      - NULL
 
 Source: released Kafka Streams 4.x, ``KStream.merge``, which gives no order between its inputs; ours is that of
-``joins/order.py``. Held by ``tests/joins/test_stateless.py``.
+``joins/order.py``. Held by ``tests/joins/stateless/test_stateless.py``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Records of several partitions meet in one: there they stand in the processing or
 that which sources give the same key (``infra/sources/reading.py``), so that both can be joined.
 
 Source: released Kafka Streams 4.x, ``KStream.selectKey`` with ``repartition``. Held by
-``tests/joins/test_stateless.py``.
+``tests/joins/stateless/test_stateless.py``.
 """
 
 from __future__ import annotations

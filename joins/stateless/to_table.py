@@ -9,7 +9,7 @@ says of no window that it was closed (``stream_time`` and ``close`` are null).
     a NULL        a NULL        deletes the row; in a stream, a record without a value
 
 Source: released Kafka Streams 4.x, ``KStream.toTable`` (which counts such records as dropped) and ``KTable.toStream``.
-Held by ``tests/joins/test_stateless.py``.
+Held by ``tests/joins/stateless/test_stateless.py``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ g = 5:
 
 Who waits before an epoch follows from O: the accepted records with ``timestamp > O - g``.
 
-Source: KIP-923, released Kafka Streams 4.x. Held by ``tests/joins/tables/test_recorded_tables.py``.
+Source: KIP-923, released Kafka Streams 4.x. Held by ``tests/joins/table_table/test_recorded.py``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.lookups.as_of import first_to_reach
 from joins.operator import EpochInputs
 from joins.order import before_here, stream_time_at_start
 from joins.stream_table.lookups import at_once
+from joins.tables.as_of import first_to_reach
 
 
 def released(accepted: DataFrame, waiting: DataFrame, inputs: EpochInputs, grace: int) -> DataFrame:

@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from joins.late import without_key
-from joins.lookups.as_of import row_at
 from joins.operator import EpochFrames, EpochInputs
 from joins.provenance import trigger_of
+from joins.tables.as_of import row_at
 from joins.tables.versioned import before_the_epoch
 from joins.values import joined_value, key_type, record, with_mapped_key, with_record
 from pipelines import StreamTableJoin

@@ -6,7 +6,7 @@
 
 A side with an input cache has one change per commit: its last one, from what there was at the commit before; the other
 side sees it as of the commit's end. A versioned side has no cache, and only its latest versions count
-(``joins/tables/versioned.py``). Held by ``tests/joins/tables/test_recorded_tables.py``.
+(``joins/tables/versioned.py``). Held by ``tests/joins/table_table/test_recorded.py``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 Every timestamp is the change's own. Caches are those of ``joins/table_table/profile_kafka_4.py``.
 
 Source: released Kafka Streams 0.10.0 and 0.10.1, KTableKTableJoin. Held by
-``tests/joins/tables/test_recorded_tables.py``.
+``tests/joins/table_table/test_recorded.py``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ A row's timestamp is the later of the change's and the other side's, where that 
 change per key and commit (``joins/tables/cache.py``).
 
 Source: KIP-77, KIP-914, wiki page "Kafka Streams Join Semantics" (KTable-KTable join). Held by
-``tests/joins/tables/test_recorded_tables.py``.
+``tests/joins/table_table/test_recorded.py``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ that has a row. With a cache the inputs are cached: at a commit each side's last
 side as it is then, left before right; then the ``materialized`` result in the same way. The commit's last record is the
 trigger. A versioned side has no cache.
 
-Source: released Kafka Streams, KTableKTableJoin and its caches. Held by ``tests/joins/tables/test_recorded_tables.py``.
+Source: released Kafka Streams, KTableKTableJoin and its caches. Held by ``tests/joins/table_table/test_recorded.py``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ tombstone is emitted only where the key had a row before the commit:
     (r, 1), (r, null), commit           nothing: r was absent before and is absent after
 
 Source: wiki page "Kafka Streams Join Semantics" (caching), KIP-63. Held by
-``tests/joins/tables/test_recorded_tables.py``.
+``tests/joins/table_table/test_recorded.py``.
 """
 
 from __future__ import annotations

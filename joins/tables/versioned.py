@@ -22,7 +22,7 @@ which nothing else of the key can start later than what lies below them: were th
 the same. So the slips alone are found by a fold over the key's puts, and only for keys where one is possible; all
 else is windows over puts that no slip undid.
 
-Source: KIP-889, KIP-914, released Kafka Streams 4.x (the slip). Held by ``tests/joins/tables/test_recorded_tables.py``.
+Source: KIP-889, KIP-914, released Kafka Streams 4.x (the slip). Held by ``tests/joins/table_table/test_recorded.py``.
 """
 
 from __future__ import annotations

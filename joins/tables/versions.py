@@ -6,10 +6,10 @@
     change   k {g}   at order 3    order 3, until 7, replaced a row that was there and pointed to f
     change   k NULL  at order 7    order 7, until NULL, replaced one that pointed to g
 
-A look-up at order 5 of key k finds {g} (``joins/lookups/as_of.py``).
+A look-up at order 5 of key k finds {g} (``joins/tables/as_of.py``).
 
 Source: wiki page "Kafka Streams Join Semantics" (joins of tables). Held by
-``tests/joins/tables/test_recorded_foreign_key.py`` and ``tests/joins/tables/test_one_to_many.py``.
+``tests/joins/foreign_key/test_recorded.py`` and ``tests/joins/one_to_many/test_one_to_many.py``.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from tests.golden.load import tables
 TESTS = Path(__file__).parents[1]
 TABLES = {table["id"]: table for table in tables() if table["kind"] != "trace"}
 HERE = "golden/test_tables.py"
-RECORDED = "joins/tables/test_recorded_tables.py"
+RECORDED = "joins/table_table/test_recorded.py"
 WINDOWED = "joins/aggregates/test_windowed_tables.py"
 RACES = "reference/test_races.py::test_the_documents_interleavings_end_as_printed"
 HELD: Mapping[str, str] = {
@@ -31,7 +31,7 @@ HELD: Mapping[str, str] = {
     "s001.race.": RACES,
     "s001.fkchange.": RACES,
     "s001.instructions": "reference/test_races.py::test_instructions_are_the_printed_ones",
-    "s001.combined_key": "joins/tables/test_subscriptions.py::test_the_layout_is_the_documents",
+    "s001.combined_key": "reference/test_races.py::test_the_scan_prefix_is_length_and_foreign_key",
     "s002.ss.rules.current": f"{HERE}::test_who_triggers_and_what_is_stored_in_0_10_0",
     "s002.st.rules.current": f"{HERE}::test_a_null_stream_value_triggers_in_0_10_0_only",
     "s002.tt.rules.current": f"{HERE}::test_when_a_tombstone_is_sent",
@@ -45,9 +45,9 @@ HELD: Mapping[str, str] = {
     "s003.invariants": f"{RECORDED}::test_the_folded_rows_are_the_batch_join_of_the_folded_tables",
     "s003.hopping.single_output": f"{WINDOWED}::test_two_records_in_two_hopping_windows_are_one_pair",
     "s003.wtable.last_week": f"{WINDOWED}::test_views_against_last_week",
-    "s004.invoice.schema": "joins/lookups/test_stream_global.py::test_invoice_through_two_chained_look_ups",
+    "s004.invoice.schema": "joins/stream_global/test_stream_global.py::test_invoice_through_two_chained_look_ups",
     "s004.repartition_count": f"{HERE}::test_a_global_table_needs_no_repartitioning",
-    "s004.lifecycle": "joins/lookups/test_stream_global.py::test_nasty_script_and_random_histories",
+    "s004.lifecycle": "joins/stream_global/test_stream_global.py::test_nasty_script_and_random_histories",
 }
 """Start of a table's id to the test that asserts it."""
 

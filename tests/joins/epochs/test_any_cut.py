@@ -47,7 +47,7 @@ from tests.joins.epochs.any_cut import (
     steady,
     waits,
 )
-from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR
+from tests.joins.foreign_key.test_foreign_key import BEFORE_THE_BAR
 from tests.reference.histories import foreign_key_of
 from tests.reliability import survived
 from tests.world import World

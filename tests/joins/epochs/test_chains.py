@@ -19,7 +19,7 @@ from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
 from pipelines import JoinWindow, Pipeline, expr
 from tests.joins.epochs.batch import FILES, TYPES, by_partition
 from tests.joins.epochs.test_waiting import publish_in_pieces, released, together
-from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR
+from tests.joins.foreign_key.test_foreign_key import BEFORE_THE_BAR
 from tests.reference.histories import foreign_key_of, random_histories, split
 from tests.world import World
 

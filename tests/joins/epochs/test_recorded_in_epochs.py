@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from assets.replay.epochs import in_epochs
 from assets.replay.run import Way, replay
 from tests.joins.epochs.in_steps import in_pieces, in_steps
+from tests.joins.foreign_key import test_recorded as foreign_key
 from tests.joins.stream_stream import test_recorded as stream_stream
-from tests.joins.tables import test_recorded_foreign_key as foreign_key
-from tests.joins.tables import test_recorded_tables as tables
+from tests.joins.table_table import test_recorded as tables
 
 EPOCHS = 3
 SAMPLE = 4

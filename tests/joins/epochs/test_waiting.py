@@ -18,7 +18,7 @@ from joins.stream_table.reference import StreamTableJoin
 from pipelines import Files, JoinWindow, Node, Pipeline
 from tests.golden.load import cases
 from tests.joins.epochs.batch import FILES, TYPES, by_partition
-from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR, set_apart
+from tests.joins.foreign_key.test_foreign_key import BEFORE_THE_BAR, set_apart
 from tests.reference.histories import foreign_key_of, random_histories, split
 from tests.reliability import survived
 from tests.world import World

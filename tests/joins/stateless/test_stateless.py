@@ -14,7 +14,7 @@ from joins.reference.records import Record
 from joins.stateless import select_key
 from pipelines import Files, Node, Pipeline, Stream, Table, expr
 from tests.joins.epochs.batch import FILES, TYPES, Batch, by_partition
-from tests.joins.tables.test_foreign_key import set_apart
+from tests.joins.foreign_key.test_foreign_key import set_apart
 from tests.reference.histories import random_histories, records_of
 from tests.world import World
 

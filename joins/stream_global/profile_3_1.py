@@ -16,7 +16,7 @@ late table.
 global table before it starts; ``"timestamp"`` lets each record see the table as of its place in the order.
 
 Source: KIP-99 (global tables), KIP-962 (null keys), wiki page "Kafka Streams Join Semantics". Held by
-``tests/joins/lookups/test_stream_global.py`` and ``tests/joins/tables/test_recorded_tables.py``.
+``tests/joins/stream_global/test_stream_global.py`` and ``tests/joins/table_table/test_recorded.py``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from joins.late import without_key
-from joins.lookups.as_of import holds_at
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.provenance import trigger_of
+from joins.tables.as_of import holds_at
 from joins.values import joined_value, key_type, nothing_like, with_mapped_key, with_record
 from pipelines import StreamGlobalJoin
 from records.changelog import RECORD

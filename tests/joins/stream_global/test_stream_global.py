@@ -12,7 +12,7 @@ from joins.stream_global.reference import StreamGlobalJoin
 from pipelines import Files, Pipeline
 from tests.golden.load import Case, cases
 from tests.joins.epochs.batch import EACH, TYPES, Batch, by_partition, run, stream_and_global
-from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR, set_apart
+from tests.joins.foreign_key.test_foreign_key import BEFORE_THE_BAR, set_apart
 from tests.reference.histories import NASTY_GLOBAL, foreign_key_of, random_histories, records_of
 from tests.world import World
 

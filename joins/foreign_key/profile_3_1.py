@@ -27,8 +27,8 @@ stale one. Profile "kafka-4" is the same without a cache; with one it is ``joins
 cache emits the net change per key and commit.
 
 Source: KIP-213 (tombstones and foreign key changes), wiki page "Kafka Streams Join Semantics" (foreign-key join),
-KIP-962 for null foreign keys. Held by ``tests/joins/tables/test_foreign_key.py``,
-``tests/joins/tables/test_recorded_foreign_key.py``.
+KIP-962 for null foreign keys. Held by ``tests/joins/foreign_key/test_foreign_key.py``,
+``tests/joins/foreign_key/test_recorded.py``.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ A tombstone is only emitted where there is a row:
 
 A row lies in the partition of its left row. A cache emits the net change per key and commit.
 
-Source: KIP-213, the original proposal (one-to-many join). Held by ``tests/joins/tables/test_one_to_many.py``.
+Source: KIP-213, the original proposal (one-to-many join). Held by ``tests/joins/one_to_many/test_one_to_many.py``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from joins.lookups.as_of import holds_at, row_at
 from joins.operator import EpochFrames, EpochInputs, StateRead
 from joins.provenance import trigger_of
+from joins.tables.as_of import holds_at, row_at
 from joins.tables.cache import emitted_before, net_changes
 from joins.tables.versioned import forwarded
 from joins.tables.versions import affected, pointing, read_state, timeline

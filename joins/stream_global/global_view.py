@@ -6,7 +6,7 @@ timestamps:
     left  c1 {city: b}      right  b Berlin        c1 Berlin
     left  c2 {city: x}                             inner: no row      left: c2 null
 
-Source: KIP-99, joins between global tables. Held by ``tests/joins/lookups/test_global_view.py``.
+Source: KIP-99, joins between global tables. Held by ``tests/joins/stream_global/test_global_view.py``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from infra.delta.lines import opened
-from joins.lookups.global_view import resolve
+from joins.stream_global.global_view import resolve
 from pipelines import Files, GlobalView, Pipeline, Stream
 from tests.world import Record, World
 
