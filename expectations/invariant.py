@@ -55,6 +55,8 @@ from pipelines.check import Severity
 
 ANY = frozenset({"*"})
 """Every family, sources too."""
+COMPUTED = frozenset({"computed"})
+"""Every family, and no source."""
 DOCUMENTED = ("3.1",)
 """The profile that keeps what the documents say; older and released ones are there to break some of it."""
 Stage = Literal["epoch", "commit", "table", "verify"]
@@ -94,7 +96,7 @@ class Invariant:
     document, section
         Where it is said.
     families
-        Families (or ``source``) that it applies to; `ANY`.
+        Families (or ``source``) that it applies to; `ANY`, `COMPUTED`.
     requirements
         Numbers of the documents' requirements that it holds.
     profiles
@@ -143,11 +145,12 @@ class Invariant:
             return False
         made = node.operation
         kept = self.profiles is None or made is None or made.semantics in self.profiles
-        of_family = self.families == ANY or family_of(node) in self.families
+        of_all = self.families == ANY or (self.families == COMPUTED and made is not None)
+        of_family = of_all or family_name(node) in self.families
         return kept and of_family and self.excluded(node) is None
 
 
-def family_of(node: Node) -> str:
+def family_name(node: Node) -> str:
     """Join family that the node's records come from, or ``source``."""
     return node.operation.family if node.operation is not None else "source"
 

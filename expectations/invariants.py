@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 from expectations.invariant import Invariant
-from expectations.rules import aggregates as aggregate_rules
-from expectations.rules import batch as batch_rules
-from expectations.rules import changelog as changelog_rules
-from expectations.rules import late as late_rules
-from expectations.rules import lookup as lookup_rules
-from expectations.rules import partition as partition_rules
-from expectations.rules import stream_stream as stream_rules
-from expectations.rules import table as table_rules
-from expectations.rules import window as window_rules
+from expectations.rules import changelog, late, lookups, partition, tables
 from expectations.rules.declared import declared_rules
+from expectations.rules.derived import of_family
 from expectations.rules.verify import VERIFY
 from pipelines import Node
+from pipelines.family import OURS, named
 
 __all__ = ["ALL", "Invariant", "invariants_of"]
 
+
+def _of_families() -> tuple[Invariant, ...]:
+    """Those in the rules of our families; a module that several name is taken once."""
+    modules = dict.fromkeys(module for name in OURS if (module := named(name).rules_module) is not None)
+    return tuple(rule for module in modules for rule in module.RULES)
+
+
 ALL: tuple[Invariant, ...] = (
-    *stream_rules.RULES,
-    *window_rules.RULES,
-    *lookup_rules.RULES,
-    *table_rules.RULES,
-    *batch_rules.RULES,
-    *aggregate_rules.RULES,
-    *changelog_rules.RULES,
-    *partition_rules.RULES,
-    *late_rules.RULES,
+    *_of_families(),
+    *lookups.RULES,
+    *tables.RULES,
+    *changelog.RULES,
+    *partition.RULES,
+    *late.RULES,
 )
-_IDS = frozenset(invariant.id for invariant in (*ALL, VERIFY))
 
 
 def invariants_of(node: Node) -> tuple[Invariant, ...]:
-    """Invariants that the node's results must keep: those of `ALL`, in its order, then the pipeline's own."""
-    return tuple(invariant for invariant in ALL if invariant.applies_to(node)) + declared_rules(node, _IDS)
+    """Invariants that the node's results must keep: of `ALL`, in its order, of its family, then the pipeline's own."""
+    rules = (*ALL, *(rule for rule in of_family(node, "RULES", ()) if rule not in ALL))
+    taken = {rule.id for rule in (*rules, VERIFY)}
+    return tuple(rule for rule in rules if rule.applies_to(node)) + declared_rules(node, taken)

@@ -1,37 +1,20 @@
-"""What every operator takes and gives, and the registry of families.
+"""What every operator takes and gives: a module with ``state`` and ``compute``, which its family names by profile.
 
-To add a family: one file with ``state`` and ``compute``, and its line in `OPERATORS`, or a call of `register`.
+A family is registered in the ``family.py`` of its folder (``pipelines/family.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipelines import (
-    Filter,
-    ForeignKeyJoin,
-    MapValues,
-    Merge,
-    OneToManyJoin,
-    Operation,
-    SelectKey,
-    StreamGlobalJoin,
-    StreamStreamJoin,
-    StreamTableJoin,
-    TableAggregate,
-    TableTableJoin,
-    ToStream,
-    ToTable,
-    WindowedAggregate,
-)
+from pipelines import Operation
+from pipelines.family import Side, family_of
 
-Side = Literal["left", "right"]
 Moment = Literal["before", "after"]
 Numbers = Callable[..., DataFrame]
 StateRead = Mapping[Side, Literal["open", "before", "after", "earlier"]]
@@ -136,52 +119,9 @@ class Operator(Protocol):
         ...
 
 
-OPERATORS: dict[type[Operation], Mapping[str, str]] = {
-    StreamStreamJoin: {
-        "3.1": "joins.stream_stream.profile_3_1",
-        "0.10.2": "joins.stream_stream.profile_0_10_2",
-        "0.10.0": "joins.stream_stream.profile_0_10_0",
-        "kafka-4": "joins.stream_stream.profile_kafka_4",
-    },
-    StreamTableJoin: {
-        "3.1": "joins.stream_table.profile_3_1",
-        "kafka-4": "joins.stream_table.profile_3_1",
-        "0.10.2": "joins.stream_table.profile_0_10_2",
-        "0.10.0": "joins.stream_table.profile_0_10_0",
-    },
-    StreamGlobalJoin: dict.fromkeys(("3.1", "kafka-4", "0.10.2"), "joins.stream_global.profile_3_1"),
-    TableTableJoin: {
-        "3.1": "joins.table_table.profile_3_1",
-        "kafka-4": "joins.table_table.profile_kafka_4",
-        "0.10.2": "joins.table_table.profile_kafka_4",
-        "0.10.0": "joins.table_table.profile_0_10_0",
-    },
-    ForeignKeyJoin: {
-        "3.1": "joins.foreign_key.profile_3_1",
-        "kafka-4": "joins.foreign_key.profile_3_1",
-        "0.10.2": "joins.foreign_key.profile_0_10_2",
-    },
-    OneToManyJoin: {"3.1": "joins.one_to_many.profile_3_1"},
-    Filter: {"3.1": "joins.stateless.filter"},
-    MapValues: {"3.1": "joins.stateless.map_values"},
-    SelectKey: {"3.1": "joins.stateless.select_key"},
-    ToTable: {"3.1": "joins.stateless.to_table"},
-    ToStream: {"3.1": "joins.stateless.to_table"},
-    Merge: {"3.1": "joins.stateless.merge"},
-    TableAggregate: {"3.1": "joins.aggregates.table"},
-    WindowedAggregate: {"3.1": "joins.aggregates.windowed"},
-}
-"""Family and profile to the module that computes it."""
-
-
-def register(operation: type[Operation], modules: Mapping[str, str]) -> None:
-    """Add a family from outside: the modules with its ``state`` and ``compute``, by profile."""
-    OPERATORS[operation] = modules
-
-
 def operator_of(operation: Operation) -> Operator:
     """The operator of a declared operation."""
-    return cast(Operator, import_module(OPERATORS[type(operation)][operation.semantics]))
+    return family_of(operation).operator(operation.semantics)
 
 
 def reads_once(operation: Operation) -> bool:

@@ -1,14 +1,14 @@
 """What a node is computed by: one frozen value per join family, and what all families share.
 
-How a family computes its rows is in the package ``joins``, one file each, found by the class and profile of these
-values. Operations on one input stand in ``pipelines/operations.py``.
+What is made for a family is named in the ``family.py`` of its folder in ``joins``. Operations on one input stand in
+``pipelines/operations.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from pipelines.window import JoinWindow, duration_text
 
@@ -27,19 +27,26 @@ ValueExpr = str | Callable[[Any, Any], Any]
 class Operation:
     """What the records of a node are computed by, and what all others ask of its family.
 
-    A family is its declaration, which says this, and its operator, registered in ``joins/operator.py``. Nobody tests
-    for the class of an operation: what differs is asked here (``tests/test_toy_family.py``).
+    A family is its declaration, which says this, and its value, which names what is made for it
+    (``pipelines/family.py``). Nobody tests for the class of an operation: what differs is asked here, or of its family
+    (``tests/project/test_families.py``).
 
     Attributes
     ----------
     family
-        Name of its kind, as checks and tags have it.
+        Name of its kind, as checks and tags have it, and as `pipelines.family.Family` is registered under.
+    profiles
+        Releases that offered it.
     triggers
         Sides whose records cause rows.
     co_partitioned
         Whether equal keys of both sides lie in equal partitions, so that each partition has an order of its own.
     joins_sides
         Whether ``select`` is over ``left.*`` and ``right.*``, and not over the bare columns of one input.
+    keeps_values
+        Whether rows have the value columns of their input.
+    meets_many
+        Whether one record may cause several rows of one key.
     table_first
         Whether an epoch's records of a table go before its other records.
     select
@@ -49,9 +56,12 @@ class Operation:
     """
 
     family: ClassVar[str] = "operation"
+    profiles: ClassVar[tuple[Semantics, ...]] = ("3.1",)
     triggers: ClassVar[tuple[str, ...]] = ("left",)
     co_partitioned: ClassVar[bool] = True
     joins_sides: ClassVar[bool] = False
+    keeps_values: ClassVar[bool] = False
+    meets_many: ClassVar[bool] = False
     semantics: Semantics = "3.1"
     select: Mapping[str, ValueExpr]
     max_task_idle_ms: int | None = 0
@@ -96,6 +106,14 @@ class Operation:
         """What a sentence about the operation adds to its type and inputs."""
         return ""
 
+    def keeps_hashes_of(self, side: str) -> bool:
+        """Whether the operator keeps hashes of a side's values from epoch to epoch, which change with their types."""
+        return False
+
+    def lacking(self, profile: str) -> str | None:
+        """What a profile that offers the family does not have, if this is it."""
+        return None
+
     def reads_history(self, side: str) -> bool:
         """Whether all records of a side are read, and not its newest rows."""
         return False
@@ -137,7 +155,7 @@ class Join(Operation):
     """What all joins share. ``select`` maps an output column to its expression.
 
     ``max_task_idle_ms`` is how long a record waits while the other input may still send earlier ones: 0 not at all,
-    None for ever.
+    None for ever. ``keyed_by_both`` is whether a row's key has the columns of both keys.
     """
 
     how: How
@@ -147,6 +165,7 @@ class Join(Operation):
     semantics: Semantics = "3.1"
     max_task_idle_ms: int | None = 0
 
+    keyed_by_both: ClassVar[bool] = False
     triggers = ("left", "right")
     joins_sides = True
 
@@ -176,6 +195,8 @@ class StreamStreamJoin(Join):
     optimized: bool = False
 
     family = "stream-stream"
+    profiles = get_args(Semantics)
+    meets_many = True
 
     @property
     def open_ms(self) -> int | None:
@@ -228,6 +249,7 @@ class StreamTableJoin(Join):
 
     triggers = ("left",)
     family = "stream-table"
+    profiles = get_args(Semantics)
 
     @property
     def wait_ms(self) -> int:
@@ -243,6 +265,10 @@ class StreamTableJoin(Join):
         """A versioned table is looked up as of the record's time."""
         return side == "right" and self.right.history is not None
 
+    def lacking(self, profile: str) -> str | None:
+        """The first release had no inner one."""
+        return "inner stream-table join" if profile == "0.10.0" and self.how == "inner" else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class StreamGlobalJoin(Join):
@@ -255,6 +281,7 @@ class StreamGlobalJoin(Join):
 
     triggers = ("left",)
     family = "stream-globaltable"
+    profiles = ("3.1", "0.10.2", "kafka-4")
     co_partitioned = False
 
     @property
@@ -288,6 +315,7 @@ class TableTableJoin(Join):
     window_map: int | None = None
 
     family = "table-table"
+    profiles = get_args(Semantics)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,7 +329,12 @@ class ForeignKeyJoin(Join):
     materialized: bool = False
 
     family = "fk-table-table"
+    profiles = ("3.1", "0.10.2", "kafka-4")
     co_partitioned = False
+
+    def keeps_hashes_of(self, side: str) -> bool:
+        """Subscriptions of profile "0.10.2" have the hash of the left value."""
+        return side == "left" and self.semantics == "0.10.2"
 
     @property
     def detail(self) -> str:
@@ -323,6 +356,7 @@ class OneToManyJoin(Join):
 
     family = "one-to-many"
     co_partitioned = False
+    keyed_by_both = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pipelines.declare import aggregates, global_tables, stateless, streams, tables
 from pipelines.errors import DeclarationError
@@ -68,7 +68,8 @@ class Node:
     @property
     def join_spec(self) -> Join | None:
         """The join that this node is the result of, or None."""
-        return self.origin if isinstance(self.origin, Join) else None
+        made = self.operation
+        return cast(Join, made) if made is not None and made.joins_sides else None
 
     @property
     def source(self) -> Source | None:
@@ -295,8 +296,7 @@ class GlobalView(GlobalTable):
     @property
     def join_spec(self) -> GlobalGlobalJoin:
         """The join that is resolved."""
-        assert isinstance(self.origin, GlobalGlobalJoin)
-        return self.origin
+        return cast(GlobalGlobalJoin, self.origin)
 
 
 __all__ = [

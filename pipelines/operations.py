@@ -39,6 +39,7 @@ class Filter(OneInput):
     where: str
 
     family = "filter"
+    keeps_values = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,7 @@ class SelectKey(OneInput):
     partitions: int
 
     family = "select-key"
+    keeps_values = True
 
     def expression(self, column: str) -> str | None:
         """A key column's expression."""
@@ -70,6 +72,7 @@ class ToTable(OneInput):
     input: Stream
 
     family = "to-table"
+    keeps_values = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +82,7 @@ class ToStream(OneInput):
     input: Table
 
     family = "to-stream"
+    keeps_values = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +95,7 @@ class Merge(Operation):
 
     triggers = ("left", "right")
     family = "merge"
+    keeps_values = True
 
     @property
     def inputs(self) -> Mapping[str, Node]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from expectations.invariant import ANY, Invariant
+from expectations.invariant import ANY, COMPUTED, Invariant
 from expectations.invariants import ALL
 
 PAGE = Path(__file__).parent.parent / "docs" / "invariants.md"
@@ -31,7 +31,8 @@ def text() -> str:
 
 
 def _cells(invariant: Invariant) -> list[str]:
-    families = "all" if invariant.families == ANY else ", ".join(sorted(invariant.families))
+    every = {ANY: "all", COMPUTED: "all that are computed"}
+    families = every.get(invariant.families) or ", ".join(sorted(invariant.families))
     kept = "" if invariant.profiles is None else f" ({', '.join(invariant.profiles)})"
     tables = ", tables" if invariant.needs_table and invariant.families == ANY else ""
     judged = f"{invariant.stage}, {invariant.severity}{', blocking' if invariant.blocking else ''}"

@@ -15,9 +15,8 @@ from typing import Any, get_args
 
 import pytest
 
-from joins.operator import OPERATORS
-from pipelines.declare.join_rules import PROFILES
-from pipelines.joins import Join, Semantics
+from pipelines.family import families
+from pipelines.joins import Semantics
 
 PROJECT = Path(__file__).parents[1]
 PAGE = PROJECT / "docs" / "reference" / "joins.md"
@@ -45,8 +44,8 @@ Cell = tuple[str, str, str]
 
 def offered() -> list[Cell]:
     """Family, type and profile of every cell that a declaration accepts."""
-    joins = {family.family: profiles for family, profiles in PROFILES.items()}
-    joins["windowed-tables"] = ("3.1",)
+    every = [family.declaration for family in families().values()]
+    joins = {made.family: made.profiles for made in every if made.joins_sides} | {"windowed-tables": ("3.1",)}
     cells = [
         (family, how, profile)
         for family, profiles in joins.items()
@@ -54,7 +53,7 @@ def offered() -> list[Cell]:
         for profile in profiles
         if (family, how, profile) != ("stream-table", "inner", "0.10.0")
     ]
-    made = [(operation.family, "", "3.1") for operation in OPERATORS if not issubclass(operation, Join)]
+    made = [(made.family, "", "3.1") for made in every if not made.joins_sides]
     return cells + made
 
 

@@ -1,8 +1,9 @@
-"""A family from outside is declared, registered, and then treated as any other: nobody tests for its class."""
+"""A family from outside is declared, registered or installed, and then treated as any other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,10 +14,16 @@ from assets.epoch.explain import explain
 from assets.epoch.verify import verify
 from assets.refused.decisions import UndecidableError, loss
 from assets.reports.quality_report import write_report
+from assets.why.changelogs import Changelogs
+from assets.why.expressions import Expressions
+from assets.why.walk import Walk
+from expectations.invariants import invariants_of
 from infra.delta.io import read
 from infra.settings import Settings
+from pipelines.family import families, family_of
+from tests import toy_family
 from tests.assets.home import Home, homed
-from tests.toy_family import declared, registered
+from tests.toy_family import FAMILY, declared, installed, registered
 
 TOY = declared()
 BOTH = TOY.node("both")
@@ -37,8 +44,24 @@ def test_what_a_dropped_epoch_loses_is_its_own_to_say() -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> Iterator[Home]:
-    with registered(), homed(TOY, tmp_path_factory.mktemp("toy"), settings) as found:
+    with installed(tmp_path_factory.mktemp("path")), homed(TOY, tmp_path_factory.mktemp("toy"), settings) as found:
         yield found
+
+
+def test_it_is_found_by_its_name_however_it_is_made_known(tmp_path: Path) -> None:
+    assert BOTH.operation is not None
+    with pytest.raises(LookupError, match="no family 'tagged' is registered"):
+        family_of(BOTH.operation)
+    for way in (registered(), installed(tmp_path)):
+        with way:
+            assert family_of(BOTH.operation) is FAMILY and families()["tagged"] is FAMILY
+    assert "tagged" not in families()
+
+
+def test_its_own_rules_are_judged_beside_those_of_all() -> None:
+    with registered():
+        rules = {rule.id for rule in invariants_of(BOTH)}
+    assert rules >= {"tagged_by_its_side", "processing_order", "one_row_per_cause", "dense_offsets", "record_shape"}
 
 
 def deliver(home: Home, name: str, *lines: str) -> None:
@@ -75,3 +98,27 @@ def test_it_is_planned_run_checked_and_shown(home: Home) -> None:
     assert "both" in text and "Tagged of stream one and stream two" in text
     deliver(home, "one", "d,q,9")
     assert "  plan     after one, whose new records come on top" in [*explain(home.platform, TOY)]
+
+
+@pytest.mark.slow
+def test_its_rows_are_explained_by_its_own_words(home: Home) -> None:
+    walk = Walk(Changelogs(home.platform), Expressions(None))
+    (row,) = walk.why(BOTH, {"k": "b"}, 10).rows
+    assert row.says == ("it is tagged left",)
+    assert [(cause.node, cause.role) for cause in row.causes] == [("one", "trigger")]
+    absent = walk.why(BOTH, {"k": "z"}, 10).absent
+    assert [(one.code, one.says) for one in absent] == [
+        ("no-left", "nothing to tag: 'one' has no record of k=z"),
+        ("no-right", "nothing to tag: 'two' has no record of k=z"),
+    ]
+
+
+@pytest.mark.slow
+def test_an_epoch_that_breaks_its_rule_is_not_committed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = home.platform.runner(TOY)
+    before = read(home.platform.session(), context.paths(BOTH).changelog).count()
+    monkeypatch.setattr(toy_family, "NAMES", {"left": "right", "right": "left"})
+    deliver(home, "two", "e,x,11")
+    assert not home.run()
+    assert any("tagged_by_its_side" in line for line in home.said), home.said
+    assert read(home.platform.session(), context.paths(BOTH).changelog).count() == before

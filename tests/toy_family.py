@@ -1,6 +1,7 @@
 """A family that the project does not know: the records of two streams in one, each named after its side.
 
-Its declaration, its operator, and what is registered of it; nothing of the project is changed for it.
+Its declaration, its operator, its rules, what explains its rows, and the value that names them all. Nothing of the
+project is changed for it: it is found by an entry point, or registered.
 
     left  a {v: x}     a {tagged: 'left: x'}
     right a {v: y}     a {tagged: 'right: y'}
@@ -11,12 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from joins.operator import OPERATORS, EpochFrames, EpochInputs, StateRead, register
+from expectations.invariant import Invariant
+from joins.operator import EpochFrames, EpochInputs, StateRead
+from joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, named
 from pipelines import Files, Node, Operation, Pipeline, Stream
+from pipelines.family import GROUP, Family, known, register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +52,9 @@ class Tagged(Operation):
         return "tags every record, and one without a tag is missed"
 
 
+NAMES = {"left": "left", "right": "right"}
+
+
 def state(join: Tagged) -> StateRead:
     """Nothing."""
     return {}
@@ -57,7 +66,7 @@ def compute(join: Tagged, inputs: EpochInputs) -> EpochFrames:
 
 
 def _rows(records: DataFrame, side: str) -> DataFrame:
-    tagged = F.concat(F.lit(f"{side}: "), F.col("value.v"))
+    tagged = F.concat(F.lit(f"{NAMES[side]}: "), F.col("value.v"))
     return records.select(
         "key",
         F.struct(tagged.alias("tagged")).alias("value"),
@@ -68,12 +77,62 @@ def _rows(records: DataFrame, side: str) -> DataFrame:
     )
 
 
+def made_of(operation: Tagged, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:
+    """The record that is tagged."""
+    return Made({trigger.side: trigger}, (f"it is tagged {trigger.side}",))
+
+
+def missing(operation: Tagged, key: Key, evidence: Evidence) -> list[Reason]:
+    """Why no record of a key is tagged: neither side has one."""
+    return [
+        Reason(f"no-{side}", f"nothing to tag: '{node.name}' has no record of {named(key)}", asked=(side, key))
+        for side, node in operation.inputs.items()
+        if not evidence.records(side, key)
+    ]
+
+
+RULES = (
+    Invariant(
+        id="tagged_by_its_side",
+        sentence="A row is tagged with the side of its record.",
+        document="toy family",
+        section="whole",
+        families=frozenset({"tagged"}),
+        needs_table=False,
+        severity="critical",
+        blocking=True,
+        stage="epoch",
+        violations=lambda node: "SELECT * FROM {rows} WHERE NOT startswith(value.tagged, trigger.side)",
+    ),
+)
+HERE = "tests.toy_family"
+FAMILY = Family(declaration=Tagged, operators={"3.1": HERE}, rules=HERE, why=HERE)
+
+
 @contextmanager
 def registered() -> Iterator[None]:
-    """The family is known within the block."""
-    register(Tagged, {"3.1": "tests.toy_family"})
-    yield
-    del OPERATORS[Tagged]
+    """The family is known within the block, in this process."""
+    register(FAMILY)
+    try:
+        yield
+    finally:
+        known.cache_clear()
+
+
+@contextmanager
+def installed(folder: Path) -> Iterator[None]:
+    """A distribution in ``folder`` names the family; within the block it lies on the path."""
+    facts = folder / "toy-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(f"[{GROUP}]\ntagged = {HERE}:FAMILY\n")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(folder)
+        known.cache_clear()
+        try:
+            yield
+        finally:
+            known.cache_clear()
 
 
 def declared() -> Pipeline:

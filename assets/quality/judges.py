@@ -20,7 +20,7 @@ from expectations.judge.duck import InProcess
 from expectations.judge.expressions import unlike
 from expectations.judge.spark import OnEngine
 from expectations.results import InvariantResult, Judged, Relation
-from expectations.rules.derived import DERIVED
+from expectations.rules.derived import derived_of
 from expectations.rules.record_sql import users_expressions
 from infra.epochs.context import EpochContext
 from pipelines import Node
@@ -84,7 +84,7 @@ def _bytes(node: Node, rules: Sequence[Invariant], judged: Judged) -> int:
             named = relations_of(rule.violations(node))
         except Exception:  # a rule of a user's that is no query
             continue
-        derived = [DERIVED[name](node) for name in named if name in DERIVED]
+        derived = [query(node) for name, query in derived_of(node).items() if name in named]
         names |= {name for query in derived for name in relations_of(query)} | {*named}
     return sum(_size(judged.relations[name]) for name in names if name in judged.relations)
 

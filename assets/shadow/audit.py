@@ -154,7 +154,7 @@ def audit(platform: Platform, shadow: Shadow, marks: Marks) -> Shadowed:
         path = runner.paths(node).shadow(shadow.topic)
         _write(compared.differences, path)
         ((keys, equal, otherwise),) = compared.compared.collect()
-        differences = _first(spark, path)
+        differences = _first(spark, path, node)
     return Shadowed(
         *(shadow, note.epoch, profile, marks, inputs, output.count, undecodable, why, keys, equal, otherwise),
         differences=differences,
@@ -258,13 +258,13 @@ def _write(differences: DataFrame, path: str) -> None:
     table.save(path)
 
 
-def _first(spark: SparkSession, path: str) -> list[Difference]:
+def _first(spark: SparkSession, path: str, node: Node) -> list[Difference]:
     """Counts by kind and cause, losses first, with the first differences of each."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     from infra.delta.lines import opened
-    from joins.shadow.causes import CAUSES
+    from joins.shadow.causes import causes_of
 
     table = opened(path)
     assert table is not None
@@ -279,5 +279,6 @@ def _first(spark: SparkSession, path: str) -> list[Difference]:
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
         found.setdefault((row["kind"], row["cause"]), []).append(row)
-    listed = [Difference(kind, CAUSES[cause], lines[0]["count"], lines) for (kind, cause), lines in found.items()]
+    causes = causes_of(node.operation)
+    listed = [Difference(kind, causes[cause], lines[0]["count"], lines) for (kind, cause), lines in found.items()]
     return sorted(listed, key=lambda one: (one.cause.explained, one.cause.id, one.kind))

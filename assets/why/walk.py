@@ -23,7 +23,7 @@ from assets.why.origins import origin_of
 from assets.why.records import Records
 from joins.why.agreement import disagreement
 from joins.why.evidence import Found, Key, Reason, ResultRow, Trigger
-from joins.why.families import family_of
+from joins.why.families import explanation_of
 from pipelines import Files, Node
 
 DEEPEST = 30
@@ -92,7 +92,7 @@ class Walk:
         trigger = records.record(at["side"], at["partition"], at["offset"])
         if trigger is None or trigger.order is None:
             return replace(plain, says=(f"its trigger, {_place(at)}, is not there any more",))
-        made = family_of(node.operation).made_of(node.operation, _result(row), trigger, records)
+        made = explanation_of(node.operation).made_of(node.operation, _result(row), trigger, records)
         parts = dict(made.parts)
         causes = [self._cause(records, side, found, trigger, depth) for side, found in parts.items()]
         if all(found is None or not _same(found, trigger) for found in parts.values()):
@@ -133,7 +133,7 @@ class Walk:
             return (self._not_in_source(node, key),)
         records = self.records(node)
         found: list[Absent] = []
-        for reason in family_of(node.operation).missing(node.operation, key, records):
+        for reason in explanation_of(node.operation).missing(node.operation, key, records):
             shown = []
             for record in reason.records:
                 part = records.stored(record.side)[1]

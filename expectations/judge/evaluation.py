@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from expectations.invariant import Invariant, for_keys, judged_relation
 from expectations.results import Engine, InvariantResult, Judged, Relation
-from expectations.rules.derived import DERIVED
+from expectations.rules.derived import derived_of
 from expectations.rules.record_sql import without_marks
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class Evaluation(ABC, Generic[Made]):
         return made
 
     def _make(self, name: str) -> Made:
-        if name in DERIVED:
-            return self.derived(name, DERIVED[name](self.node))
+        if (query := derived_of(self.node).get(name)) is not None:
+            return self.derived(name, query(self.node))
         if name not in self.judged.relations:
             raise LookupError(f"no relation '{name}' was given")
         return self.given(name, self.judged.relations[name]())

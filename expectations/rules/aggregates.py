@@ -3,7 +3,8 @@
     tumbling 10, count     a @7, a @9         (a, 0-10) 2
     by g, sum of n         a {g: x, n: 1}, b {g: x, n: 5}     x 6
 
-Sums of DOUBLE may differ in their last digits, with the order in which they are added up.
+Of windows, ``{arrived}`` has the records with key and value: ``left``, and of new ones the stream time ``reached`` with
+them. Sums of DOUBLE may differ in their last digits, with the order in which they are added up.
 
 Source: wiki page "Early joins" (windowed aggregate, KTable aggregate). Held by
 ``tests/expectations/test_invariants.py``.
@@ -12,10 +13,12 @@ Source: wiki page "Early joins" (windowed aggregate, KTable aggregate). Held by
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from expectations.invariant import EARLY, Invariant, packed, quoted
-from expectations.rules.batch import versioned
-from expectations.rules.record_sql import grouped, last_of, verbatim, with_fields
+from expectations.rules.derived import SO_FAR
+from expectations.rules.record_sql import last_of, records, verbatim, with_fields, with_mapped_key
+from expectations.rules.tables import versioned
 from pipelines import Aggregation, Node, SlidingWindows, TableAggregate, TimeWindows, WindowedAggregate
 
 _WINDOWED = frozenset({"windowed-aggregate"})
@@ -60,9 +63,10 @@ def _differs(aggregations: Mapping[str, Aggregation]) -> str:
 
 
 def _equals_grouped(node: Node) -> str:
-    made = node.operation
-    assert isinstance(made, TableAggregate), node.name
-    in_groups = f"(SELECT * FROM {grouped(node, '{left}')} WHERE mapped IS NOT NULL AND {{touched:mapped}})"
+    made = cast(TableAggregate, node.operation)
+    mapper = {column: e.sql for column, e in made.key.items()}
+    grouped = with_mapped_key(records(made.input, "{left}", "left"), "left", mapper, node.key)
+    in_groups = f"(SELECT * FROM {grouped} WHERE mapped IS NOT NULL AND {{touched:mapped}})"
     arguments = with_fields(in_groups, "left", _arguments(made.aggregations))
     stored = ", ".join(f"t.{quoted(c)} AS {quoted('stored ' + c)}" for c in node.value)
     return f"""SELECT coalesce(e.mapped, t.key) AS key, e.*, {stored}
@@ -108,9 +112,15 @@ FULL OUTER JOIN (
 WHERE e.record IS NULL OR o.record IS NULL OR o.window_end <> o.window_start + ({windows.size}L)"""
 
 
+def _arrived(node: Node) -> str:
+    usable = """(SELECT a.*, t.stream_time FROM {left} a LEFT JOIN {times} t ON t.partition = a.partition
+      WHERE a.key IS NOT NULL AND a.value IS NOT NULL)"""
+    reached = f", is_new, CASE WHEN is_new THEN greatest(stream_time, {SO_FAR}) END AS reached"
+    return f"SELECT * FROM {records(_windowed(node).input, usable, 'left', reached)}"
+
+
 def _windowed(node: Node) -> WindowedAggregate:
-    assert isinstance(node.operation, WindowedAggregate), node.name
-    return node.operation
+    return cast(WindowedAggregate, node.operation)
 
 
 def _sliding(node: Node) -> str | None:
@@ -162,3 +172,4 @@ RULES = (
         excluded=versioned,
     ),
 )
+DERIVED = {"arrived": _arrived}

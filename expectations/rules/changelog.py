@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from expectations.invariant import ANY, KIP_213, OURS, SEMANTICS, Invariant
+from expectations.invariant import ANY, COMPUTED, KIP_213, OURS, SEMANTICS, Invariant
 from pipelines import Node
 
 _COUNTED = """min(offset) AS first_offset, max(offset) AS last_offset,
        count(*) AS records, count(DISTINCT offset) AS distinct_offsets"""
-_BY_RECORD = frozenset({"stream-table", "stream-globaltable", "windowed-aggregate", "table-aggregate"})
-_OF_ONE_INPUT = frozenset({"filter", "map-values", "select-key", "to-table", "to-stream", "merge"})
-_OF_TABLES = frozenset({"table-table", "fk-table-table", "one-to-many"})
-_COMPUTED = _BY_RECORD | _OF_ONE_INPUT | _OF_TABLES
 
 
 def _dense(relation: str) -> str:
@@ -45,6 +41,13 @@ def waits(node: Node) -> str | None:
     return None
 
 
+def _of_one_partner(node: Node) -> str | None:
+    made = node.operation
+    if made is not None and made.meets_many:
+        return "a record is joined with each partner in its window, under one key"
+    return waits(node)
+
+
 def _in_processing_order(node: Node) -> str:
     """Each row's trigger has its place: (running maximum of timestamp, side, partition, offset)."""
     made = node.operation
@@ -64,6 +67,10 @@ FROM (SELECT o.partition, o.offset, o.trigger, a.turn,
       LEFT JOIN (SELECT side, partition, offset, struct({place}) AS turn FROM ({arrived})) a
         ON a.side = o.trigger.side AND a.partition = o.trigger.partition AND a.offset = o.trigger.offset)
 WHERE turn IS NULL OR turn < turn_before"""
+
+
+def _has_value(node: Node) -> str:
+    return "SELECT partition, offset, key, timestamp FROM {rows} WHERE value IS NULL"
 
 
 RULES = (
@@ -114,13 +121,13 @@ RULES = (
         document=KIP_213,
         section="original value hash, example of two quick updates",
         requirements=(123, 194),
-        families=_COMPUTED,
+        families=COMPUTED,
         needs_table=False,
         severity="critical",
         blocking=True,
         stage="epoch",
         violations=_one_row_per_cause,
-        excluded=waits,
+        excluded=_of_one_partner,
     ),
     Invariant(
         id="processing_order",
@@ -128,11 +135,24 @@ RULES = (
         document=SEMANTICS,
         section="timestamp synchronization",
         requirements=(193, 194),
-        families=_COMPUTED | {"stream-stream"},
+        families=COMPUTED,
         needs_table=False,
         severity="critical",
         blocking=False,
         stage="epoch",
         violations=_in_processing_order,
+    ),
+    Invariant(
+        id="stream_row_has_value",
+        sentence="A stream result is never a tombstone: what is missing is null inside its value.",
+        document=SEMANTICS,
+        section="null results, and results with a null inside",
+        requirements=(14,),
+        families=frozenset({"stream-stream", "stream-table", "stream-globaltable"}),
+        needs_table=False,
+        severity="critical",
+        blocking=True,
+        stage="epoch",
+        violations=_has_value,
     ),
 )

@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from expectations.invariant import ANY, EARLY, Invariant, quoted
-from expectations.rules.record_sql import right_as_left
-from pipelines import Node, StreamTableJoin, TableTableJoin
-from pipelines.source import quoted as quoted_name
+from expectations.rules.derived import of_family
+from pipelines import Node
 
 
 def _of_one_key(node: Node) -> str:
@@ -31,23 +30,7 @@ GROUP BY key HAVING min(partition) <> max(partition)"""
 
 def _of_equal_keys(node: Node) -> str:
     """Keys that both sides have, and not in one and the same partition; of tables those that the epoch touches."""
-    made = node.operation
-    assert made is not None, node.name
-    if made.open_ms is not None:
-        lefts, rights = "SELECT key, partition FROM {left}", "SELECT key, partition FROM {right}"
-    elif isinstance(made, TableTableJoin):
-        as_left = f"{right_as_left(made)} AS key"
-        touched = f"(SELECT key FROM {{new_left}} UNION SELECT {as_left} FROM {{new_right}})"
-        lefts = _touched("SELECT key, partition FROM {left} UNION ALL SELECT key, partition FROM {new_left}", touched)
-        both = (f"SELECT {as_left}, partition FROM {relation}" for relation in ("{right}", "{new_right}"))
-        rights = _touched(" UNION ALL ".join(both), touched)
-    else:
-        # The window that a record picks is of its own key, and so in its partition.
-        key = _struct(made.inputs["left"].key)
-        tables = ("{right}",) if made.reads_history("right") else ("{right_before}", "{new_right}")
-        lefts = f"SELECT {key} AS key, partition FROM {{new_left}} WHERE key IS NOT NULL"
-        both = (f"SELECT {key} AS key, partition FROM {relation} WHERE key IS NOT NULL" for relation in tables)
-        rights = _touched(" UNION ALL ".join(both), f"(SELECT key FROM ({lefts}))")
+    lefts, rights = of_family(node, "equal_keys")(node)
     return f"""SELECT * FROM (
   SELECT key, min(l) AS left_first, max(l) AS left_last, min(r) AS right_first, max(r) AS right_last
   FROM (SELECT key, partition AS l, NULL AS r FROM ({lefts}) UNION ALL SELECT key, NULL, partition FROM ({rights}))
@@ -56,11 +39,13 @@ WHERE least(left_first, right_first) <> greatest(left_last, right_last)
   AND left_first IS NOT NULL AND right_first IS NOT NULL"""
 
 
-def _touched(rows: str, keys: str) -> str:
+def touched(rows: str, keys: str) -> str:
+    """Of rows those with some keys."""
     return f"SELECT * FROM ({rows}) WHERE key IN {keys}"
 
 
-def _struct(columns: Iterable[str]) -> str:
+def key_struct(columns: Iterable[str]) -> str:
+    """A struct of some columns of a key."""
     return f"struct({', '.join(f'key.{quoted(c)} AS {quoted(c)}' for c in columns)})"
 
 
@@ -71,10 +56,8 @@ def _hashed(node: Node) -> str | None:
 
 
 def _never_met(node: Node) -> str | None:
-    made = node.operation
-    if isinstance(made, StreamTableJoin) and any(made.key[c] != quoted_name(c) for c in made.left.key):
-        return "records look up another key than their own, wherever it lies"
-    return _hashed(node)
+    apart = of_family(node, "never_met")
+    return (apart(node) if apart is not None else None) or _hashed(node)
 
 
 def _cure(node: Node) -> str:

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from expectations.invariant import quoted
-from pipelines import ForeignKeyJoin, Node, OneToManyJoin, TableAggregate, TableTableJoin
-from pipelines.joins import Operation
+from pipelines import Node, Operation
 
 PLACE = ("key", "timestamp", "partition", "offset")
 
@@ -100,38 +99,3 @@ def without_sql(node: Node) -> str | None:
     made = node.operation
     columns = [c for c, e in (made.select if made else {}).items() if not isinstance(e, str)]
     return f"select gives {', '.join(columns)} as a function, which no query can repeat" if columns else None
-
-
-def right_as_left(join: TableTableJoin) -> str:
-    """A right record's key as the left side has it: in the window that many ms earlier."""
-
-    def column(name: str) -> str:
-        by = f" - ({join.window_map}L)" if join.window_map and name in ("window_start", "window_end") else ""
-        return f"key.{quoted(name)}{by} AS {quoted(name)}"
-
-    return f"struct({', '.join(map(column, join.left.key))})"
-
-
-def pointing_left(join: ForeignKeyJoin, relation: str, extra: str = "") -> str:
-    """Left records with ``left``, and ``mapped``, the right key that each points to."""
-    return with_mapped_key(records(join.left, relation, "left", extra), "left", join.foreign_key, join.right.key)
-
-
-def pointing_right(join: OneToManyJoin, relation: str, extra: str = "") -> str:
-    """Records of the many side with ``right``, and ``mapped``, the left key that each refers to."""
-    return with_mapped_key(records(join.right, relation, "right", extra), "right", join.foreign_key, join.left.key)
-
-
-def pair(join: OneToManyJoin, one: str = "mapped", many: str = "key") -> str:
-    """The result's key: the columns of both keys."""
-    ones = [f"{one}.{quoted(c)} AS {quoted(c)}" for c in join.left.key]
-    manies = [f"{many}.{quoted(c)} AS {quoted(c)}" for c in join.right.key]
-    return f"struct({', '.join((*ones, *manies))})"
-
-
-def grouped(node: Node, relation: str) -> str:
-    """Rows of an aggregated table with ``left``, and ``mapped``, the group that each is in."""
-    made = node.operation
-    assert isinstance(made, TableAggregate), node.name
-    mapper = {column: e.sql for column, e in made.key.items()}
-    return with_mapped_key(records(made.input, relation, "left"), "left", mapper, node.key)

@@ -1,11 +1,34 @@
-"""Invariants of windowed joins of two streams: what a row may be. What must be there is in ``window_rules``."""
+"""Invariants of windowed joins of two streams: what a row may be, and that every pair and every one-sided row is there.
+
+Pairs and one-sided rows are compared with what the records that the epoch could see (new ones, and earlier ones whose
+windows are open) come to as one relational join. With S⁻ stream time before a record, from the processing order:
+
+    window 2/3, grace 1     left A @10, closes at 14     right a @13     a pair, if S⁻ of the later one is below 14
+                            left B @20, closes at 24     nothing @25     B alone, once stream time has reached 24
+
+``{arrived}`` has both sides (0 left, 1 right) with what follows from their order alone: ``turn`` in the processing
+order, ``close`` of the window, stream time ``before`` the record, and whether it was ``taken``: it has key and value,
+and came in time. A record of an earlier epoch has no turn; it was in time if it is still open. ``{made_of}`` has the
+rows beside the records that they are made of, so that two rules look each record up once.
+
+    window 2/3, grace 1, stream time 11       left @20: turn (20, 0, …), before 11, close 24, taken
+                                              left @7, after it: before 20, close 11, not taken
+
+Source: wiki page "Kafka Streams Join Semantics" (improved left/outer stream-stream join), "Early joins" (windowed
+join: the result does not depend on the order of arrival); ``joins/order.py`` and
+``joins/stream_stream/profile_3_1.py`` say the same of frames. Held by ``tests/expectations/test_invariants.py``.
+"""
 
 from __future__ import annotations
 
+from typing import cast
+
 from expectations.invariant import EARLY, KIP_77, SEMANTICS, Invariant
+from expectations.rules.derived import SO_FAR
 from pipelines import Node, StreamStreamJoin
 
 _STREAM_STREAM = frozenset({"stream-stream"})
+_OUTER_SIDES = {"inner": (), "left": (0,), "outer": (0, 1)}
 
 # One line per joined record: `record` took part with `partner`, or alone where that is null.
 _PARTS = """
@@ -56,10 +79,6 @@ def _alone_where_allowed(node: Node) -> str:
 FROM {{rows}} WHERE {wrong}"""
 
 
-def _has_value(node: Node) -> str:
-    return "SELECT partition, offset, key, timestamp FROM {rows} WHERE value IS NULL"
-
-
 def _made_of_values(node: Node) -> str:
     return """SELECT partition, offset, key, side, record
 FROM (SELECT partition, offset, key, stack(2, 'left', left_offset, left_has_value, 'right', right_offset,
@@ -69,8 +88,106 @@ WHERE NOT has_value"""
 
 def stream_stream(node: Node) -> StreamStreamJoin:
     """The node's window join."""
-    assert isinstance(node.join_spec, StreamStreamJoin), node.name
-    return node.join_spec
+    return cast(StreamStreamJoin, node.join_spec)
+
+
+def equal_keys(node: Node) -> tuple[str, str]:
+    """Keys with their partitions, of both sides."""
+    return "SELECT key, partition FROM {left}", "SELECT key, partition FROM {right}"
+
+
+def bounds(join: StreamStreamJoin) -> tuple[int, int]:
+    """How long (ms) after its timestamp a left and a right record are open."""
+    window = join.window
+    return max(window.after, 0) + window.grace, max(window.before, 0) + window.grace
+
+
+def _arrived(node: Node) -> str:
+    join = stream_stream(node)
+    itself = join.left is join.right
+    turn = f"struct(head, {'partition, offset, side' if itself else 'side, partition, offset'})"
+    # A record joined with itself comes twice, at one stream time: the second copy moves it.
+    moves = "CASE WHEN is_new AND side = 1 THEN timestamp END" if itself else "CASE WHEN is_new THEN timestamp END"
+    # Each side by itself, and by its partition alone: what comes of both is then where the next window wants it.
+    sides = " UNION ALL ".join(
+        f"SELECT {side} AS side, partition, offset, key, value IS NOT NULL AS has_value, timestamp, is_new, "
+        f"timestamp + ({bound}L) AS close, {SO_FAR} AS head FROM {{{name}}}"
+        for side, (name, bound) in enumerate(zip(("left", "right"), bounds(join), strict=True))
+    )
+    return f"""SELECT *, key IS NOT NULL AND has_value AND CASE WHEN is_new
+         THEN coalesce(before < close, true) ELSE coalesce(close > started, true) END AS taken
+  FROM (SELECT *, greatest(started, max({moves}) OVER (PARTITION BY partition ORDER BY turn
+                           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS before
+        FROM (SELECT a.*, t.stream_time AS started
+              FROM (SELECT * EXCEPT (head), CASE WHEN is_new THEN {turn} END AS turn FROM ({sides})) a
+              LEFT JOIN {{times}} t ON t.partition = a.partition))"""
+
+
+def _made_of(node: Node) -> str:
+    sides = {"left": "l", "right": "r"}
+    facts = ", ".join(
+        f"{of}.key AS {side}_key, {of}.timestamp AS {side}_timestamp, "
+        f"CASE WHEN {of}.offset IS NOT NULL THEN {of}.value IS NOT NULL END AS {side}_has_value"
+        for side, of in sides.items()
+    )
+    joins = " ".join(
+        f"LEFT JOIN {{{side}}} {of} ON {of}.partition = o.partition AND {of}.offset = o.{side}_offset"
+        for side, of in sides.items()
+    )
+    return f"SELECT o.partition, o.offset, o.key, o.left_offset, o.right_offset, {facts} FROM {{rows}} o {joins}"
+
+
+def _every_pair(node: Node) -> str:
+    window = stream_stream(node).window
+    # Else all records of one key are compared with each other: joins/stream_stream/time_buckets.py has the reason.
+    width = min(4 * max(window.before + window.after, 1), 2**63 - 1)
+    earliest, latest = f"timestamp - ({window.before}L)", f"timestamp + ({window.after}L)"
+    touched = f"array_distinct(array({_bucket(earliest, width)}, {_bucket(latest, width)}))"
+    return f"""SELECT p.* FROM (
+  SELECT l.partition, l.key, l.offset AS left_offset, r.offset AS right_offset,
+         l.timestamp AS left_timestamp, r.timestamp AS right_timestamp
+  FROM (SELECT *, explode({touched}) AS bucket FROM {{arrived}} WHERE side = 0 AND taken) l
+  JOIN (SELECT *, {_bucket("timestamp", width)} AS bucket FROM {{arrived}} WHERE side = 1 AND taken) r
+    ON l.partition = r.partition AND l.key = r.key AND l.bucket = r.bucket
+   AND r.timestamp BETWEEN l.{earliest} AND l.{latest}
+  WHERE (l.is_new OR r.is_new)
+    AND coalesce(CASE WHEN r.is_new AND (NOT l.is_new OR l.turn < r.turn)
+                      THEN r.before < l.close ELSE l.before < r.close END, true)) p
+LEFT ANTI JOIN {{rows}} o
+  ON o.partition = p.partition AND o.left_offset = p.left_offset AND o.right_offset = p.right_offset"""
+
+
+def _bucket(time: str, width: int) -> str:
+    return f"(({time}) - pmod({time}, {width}L))"
+
+
+def _every_lonely_record(node: Node) -> str:
+    sides = ", ".join(map(str, _OUTER_SIDES[stream_stream(node).how]))
+    paired = " UNION ALL ".join(
+        f"SELECT partition, {side} AS side, {name}_offset AS offset FROM {relation} WHERE {name}_offset IS NOT NULL"
+        for relation in ("{rows}", "{earlier}")
+        for side, name in enumerate(("left", "right"))
+    )
+    return f"""SELECT CASE a.side WHEN 0 THEN 'left' ELSE 'right' END AS side, a.partition, a.offset, a.key,
+       a.timestamp, a.close, s.reached AS stream_time
+FROM {{arrived}} a JOIN {{reached}} s ON s.partition = a.partition
+LEFT ANTI JOIN ({paired}) t ON t.partition = a.partition AND t.side = a.side AND t.offset = a.offset
+WHERE a.side IN ({sides})
+  AND ((a.taken AND a.close <= s.reached) OR (a.is_new AND a.has_value AND a.key IS NULL))"""
+
+
+def _alone_out_of_time(node: Node, wrong: str) -> str:
+    left, right = bounds(stream_stream(node))
+    return f"""SELECT partition, offset, key, timestamp, close, started, reached
+FROM (SELECT o.*, s.started, s.reached,
+             o.timestamp + CASE WHEN o.right_offset IS NULL THEN ({left}L) ELSE ({right}L) END AS close
+      FROM {{rows}} o LEFT JOIN {{reached}} s ON s.partition = o.partition
+      WHERE (o.left_offset IS NULL) <> (o.right_offset IS NULL) AND o.key IS NOT NULL)
+WHERE {wrong}"""
+
+
+def _has_no_outer_side(node: Node) -> str | None:
+    return "an inner join has no one-sided rows" if stream_stream(node).how == "inner" else None
 
 
 RULES = (
@@ -126,19 +243,6 @@ RULES = (
         violations=_alone_where_allowed,
     ),
     Invariant(
-        id="stream_row_has_value",
-        sentence="A stream result is never a tombstone: what is missing is null inside its value.",
-        document=SEMANTICS,
-        section="null results, and results with a null inside",
-        requirements=(14,),
-        families=_STREAM_STREAM | {"stream-table", "stream-globaltable"},
-        needs_table=False,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_has_value,
-    ),
-    Invariant(
         id="made_of_values",
         sentence="No row is made of a record without a value.",
         document=KIP_77,
@@ -151,4 +255,60 @@ RULES = (
         stage="epoch",
         violations=_made_of_values,
     ),
+    Invariant(
+        id="every_pair_in_window",
+        sentence="Every two records that lie within the window, and arrive within its grace, are joined.",
+        document=EARLY,
+        section="KStream-KStream join, inner join whatever the order of arrival",
+        requirements=(26, 42, 51, 53),
+        families=_STREAM_STREAM,
+        needs_table=False,
+        severity="critical",
+        blocking=False,
+        stage="epoch",
+        violations=_every_pair,
+    ),
+    Invariant(
+        id="every_lonely_record",
+        sentence="Every record of an outer side whose window closes without a match appears alone.",
+        document=SEMANTICS,
+        section="improved left/outer stream-stream join",
+        requirements=(38, 42, 53),
+        families=_STREAM_STREAM,
+        needs_table=False,
+        severity="critical",
+        blocking=False,
+        stage="epoch",
+        violations=_every_lonely_record,
+        excluded=_has_no_outer_side,
+    ),
+    Invariant(
+        id="alone_after_close",
+        sentence="No record appears alone before stream time has reached its window's end and grace.",
+        document=SEMANTICS,
+        section="improved left/outer stream-stream join, table of expiry",
+        requirements=(38,),
+        families=_STREAM_STREAM,
+        needs_table=False,
+        severity="critical",
+        blocking=False,
+        stage="epoch",
+        violations=lambda node: _alone_out_of_time(node, "NOT coalesce(close <= reached, false)"),
+        excluded=_has_no_outer_side,
+    ),
+    Invariant(
+        id="alone_in_time",
+        sentence="A one-sided row comes in the epoch that closes its window: by window and grace late, no longer.",
+        document=SEMANTICS,
+        section="improved left/outer stream-stream join, delay of results",
+        requirements=(45,),
+        families=_STREAM_STREAM,
+        needs_table=False,
+        severity="warning",
+        blocking=False,
+        stage="epoch",
+        violations=lambda node: _alone_out_of_time(node, "close <= started"),
+        excluded=_has_no_outer_side,
+    ),
 )
+DERIVED = {"arrived": _arrived, "made_of": _made_of}

@@ -23,7 +23,7 @@ and ``tests/infra/delta/test_schema_evolution.py``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from infra.delta.layout import NodeTables
@@ -31,7 +31,7 @@ from infra.delta.widening import widens
 from infra.epochs.declared_text import UNKNOWN, column_name, comparable, declared, referred
 from infra.epochs.plan import CommitNote, EpochPlan
 from infra.epochs.refusal import EpochRefusedError
-from pipelines import ForeignKeyJoin, Node
+from pipelines import Node
 
 _FREE = ("max_task_idle_ms", "history")
 _FIXED = ("kind", "operation", "partitions")
@@ -65,8 +65,14 @@ class Change:
         return not self.refused
 
 
-def changes(then: Mapping[str, str], now: Mapping[str, str]) -> Change:
-    """What is different; nothing where ``then`` is empty, as in notes of before declarations were kept."""
+def changes(then: Mapping[str, str], now: Mapping[str, str], hashed: Collection[str] = ()) -> Change:
+    """What is different; nothing where ``then`` is empty, as in notes of before declarations were kept.
+
+    Parameters
+    ----------
+    hashed
+        Sides of whose values hashes are kept from epoch to epoch: they change with a column's type.
+    """
     flowing: list[str] = []
     refused: list[str] = []
     columns: list[str] = []
@@ -74,7 +80,7 @@ def changes(then: Mapping[str, str], now: Mapping[str, str]) -> Change:
         old, new = then.get(name), now.get(name)
         if old == new or not comparable(old, new) or (old and new and UNKNOWN in (old, new)):
             continue
-        flows = _flows(name, then, now)
+        flows = _flows(name, then, now, hashed)
         (flowing if flows else refused).append(f"{name}: {old or 'not declared'} -> {new or 'not declared'}")
         if old is None and name.startswith("value.") and not name.endswith(".sql"):
             columns.append(name.partition(".")[2])
@@ -89,7 +95,7 @@ def refuse_changed(node: Node, made: CommitNote | EpochPlan, version: int | None
     made, version
         The note of the node's newest commit and its version, or a plan that is still to be run.
     """
-    change = changes(made.declared, declared(node))
+    change = changes_of(node, made.declared)
     if not change.compatible:
         paths = NodeTables("", node.pipeline.name, node.name)
         what = "source" if node.source is not None else "join" if node.join_spec is not None else "operation"
@@ -102,9 +108,16 @@ def refuse_changed(node: Node, made: CommitNote | EpochPlan, version: int | None
     return change
 
 
+def changes_of(node: Node, then: Mapping[str, str]) -> Change:
+    """What is different between a node and the text that it was declared by."""
+    made = node.operation
+    hashed = [side for side in made.inputs if made.keeps_hashes_of(side)] if made is not None else []
+    return changes(then, declared(node), hashed)
+
+
 def new_columns(node: Node, note: CommitNote | None) -> tuple[str, ...]:
     """Columns that the node gets with its next epoch; ``note`` is that of its newest commit."""
-    return changes(note.declared, declared(node)).columns if note is not None else ()
+    return changes_of(node, note.declared).columns if note is not None else ()
 
 
 def refuse_lacking(node: Node, note: CommitNote) -> None:
@@ -118,13 +131,12 @@ def refuse_lacking(node: Node, note: CommitNote) -> None:
         )
 
 
-def _flows(name: str, then: Mapping[str, str], now: Mapping[str, str]) -> bool:
+def _flows(name: str, then: Mapping[str, str], now: Mapping[str, str], hashed: Collection[str]) -> bool:
     old, new, made = then.get(name), now.get(name), now.get("operation")
     if name in _FREE or name in _FIXED or name.startswith("key."):
         return name in _FREE
     if _VALUE.fullmatch(name) and not name.endswith(".sql"):
-        hashed = made == ForeignKeyJoin.family and now.get("semantics") == "0.10.2" and name.startswith("left.")
-        return new is not None and (old is None or (widens(old, new) and not hashed))
+        return new is not None and (old is None or (widens(old, new) and name.partition(".")[0] not in hashed))
     if made is None:
         return True
     selected = _SELECTED.fullmatch(name)

@@ -23,12 +23,10 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from infra.delta.widening import normal
-from pipelines import Expr, Filter, Merge, Node, SelectKey, ToStream, ToTable
+from pipelines import Expr, Node
 
 UNKNOWN = "?"
 """Type of a column that only Spark could infer."""
-_LIKE_INPUT = (Filter, Merge, SelectKey, ToStream, ToTable)
-"""Operations whose rows have the value columns of their input."""
 _OWN = ("pipeline", "name", "key", "value", "partitions", "origin", "description", "fold")
 _REFERENCE = re.compile(r"(?:(left|right)\.)?(?:(\w+)|`((?:[^`]|``)+)`)")
 
@@ -66,7 +64,7 @@ def _types(node: Node) -> dict[str, str]:
     made = node.operation
     assert made is not None, node.name
     inputs = {side: _types(part) for side, part in made.inputs.items()}
-    if isinstance(made, _LIKE_INPUT):
+    if made.keeps_values:
         first, *others = inputs.values()
         return {c: kind if all(o.get(c) == kind for o in others) else UNKNOWN for c, kind in first.items()}
     found = dict.fromkeys(node.value, UNKNOWN)

@@ -1,7 +1,6 @@
-"""Which comparison is whose: by the family of a node, as operators are (``joins/operator.py``).
+"""Which comparison is whose: the module ``shadow`` of a node's family, with ``compare(operation, answers)``.
 
-To add one: a module with ``compare(operation, answers)``, and its line in `COMPARISONS`. A family without one is
-compared by its rows alone (``joins/shadow/rows.py``).
+A family without one is compared by its rows alone (``joins/shadow/rows.py``).
 
 Where the application has read records that we have not, any row of its output may come of them:
 
@@ -20,34 +19,18 @@ from importlib import import_module
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from joins.operator import OPERATORS
 from joins.shadow import rows
 from joins.shadow.answers import NOT_READ_HERE, Answers, Compared
-from joins.shadow.causes import CAUSES
-from pipelines import (
-    ForeignKeyJoin,
-    Node,
-    Operation,
-    StreamGlobalJoin,
-    StreamStreamJoin,
-    StreamTableJoin,
-    TableTableJoin,
-)
+from joins.shadow.causes import causes_of
+from pipelines import Node, Operation
+from pipelines.family import family_of
 
 PROFILE = "kafka-4"
-COMPARISONS: dict[type[Operation], str] = {
-    ForeignKeyJoin: "joins.shadow.tables",
-    TableTableJoin: "joins.shadow.tables",
-    StreamStreamJoin: "joins.shadow.stream_stream",
-    StreamTableJoin: "joins.shadow.lookups",
-    StreamGlobalJoin: "joins.shadow.lookups",
-}
-"""Family to the module that finds the causes of its differences."""
 
 
 def profile_of(operation: Operation) -> str:
     """The profile that an operation is compared by: `PROFILE`, or its own where the family has no such one."""
-    return PROFILE if PROFILE in OPERATORS[type(operation)] else operation.semantics
+    return PROFILE if PROFILE in family_of(operation).operators else operation.semantics
 
 
 def compare(node: Node, answers: Answers) -> Compared:
@@ -59,14 +42,15 @@ def compare(node: Node, answers: Answers) -> Compared:
 def _ahead(node: Node, differences: DataFrame) -> DataFrame:
     """The same differences, those that records may explain which we have not read marked as such."""
     may = F.lit(True) if node.is_table else F.col("kind") != "missing"
-    known = F.col("cause").isin([cause.id for cause in CAUSES.values() if cause.explained])
+    known = F.col("cause").isin([cause.id for cause in causes_of(node.operation).values() if cause.explained])
     return differences.withColumn("cause", F.when(may & ~known, NOT_READ_HERE).otherwise(F.col("cause")))
 
 
 def _compared(node: Node, answers: Answers) -> Compared:
     operation, whole = node.operation, answers.left is not None and answers.right is not None
     # A windowed row meets one of another key, which no join by the key finds.
-    module = None if operation is None or getattr(operation, "window_map", None) else COMPARISONS.get(type(operation))
+    windowed = operation is None or getattr(operation, "window_map", None)
+    module = None if operation is None or windowed else family_of(operation).shadow
     if module is not None and whole:
         return import_module(module).compare(operation, answers)
     return rows.compare_table(answers) if node.is_table else rows.compare_stream(answers)

@@ -12,17 +12,16 @@ versions of its right one, as the operator joins them; the newest pair that give
 | unread | the record that triggers our last row was not read by the application |
 | lost_row | ours has a row, the application none |
 | unknown_value | no version of left and right gives the application's value |
-| stale_right, stale_foreign_key | the right record that it joins was replaced; the left row is there and points there |
+| stale_right, or the family's own | the right record that it joins was replaced; the left row stands and points there |
 | stale_left | the left row was deleted, or points elsewhere, or is all that was replaced |
 
-``stale_foreign_key`` is the known fault of Kafka Streams: an order is updated with its foreign key unchanged while its
-customer's tombstone is on its way. The tombstone's answer carries the hash of the old order and is dropped; the new
-order's subscription finds no customer, and answers nothing (SubscriptionSendProcessorSupplier, released 4.x). Held by
-``tests/joins/shadow/test_tables.py`` and ``tests/assets/shadow/test_tables.py``, and with a real
-application by ``tests/assets/shadow/test_real_application.py``.
+Held by ``tests/joins/shadow/test_tables.py`` and ``tests/assets/shadow/test_tables.py``, and with a real application by
+``tests/assets/shadow/test_real_application.py``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -30,26 +29,32 @@ from pyspark.sql import functions as F
 from joins.shadow.answers import UNREAD, Answers, Compared
 from joins.shadow.folded import folded, totals
 from joins.values import joined_value, key_type, with_mapped_key, with_record
-from pipelines import ForeignKeyJoin, TableTableJoin
-
-TableJoin = ForeignKeyJoin | TableTableJoin
+from pipelines import Join, Node
 
 
-def compare(join: TableJoin, answers: Answers) -> Compared:
-    """Compare the tables that both answers fold to."""
+def compare_tables(join: Join, answers: Answers, foreign_key: Mapping[str, str] | None, stale_right: str) -> Compared:
+    """Compare the tables that both answers fold to.
+
+    Parameters
+    ----------
+    foreign_key
+        Right key column to an expression over the left record; None where both tables share the key.
+    stale_right
+        Cause of a row that joins a replaced right row, and whose left row stands.
+    """
     by_key = answers.keep(folded(answers))
     bad = answers.keep(by_key.where(~F.col("equal")).drop("equal", "otherwise"))
-    lefts, rights = _versions(join, answers, bad)
+    lefts, rights = _versions(join, answers, bad, foreign_key)
     found = bad.join(_made_of(join, bad, lefts, rights), "key", "left")
     found = found.join(lefts.where("last").select("key", F.col("record").alias("left"), "fk"), "key", "left")
     # Both tables of a join by the key share it; a row that is gone points to what the application's row points to.
-    points = F.col("key") if isinstance(join, TableTableJoin) else F.coalesce("fk", "joined.fk")
+    points = F.col("key") if foreign_key is None else F.coalesce("fk", "joined.fk")
     rights_now = rights.where("last").select(F.col("key").alias("points"), F.col("record").alias("right"))
     found = found.withColumn("points", points).join(rights_now, "points", "left")
     differences = found.withColumns(
         {
             "kind": _kind(),
-            "cause": _cause(join, answers),
+            "cause": _cause(join, answers, stale_right),
             "copies": F.lit(1).cast("bigint"),
             "joined_left": F.col("joined.left_record"),
             "joined_right": F.col("joined.right_record"),
@@ -64,35 +69,41 @@ def _kind() -> Column:
     return F.when(ours & ~theirs, "missing").when(~ours & theirs, "extra").otherwise(both)
 
 
-def _cause(join: TableJoin, answers: Answers) -> Column:
+def _cause(join: Join, answers: Answers, stale_right: str) -> Column:
     right_is_live, joined = F.col("right.value").isNotNull(), F.col("joined.right_record")
     replaced = F.when(joined.isNull(), right_is_live).otherwise(~joined["offset"].eqNullSafe(F.col("right.offset")))
     points_there = F.col("left.value").isNotNull() & F.col("points").eqNullSafe(F.col("joined.fk"))
-    if isinstance(join, TableTableJoin) and join.how == "outer":
+    if join.how == "outer":
         points_there = points_there | F.col("joined.left_record").isNull()
     return (
         F.when(answers.is_unread(), UNREAD)
         .when(F.col("theirs.value").isNull(), "lost_row")
         .when(F.col("joined").isNull(), "unknown_value")
-        .when(points_there & replaced, "stale_foreign_key" if isinstance(join, ForeignKeyJoin) else "stale_right")
+        .when(points_there & replaced, stale_right)
         .otherwise("stale_left")
     )
 
 
-def _versions(join: TableJoin, answers: Answers, bad: DataFrame) -> tuple[DataFrame, DataFrame]:
+def _versions(
+    join: Join, answers: Answers, bad: DataFrame, foreign_key: Mapping[str, str] | None
+) -> tuple[DataFrame, DataFrame]:
     """Both sides' records of the differing keys: ``key``, the side's STRUCT, ``record``, ``last``; left: ``fk``."""
     assert answers.left is not None and answers.right is not None
     keys = bad.select("key").distinct()
-    lefts = with_record(_of_keys(answers.left, keys, join.left.history), "left")
-    if isinstance(join, ForeignKeyJoin):
-        lefts = with_mapped_key(lefts, "left", join.foreign_key, key_type(answers.right), "fk")
+    lefts = with_record(_of_keys(answers.left, keys, _history(join.left)), "left")
+    if foreign_key is not None:
+        lefts = with_mapped_key(lefts, "left", foreign_key, key_type(answers.right), "fk")
         lefts = lefts.withColumn("fk", F.when(F.col("left").isNotNull(), F.col("fk")))
         keys = lefts.where(F.col("fk").isNotNull()).select(F.col("fk").alias("key")).distinct()
     else:
         lefts = lefts.withColumn("fk", F.col("key"))
     lefts = answers.keep(lefts.select("key", "left", "record", "last", "fk"))
-    rights = with_record(_of_keys(answers.right, keys, join.right.history), "right")
+    rights = with_record(_of_keys(answers.right, keys, _history(join.right)), "right")
     return lefts, answers.keep(rights.select("key", "right", "record", "last"))
+
+
+def _history(table: Node) -> int | None:
+    return getattr(table, "history", None)
 
 
 def _of_keys(records: DataFrame, keys: DataFrame, versioned: int | None) -> DataFrame:
@@ -107,7 +118,7 @@ def _of_keys(records: DataFrame, keys: DataFrame, versioned: int | None) -> Data
     )
 
 
-def _made_of(join: TableJoin, bad: DataFrame, lefts: DataFrame, rights: DataFrame) -> DataFrame:
+def _made_of(join: Join, bad: DataFrame, lefts: DataFrame, rights: DataFrame) -> DataFrame:
     """By key ``joined``: the newest left and right record whose join is the application's row."""
     left = lefts.where(F.col("left").isNotNull()).select("key", "left", F.col("record").alias("left_record"), "fk")
     right = rights.where(F.col("right").isNotNull())

@@ -1,4 +1,4 @@
-"""Which module explains which family; one that is added from outside is explained generically, or registers its own."""
+"""What explains the rows of a family: the module that it names, or the generic one."""
 
 from __future__ import annotations
 
@@ -6,26 +6,11 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow
-from pipelines import (
-    Filter,
-    ForeignKeyJoin,
-    MapValues,
-    Merge,
-    OneToManyJoin,
-    Operation,
-    SelectKey,
-    StreamGlobalJoin,
-    StreamStreamJoin,
-    StreamTableJoin,
-    TableAggregate,
-    TableTableJoin,
-    ToStream,
-    ToTable,
-    WindowedAggregate,
-)
+from pipelines import Operation
+from pipelines.family import family_of
 
 
-class Family(Protocol):
+class Explanation(Protocol):
     """What explains the rows of one family."""
 
     @staticmethod
@@ -39,19 +24,6 @@ class Family(Protocol):
         ...
 
 
-FAMILIES: dict[type[Operation], str] = {
-    StreamStreamJoin: "joins.why.stream_stream",
-    StreamTableJoin: "joins.why.lookups",
-    StreamGlobalJoin: "joins.why.lookups",
-    TableTableJoin: "joins.why.table_table",
-    ForeignKeyJoin: "joins.why.foreign_key",
-    OneToManyJoin: "joins.why.one_to_many",
-    TableAggregate: "joins.why.aggregates",
-    WindowedAggregate: "joins.why.aggregates",
-    **dict.fromkeys((Filter, MapValues, Merge, SelectKey, ToStream, ToTable), "joins.why.one_input"),
-}
-
-
-def family_of(operation: Operation) -> Family:
+def explanation_of(operation: Operation) -> Explanation:
     """What explains an operation's rows."""
-    return cast(Family, import_module(FAMILIES.get(type(operation), "joins.why.generic")))
+    return cast(Explanation, import_module(family_of(operation).why))

@@ -8,20 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pipelines.declare.nodes import WINDOW_KEY, check_columns
 from pipelines.errors import listed
-from pipelines.joins import (
-    Cache,
-    ForeignKeyJoin,
-    GlobalGlobalJoin,
-    How,
-    Join,
-    OneToManyJoin,
-    Semantics,
-    StreamGlobalJoin,
-    StreamStreamJoin,
-    StreamTableJoin,
-    TableTableJoin,
-    ValueExpr,
-)
+from pipelines.joins import Cache, How, Join, ValueExpr
 from pipelines.source import quoted
 from pipelines.window import TimeWindows
 
@@ -29,16 +16,6 @@ if TYPE_CHECKING:
     from pipelines.nodes import Node, Table, WindowedTable
 
 Select = Mapping[str, ValueExpr]
-PROFILES: Mapping[type[Join], tuple[str, ...]] = {
-    StreamStreamJoin: get_args(Semantics),
-    StreamTableJoin: get_args(Semantics),
-    StreamGlobalJoin: ("3.1", "0.10.2", "kafka-4"),
-    TableTableJoin: get_args(Semantics),
-    ForeignKeyJoin: ("3.1", "0.10.2", "kafka-4"),
-    OneToManyJoin: ("3.1",),
-    GlobalGlobalJoin: ("3.1",),
-}
-"""Profiles that a family has: the releases that offered it."""
 
 _J = TypeVar("_J", bound=Join)
 
@@ -67,9 +44,9 @@ def common_fields(
     max_task_idle_ms: int | None,
 ) -> dict[str, Any]:
     """The fields that all joins share, checked."""
-    if semantics not in PROFILES[family]:
+    if semantics not in family.profiles:
         raise left.refuse(
-            name, f"semantics={semantics!r}: a {family.family} join has the profiles {listed(PROFILES[family])}"
+            name, f"semantics={semantics!r}: a {family.family} join has the profiles {listed(family.profiles)}"
         )
     if max_task_idle_ms is not None and max_task_idle_ms < 0:
         raise left.refuse(name, f"max_task_idle_ms is {max_task_idle_ms}; give 0 or more, or None to wait for ever")
@@ -83,7 +60,7 @@ def common_fields(
                 "give select={output column: expression over left.* and right.*}",
             )
         select = {c: f"left.{quoted(c)}" for c in left.value} | {c: f"right.{quoted(c)}" for c in right.value}
-    check_columns(left, name, select, *([right.key] if family is OneToManyJoin else []))
+    check_columns(left, name, select, *([right.key] if family.keyed_by_both else []))
     return {
         "left": left,
         "how": how,

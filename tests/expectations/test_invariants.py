@@ -16,7 +16,7 @@ from expectations.invariants import ALL, invariants_of
 from expectations.judge.duck import add_hash, database
 from expectations.judge.spark import OnEngine
 from expectations.results import InvariantResult, Judge
-from expectations.rules.derived import DERIVED
+from expectations.rules.derived import derived_of
 from tests.expectations import nodes
 from tests.expectations.clean import CLEAN, Epoch
 from tests.expectations.nodes import IN_PROCESS, judged_on
@@ -178,8 +178,9 @@ def test_an_invariant_reads_only_what_its_stage_has():
     for name, (node, make) in CLEAN.items():
         for invariant in invariants_of(node):
             names = set(relations_of(invariant.violations(node)))
-            derived = names & set(DERIVED)
-            names |= {name for one in derived for name in relations_of(DERIVED[one](node))}
+            made = {name: query for name, query in derived_of(node).items() if name in names}
+            derived = set(made)
+            names |= {name for query in made.values() for name in relations_of(query(node))}
             names -= derived | {"touched"}
             assert names <= (_EPOCH if invariant.stage == "epoch" else _COMMITTED), name
             assert names <= set(make()), (name, invariant.id)

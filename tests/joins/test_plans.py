@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from infra.engine.conf import SESSION
-from joins.operator import OPERATORS
+from pipelines.family import families, family_of
 from tests.joins.plans import FOLDER
 from tests.joins.plans.epochs import NODES, TYPES, Planner
 from tests.joins.plans.skeleton import difference
@@ -54,8 +54,9 @@ def test_a_stage_of_many_columns_is_one_large_method(planner: Planner) -> None:
 
 
 def test_every_operator_has_a_plan_on_record() -> None:
-    planned = {OPERATORS[type(node.operation)][node.operation.semantics] for node in NODES.values() if node.operation}
-    assert planned == {module for profiles in OPERATORS.values() for module in profiles.values()}
+    made = [node.operation for node in NODES.values() if node.operation]
+    planned = {family_of(operation).operators[operation.semantics] for operation in made}
+    assert planned == {module for family in families().values() for module in family.operators.values()}
     assert {file.stem for file in FOLDER.glob("*.txt")} == set(NODES)
 
 

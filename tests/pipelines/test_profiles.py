@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from pipelines import Files, JoinWindow, Pipeline
-from pipelines.declare.join_rules import PROFILES
-from pipelines.profiles import RULES, Rule, differences
+from pipelines.family import Family, Rule, families
+from pipelines.profiles import differences
 
 FILES = Files("none", "csv", {"id": "STRING", "n": "STRING", "at": "BIGINT"})
-EVERY = [(family, rule) for family, rules in RULES.items() for rule in rules]
+EVERY = [(family, rule) for family in families().values() for rule in family.differences]
 
 
-@pytest.mark.parametrize(("family", "rule"), EVERY, ids=lambda x: getattr(x, "family", getattr(x, "asks", None)))
-def test_every_profile_answers_every_question(family: type, rule: Rule) -> None:
-    assert set(rule.says) == set(PROFILES[family])
+@pytest.mark.parametrize(("family", "rule"), EVERY, ids=lambda x: getattr(x, "name", getattr(x, "asks", None)))
+def test_every_profile_answers_every_question(family: Family, rule: Rule) -> None:
+    assert set(rule.says) == set(family.declaration.profiles)
     assert len(set(rule.says.values())) > 1, "nothing differs"
 
 

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from infra.delta.widening import widens
-from infra.epochs.declaration import Change, DeclarationChangedError, changes, declared, refuse_changed, refuse_lacking
+from infra.epochs.declaration import (
+    Change,
+    DeclarationChangedError,
+    changes,
+    changes_of,
+    declared,
+    refuse_changed,
+    refuse_lacking,
+)
 from infra.epochs.declared_text import comparable
 from infra.epochs.plan import CommitNote, EpochPlan
 from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, load_all, total
@@ -285,7 +293,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_changes(case: Case) -> None:
-    found = changes(declared(case.then), declared(case.now))
+    found = changes_of(case.now, declared(case.then))
     assert found == Change(case.flowing, case.refused, case.columns)
     assert found.compatible == (not case.refused)
 

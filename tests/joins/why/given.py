@@ -8,7 +8,7 @@ from typing import Any
 
 from joins.reference.records import Record, Row
 from joins.why.evidence import Found, Key, Late, Made, Order, ResultRow, Trigger, Unknown
-from joins.why.families import family_of
+from joins.why.families import explanation_of
 from pipelines import Files, Node, Operation, Pipeline
 from tests.reference.histories import foreign_key_of
 
@@ -97,7 +97,7 @@ class Given:
             None if left is None else left.offset,
             None if right is None else right.offset,
         )
-        return family_of(self.operation).made_of(self.operation, asked, self.found(trigger), self)
+        return explanation_of(self.operation).made_of(self.operation, asked, self.found(trigger), self)
 
     def at(self, position: int) -> Record:
         return next(r for r in self.history if r.position == position)
@@ -105,7 +105,7 @@ class Given:
     def missing(self, *key: Any) -> set[str]:
         """Codes of the reasons why a key has no row."""
         asked = dict(zip(self.node.key, key, strict=True))
-        return {reason.code for reason in family_of(self.operation).missing(self.operation, asked, self)}
+        return {reason.code for reason in explanation_of(self.operation).missing(self.operation, asked, self)}
 
 
 def values(made: Made) -> tuple[str | None, str | None]:

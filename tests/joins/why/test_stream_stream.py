@@ -8,8 +8,8 @@ import pytest
 
 from joins.reference.records import run
 from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
+from joins.stream_stream.why import beyond, close
 from joins.why.evidence import Late
-from joins.why.stream_stream import beyond, close
 from pipelines import JoinWindow
 from tests.joins.why.given import SELECT, Given, two
 from tests.reference.histories import NASTY_STREAM_STREAM, random_histories, records_of

@@ -1,42 +1,28 @@
-"""Invariants of table results: foreign-key joins, and what every folded table must keep.
+"""Invariants of table results: what every folded table must keep, and that a join's is the batch join of its inputs.
+
+    left k A, right k a      the table has k A-a, and has it for no other reason
+    left p {f}, right f x    p joined with x; once p is {g}, no more with x
+
+Which rows the batch join has, each family says (``matched``), and which row pointed to what (``points_there``). All
+keys are compared; of a large table after a small fold, those of the rows that were folded.
 
 A fold that is wrong about a key that it touches is found at once: the table's rows are compared with the epochs' own. A
 row that came or went under another key is found by the table's size. That a value of another key was changed is found
 where everything is judged: by checks run alone, or after a rebuild, and in a join by its inputs.
+
+Source: wiki page "Early joins" (a join of tables is the join of the folds), KIP-213. Held by
+``tests/expectations/test_invariants.py``.
 """
 
 from __future__ import annotations
 
-from expectations.invariant import ANY, EARLY, KIP_77, KIP_213, SEMANTICS, Invariant, packed, quoted
-from expectations.rules.batch import versioned
-from expectations.rules.record_sql import last_of, right_as_left
-from pipelines import ForeignKeyJoin, Node, TableTableJoin
+from expectations.invariant import ANY, EARLY, KIP_77, KIP_213, Invariant, packed, quoted
+from expectations.rules.derived import of_family
+from expectations.rules.record_sql import joined_value, last_of, without_sql
+from pipelines import Node
 
-_FOREIGN_KEY = frozenset({"fk-table-table"})
-_TABLE_TABLE = frozenset({"table-table"})
+_OF_TABLES = frozenset({"table-table", "fk-table-table", "one-to-many"})
 _POSITION = ("_timestamp", "_partition", "_offset")
-
-
-def _foreign_key_hash(node: Node) -> str:
-    """Last row per key against the left table after the epoch.
-
-    An inner join is silent where a left change has nothing to answer (null over null), so that its
-    last tombstone may be older than the left row: only what is live must fit. A left join answers
-    every left change.
-    """
-    assert isinstance(node.join_spec, ForeignKeyJoin), node.name
-    live, unmarked = "o.value IS NOT NULL", "value IS NOT NULL AND left_hash IS NULL"
-    wrong = f"{live} AND NOT (o.left_hash <=> l.hash AND l.key IS NOT NULL)"
-    if node.join_spec.how == "left":
-        wrong = f"NOT (o.left_hash <=> l.hash) OR ({live}) <> (l.key IS NOT NULL)"
-    # A left row is hashed before it is looked up: xxhash64 of the NULL where there is none is 42.
-    return f"""WITH lefts AS (SELECT key, value FROM {{left:SELECT key FROM {{rows}}}})
-SELECT o.key, o.partition, o.offset, o.left_hash, l.hash AS current_hash,
-       l.key IS NOT NULL AS left_row_exists, {live} AS is_live
-FROM {last_of("{rows}")} o
-LEFT JOIN (SELECT key, xxhash64(value) AS hash FROM lefts) l ON l.key = o.key
-WHERE ({wrong}) AND NOT (o.value IS NOT NULL AND o.left_hash IS NULL)
-UNION ALL SELECT key, partition, offset, left_hash, NULL, NULL, true FROM {{rows}} WHERE {unmarked}"""
 
 
 def _fold_equals_table(node: Node) -> str:
@@ -59,20 +45,6 @@ FROM (SELECT {packed(node.key)} AS key, _offset FROM {{table}}) WHERE {{touched:
 GROUP BY key HAVING count(*) > 1"""
 
 
-def _live_keys(node: Node) -> str:
-    """Last row per key against both tables after the epoch."""
-    join = node.join_spec
-    assert isinstance(join, TableTableJoin), node.name
-    there = {"inner": "l.key IS NOT NULL AND r.key IS NOT NULL", "left": "l.key IS NOT NULL"}
-    must = there.get(join.how, "l.key IS NOT NULL OR r.key IS NOT NULL")
-    return f"""SELECT o.key, o.partition, o.offset, o.value IS NOT NULL AS is_live, ({must}) AS must_live
-FROM {last_of("{rows}")} o
-LEFT JOIN (SELECT key FROM {{left:SELECT key FROM {{rows}}}}) l ON l.key = o.key
-LEFT JOIN (SELECT key FROM (SELECT {right_as_left(join)} AS key FROM {{right}})
-           WHERE key IN (SELECT key FROM {{rows}})) r ON r.key = o.key
-WHERE (o.value IS NOT NULL) <> ({must})"""
-
-
 def _tombstone_ends_a_row(node: Node) -> str:
     return f"""SELECT o.key, o.partition, o.offset
 FROM (SELECT *, lag(value IS NOT NULL) OVER (PARTITION BY key ORDER BY offset) AS was_live FROM {{rows}}) o
@@ -91,20 +63,42 @@ CROSS JOIN {{sizes}} s
 WHERE NOT (s.after <=> s.before + grown)"""
 
 
+def versioned(node: Node) -> str | None:
+    """Why a node's result is not that of the folded inputs: of a versioned one its join sees other rows."""
+    given = node.operation.inputs.values() if node.operation is not None else ()
+    old = [part.name for part in given if getattr(part, "history", None) is not None]
+    if not old:
+        return None
+    return f"{', '.join(old)} is versioned: its join sees the newest row of a key, its fold keeps the last"
+
+
+def _equals_batch_join(node: Node) -> str:
+    join = node.join_spec
+    assert join is not None, node.name
+    rows = f"SELECT {packed(node.key)} AS key, {packed(node.value)} AS value FROM {{table}}"
+    stored = f"(SELECT * FROM ({rows}) WHERE {{touched:key}})"
+    return f"""SELECT CASE WHEN t.key IS NULL THEN 'not in the table' WHEN e.key IS NULL THEN 'only in the table'
+            ELSE 'differs' END AS problem,
+       coalesce(e.key, t.key) AS key, e.value AS expected, t.value AS stored
+FROM (SELECT key, {joined_value(join)} AS value FROM ({of_family(node, "matched")(node)})) e
+FULL OUTER JOIN {stored} t ON e.key = t.key
+WHERE NOT (e.value <=> t.value)"""
+
+
 RULES = (
     Invariant(
-        id="live_keys",
-        sentence="A joined row is there exactly where the tables that it needs have its key.",
-        document=SEMANTICS,
-        section="KTable-KTable join",
-        requirements=(14, 87),
-        families=_TABLE_TABLE,
+        id="equals_batch_join",
+        sentence="The table is the join of the input tables as they are now, and a row of an old reference is gone.",
+        document=EARLY,
+        section="KTable-KTable join; KIP-213 for foreign keys",
+        requirements=(42, 85, 91, 112, 113, 125, 156),
+        families=_OF_TABLES,
         needs_table=True,
         severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_live_keys,
-        excluded=versioned,
+        blocking=False,
+        stage="table",
+        violations=_equals_batch_join,
+        excluded=lambda node: versioned(node) or without_sql(node),
     ),
     Invariant(
         id="tombstone_ends_a_row",
@@ -112,7 +106,7 @@ RULES = (
         document=KIP_77,
         section="KTable-KTable join, tombstones",
         requirements=(84,),
-        families=_TABLE_TABLE | {"one-to-many"},
+        families=frozenset({"table-table", "one-to-many"}),
         needs_table=True,
         severity="critical",
         blocking=True,
@@ -120,17 +114,17 @@ RULES = (
         violations=_tombstone_ends_a_row,
     ),
     Invariant(
-        id="foreign_key_hash",
-        sentence="A key's last row was made for the current left value, and is gone with it.",
+        id="found_by_foreign_key",
+        sentence="A change is answered for rows that point to its very key: 'ab' is not found under 'a'.",
         document=KIP_213,
-        section="original value hash",
-        requirements=(113, 122),
-        families=_FOREIGN_KEY,
+        section="prefix scanning using a combined key",
+        requirements=(118,),
+        families=frozenset({"fk-table-table", "one-to-many"}),
         needs_table=True,
         severity="critical",
-        blocking=True,
+        blocking=False,
         stage="epoch",
-        violations=_foreign_key_hash,
+        violations=lambda node: of_family(node, "points_there")(node),
         excluded=versioned,
     ),
     Invariant(

@@ -42,6 +42,7 @@ from pyspark.sql import functions as F
 from joins.operator import Side
 from joins.order import before_here
 from joins.shadow.answers import UNREAD, Answers, Compared
+from joins.shadow.causes import FALSE_ONE_SIDED, Cause
 from joins.shadow.multiset import counted, stream_totals
 from joins.stream_stream.profile_3_1 import OUTER_SIDES
 from joins.stream_stream.self_join import COPIES
@@ -49,6 +50,14 @@ from joins.stream_stream.time_buckets import lies_in, touched, width
 from joins.values import joined_value, with_record
 from pipelines import StreamStreamJoin
 
+CAUSES = (
+    Cause("ran_ahead", "one topic ran ahead, and the pair's other record was no longer in its window's store"),
+    Cause("late_record", "a record of the row came after its window and grace by its own topic's time", True),
+    FALSE_ONE_SIDED,
+    Cause("kept_longer", "a pair within its window, which our order of the topics finds too late", True),
+    Cause("still_waiting", "a row without a partner that waits for a later record to release it", True),
+    Cause("released_earlier", "a row without a partner whose window has closed, which ours has not released yet", True),
+)
 SIDES = ("left", "right")
 _ROW = ("key", "value", "timestamp")
 

@@ -30,11 +30,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from joins.shadow.answers import UNREAD, Answers, Compared
+from joins.shadow.causes import FALSE_ONE_SIDED, Cause
 from joins.shadow.multiset import counted, stream_totals
 from joins.values import joined_value, key_type, record, with_mapped_key, with_record
 from pipelines import StreamGlobalJoin, StreamTableJoin
 
 LookUp = StreamTableJoin | StreamGlobalJoin
+CAUSES = (
+    FALSE_ONE_SIDED,
+    Cause("other_version", "the look-up saw another version of the table's row", True),
+    Cause("looked_up_too_early", "the look-up found no row, where the table's topic had one with an earlier time"),
+    Cause("tie", "the look-up and the table's record have the same time: either may go first", True),
+)
 _X = ("x_partition", "x_offset")
 
 

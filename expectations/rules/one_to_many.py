@@ -1,0 +1,58 @@
+"""What rules of joins of tables (``expectations/rules/tables.py``) need to know of one-to-many.
+
+    left  a0 A, right b0 {a0}    (a0, b0); once b0 is {a1}, no more
+
+Source: KIP-213, the original proposal. Held by ``tests/expectations/test_invariants.py``.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from expectations.invariant import Invariant, quoted
+from expectations.rules.partition import key_struct
+from expectations.rules.record_sql import records, with_mapped_key
+from pipelines import Node, OneToManyJoin
+
+
+def _join(node: Node) -> OneToManyJoin:
+    return cast(OneToManyJoin, node.join_spec)
+
+
+def _pointing(join: OneToManyJoin, relation: str) -> str:
+    """Records of the many side with ``right``, and ``mapped``, the left key that each refers to."""
+    return with_mapped_key(records(join.right, relation, "right"), "right", join.foreign_key, join.left.key)
+
+
+def _pair(join: OneToManyJoin, one: str, many: str) -> str:
+    """The result's key: the columns of both keys."""
+    ones = [f"{one}.{quoted(c)} AS {quoted(c)}" for c in join.left.key]
+    manies = [f"{many}.{quoted(c)} AS {quoted(c)}" for c in join.right.key]
+    return f"struct({', '.join((*ones, *manies))})"
+
+
+def matched(node: Node) -> str:
+    """Rows of the batch join: ``key``, ``left``, ``right``."""
+    join = _join(node)
+    return f"""SELECT * FROM (SELECT {_pair(join, "l.key", "m.key")} AS key, l.`left`, m.`right`
+  FROM {_pointing(join, "{right}")} m JOIN {records(join.left, "{left}", "left")} l ON l.key = m.mapped)
+WHERE {{touched:key}}"""
+
+
+def points_there(node: Node) -> str:
+    """Rows that a change was answered for, against those that pointed to it, before the epoch or at some time in it."""
+    join = _join(node)
+    one, many = (key_struct(part.key) for part in join.inputs.values())
+    before = f"{{right_before:SELECT {many} AS key FROM {{rows}}}}"
+    return f"""SELECT o.partition, o.offset, o.key, o.trigger, t.key AS changed
+FROM (SELECT *, {one} AS one, {many} AS many FROM {{rows}}) o
+JOIN (SELECT 'left' AS side, partition, offset, key AS one, NULL AS many, to_json(key) AS key FROM {{new_left}}
+      UNION ALL SELECT 'right', partition, offset, NULL, key, to_json(key) FROM {{new_right}}) t
+  ON t.side = o.trigger.side AND t.partition = o.trigger.partition AND t.offset = o.trigger.offset
+LEFT ANTI JOIN (SELECT key, mapped FROM {_pointing(join, before)}
+                UNION ALL SELECT key, mapped FROM {_pointing(join, "{new_right}")}) p
+  ON p.key = o.many AND p.mapped = o.one AND coalesce(t.one = o.one, true) AND coalesce(t.many = o.many, true)"""
+
+
+RULES: tuple[Invariant, ...] = ()
+"""All that it must keep, other joins of tables keep as well."""

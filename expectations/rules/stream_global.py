@@ -1,0 +1,58 @@
+"""Invariants of a stream's records against a global table that is loaded first: of all others ``lookups.py`` has them.
+
+    right k a, k b     (in the epoch)     left k A     A-b: the table is loaded before the facts, whatever their times
+
+Source: KIP-99 (global tables). Held by ``tests/expectations/test_invariants.py``.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from expectations.invariant import KIP_99, Invariant
+from expectations.rules.lookups import compared, facts
+from expectations.rules.record_sql import records, without_sql
+from pipelines import Node, StreamGlobalJoin
+
+
+def _as_loaded(node: Node) -> str:
+    """Each fact with the global table's row as loaded; and whether the table had more when the epoch was planned."""
+    right = records(cast(StreamGlobalJoin, node.join_spec).right, "{right:SELECT mapped AS key FROM facts}", "right")
+    found = (
+        "SELECT f.partition, f.offset, f.key, f.`left`, r.`right` FROM facts f LEFT JOIN loaded r ON r.key = f.mapped"
+    )
+    return f"""WITH facts AS (SELECT * FROM {facts(node)}),
+loaded AS (SELECT key, `right` FROM {right})
+{compared(node, found)}
+UNION ALL
+SELECT o.partition, o.trigger.offset, o.key, o.offset, NULL, o.value
+FROM {{rows}} o CROSS JOIN {{unread}} u WHERE u.side = 'right'"""
+
+
+def _not_as_loaded(node: Node) -> str | None:
+    join = cast(StreamGlobalJoin, node.join_spec)
+    if not join.table_first:
+        return "updates of the global table are interleaved by timestamp: newest_version"
+    if not join.right.is_stored:
+        return "a view has no rows of its own; its tables are read at one position"
+    if join.max_task_idle_ms != 0:
+        return "records of the global table wait for slower facts, as declared"
+    return without_sql(node)
+
+
+RULES = (
+    Invariant(
+        id="loaded_first",
+        sentence="A fact is joined with the global table as loaded up to all that it had when the epoch was planned.",
+        document=KIP_99,
+        section="proposed changes, bootstrap",
+        requirements=(42, 167),
+        families=frozenset({"stream-globaltable"}),
+        needs_table=False,
+        severity="critical",
+        blocking=False,
+        stage="epoch",
+        violations=_as_loaded,
+        excluded=_not_as_loaded,
+    ),
+)

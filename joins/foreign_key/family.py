@@ -1,0 +1,70 @@
+"""table ⋈ table on a foreign key, registered: what is made for it, and where."""
+
+from __future__ import annotations
+
+from joins.equal_columns import own, pointing
+from pipelines import ForeignKeyJoin
+from pipelines.family import Family, Needed, Rule
+from pipelines.profiles import cached, outer
+
+DIFFERENCES = (
+    Rule(
+        "What does a left row with a null foreign key do?",
+        {
+            "3.1": "it ends its old row: a tombstone, in a left join a row without partner",
+            "kafka-4": "it ends its old row: a tombstone, in a left join a row without partner",
+            "0.10.2": "the change is left out: the old row and its subscription stay as they are",
+        },
+    ),
+    Rule(
+        "What does an update with the same foreign key and no partner give?",
+        {
+            "3.1": "nothing, as there was no row",
+            "kafka-4": "nothing, as there was no row",
+            "0.10.2": "a tombstone each time",
+        },
+        lambda join: not outer(join),
+    ),
+    Rule(
+        "Which timestamp has the tombstone of a deleted left row?",
+        {
+            "3.1": "in a left join its own, in an inner join the later of it and its partner's",
+            "kafka-4": "in a left join its own, in an inner join the later of it and its partner's",
+            "0.10.2": "the later of it and its partner's",
+        },
+    ),
+    Rule(
+        "What does the cache hold?",
+        {
+            "3.1": "the result: the net change of each key, so that the table is the same as without",
+            "kafka-4": "each input, flushed right before left; an answer to a left row that has changed since is "
+            "dropped, and an inner join may so lose a tombstone",
+            "0.10.2": "each input, flushed right before left; an answer to a left row that has changed since is "
+            "dropped",
+        },
+        cached,
+    ),
+)
+
+
+def needed(join: ForeignKeyJoin) -> Needed:
+    """Left rows whose key is that of a left record, or that point to a right one."""
+    if join.semantics == "0.10.2":
+        # There, subscriptions and not the rows decide what a right change meets.
+        return {}
+    return {"left": [own("left", join.left.key), pointing(join.left, join.foreign_key, "right")]}
+
+
+FAMILY = Family(
+    declaration=ForeignKeyJoin,
+    operators={
+        "3.1": "joins.foreign_key.profile_3_1",
+        "0.10.2": "joins.foreign_key.profile_0_10_2",
+        "kafka-4": "joins.foreign_key.profile_3_1",
+    },
+    rules="expectations.rules.foreign_key",
+    why="joins.foreign_key.why",
+    shadow="joins.foreign_key.shadow",
+    needed=needed,
+    differences=DIFFERENCES,
+)

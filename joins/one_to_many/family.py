@@ -1,0 +1,21 @@
+"""One-to-many, registered: what is made for it, and where."""
+
+from __future__ import annotations
+
+from joins.equal_columns import own, pointing
+from pipelines import OneToManyJoin
+from pipelines.family import Family, Needed
+
+
+def needed(join: OneToManyJoin) -> Needed:
+    """Right rows whose key is that of a right record, or that refer to a left one."""
+    return {"right": [own("right", join.right.key), pointing(join.right, join.foreign_key, "left")]}
+
+
+FAMILY = Family(
+    declaration=OneToManyJoin,
+    operators={"3.1": "joins.one_to_many.profile_3_1"},
+    rules="expectations.rules.one_to_many",
+    why="joins.one_to_many.why",
+    needed=needed,
+)

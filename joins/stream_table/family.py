@@ -1,0 +1,52 @@
+"""stream ⋈ table, registered: what is made for it, and where."""
+
+from __future__ import annotations
+
+from joins.equal_columns import columns, key_column, own
+from pipelines import StreamTableJoin
+from pipelines.family import Equal, Family, Needed, Rule
+from pipelines.profiles import outer
+
+DIFFERENCES = (
+    Rule(
+        "What does a stream record without a key do?",
+        {
+            "3.1": "it gives a one-sided row at once",
+            "kafka-4": "it gives a one-sided row; with a grace period it stops the application",
+            "0.10.2": "it is left out",
+            "0.10.0": "it is left out",
+        },
+        outer,
+    ),
+    Rule(
+        "What does a stream record without a value do?",
+        {
+            "3.1": "nothing",
+            "kafka-4": "nothing",
+            "0.10.2": "nothing",
+            "0.10.0": "it is joined as a value would be",
+        },
+    ),
+)
+
+
+def needed(join: StreamTableJoin) -> Needed:
+    """Rows of the table whose key a stream record looks up, or that change."""
+    looked_up: Equal = {key_column(found): ("left", column) for column, found in columns(join.left, join.key).items()}
+    return {"right": [own("right", join.right.key), looked_up]}
+
+
+FAMILY = Family(
+    declaration=StreamTableJoin,
+    operators={
+        "3.1": "joins.stream_table.profile_3_1",
+        "0.10.2": "joins.stream_table.profile_0_10_2",
+        "0.10.0": "joins.stream_table.profile_0_10_0",
+        "kafka-4": "joins.stream_table.profile_3_1",
+    },
+    rules="expectations.rules.stream_table",
+    why="joins.stream_table.why",
+    shadow="joins.stream_table.shadow",
+    needed=needed,
+    differences=DIFFERENCES,
+)

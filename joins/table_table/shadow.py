@@ -1,0 +1,16 @@
+"""table ⋈ table on the key, against a running application: ``joins/shadow/tables.py``, where both share the key."""
+
+from __future__ import annotations
+
+from joins.shadow.answers import Answers, Compared
+from joins.shadow.causes import STALE_LEFT, Cause
+from joins.shadow.tables import compare_tables
+from pipelines import TableTableJoin
+
+STALE_RIGHT = Cause("stale_right", "the row joins a right row that was replaced or deleted since")
+CAUSES = (STALE_LEFT, STALE_RIGHT)
+
+
+def compare(join: TableTableJoin, answers: Answers) -> Compared:
+    """Compare the tables that both answers fold to."""
+    return compare_tables(join, answers, None, STALE_RIGHT.id)

@@ -1,0 +1,159 @@
+"""A join family as one value, and the one place where it is looked up.
+
+    operation                              family_of(operation)
+    StreamStreamJoin, "stream-stream"      joins/stream_stream/family.py
+    Tagged, "tagged"                       what the entry point ``tagged`` of `GROUP` names, or what was registered
+
+A family is its declaration (an `Operation`, which answers what others ask of one node) and its value, which names
+everything that is made for it. Modules are named and not imported: showing a pipeline loads no Spark, and a family's
+rules stand in ``expectations``, which ``joins`` may not import. Nobody tests for the class of an operation
+(``tests/project/test_families.py``). To add a family from outside touches its own files only
+(``tests/toy_family.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any, Literal
+
+from pipelines.joins import Join, Operation
+
+Side = Literal["left", "right"]
+Equal = Mapping[str, tuple[Side, str]]
+"""Column of a table's rows (``key.order_id``) to the side, and the column of its records, that it is equal to."""
+Needed = Mapping[Side, Sequence[Equal]]
+"""Side to the ways in which a row of its table is needed; a side that is absent is needed as a whole."""
+
+GROUP = "rivermeet.families"
+"""Entry points that name families: the family's name to ``module:value``."""
+OURS = {
+    "stream-stream": "joins.stream_stream.family:FAMILY",
+    "stream-table": "joins.stream_table.family:FAMILY",
+    "stream-globaltable": "joins.stream_global.family:FAMILY",
+    "table-table": "joins.table_table.family:FAMILY",
+    "fk-table-table": "joins.foreign_key.family:FAMILY",
+    "one-to-many": "joins.one_to_many.family:FAMILY",
+    "table-aggregate": "joins.aggregates.family:TABLE",
+    "windowed-aggregate": "joins.aggregates.family:WINDOWED",
+    "filter": "joins.stateless.family:FILTER",
+    "map-values": "joins.stateless.family:MAP_VALUES",
+    "select-key": "joins.stateless.family:SELECT_KEY",
+    "to-table": "joins.stateless.family:TO_TABLE",
+    "to-stream": "joins.stateless.family:TO_STREAM",
+    "merge": "joins.stateless.family:MERGE",
+    "global-global": "joins.stream_global.family:VIEW",
+}
+"""The same for ours, which a checkout that is not installed has, too."""
+
+
+def _all_rows(operation: Any) -> Needed:
+    return {}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One question about a family, answered by each profile that offers it.
+
+    Attributes
+    ----------
+    asks
+        The question.
+    says
+        Profile to its answer.
+    of
+        Whether a declared join can show the difference.
+    """
+
+    asks: str
+    says: Mapping[str, str]
+    of: Callable[[Join], bool] = lambda join: True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """Everything that is made for one kind of operation.
+
+    Attributes
+    ----------
+    declaration
+        The class of its operations.
+    operators
+        Profile to the module that computes its rows: ``state`` and ``compute`` (`joins.operator.Operator`).
+    rules
+        Module with the invariants that its rows must keep besides those of all: ``RULES``.
+    why
+        Module that says what a row was made of, and why there is none: ``made_of`` and ``missing``.
+    shadow
+        Module that finds the causes of differences from a running application: ``compare``, and ``CAUSES`` that only
+        this family has. None: rows are compared by themselves.
+    needed
+        Which rows of its tables an epoch can need (``joins/equal_columns.py``).
+    differences
+        In which rules its profiles differ, in words.
+    """
+
+    declaration: type[Operation]
+    operators: Mapping[str, str]
+    rules: str | None = None
+    why: str = "joins.why.generic"
+    shadow: str | None = None
+    needed: Callable[[Any], Needed] = _all_rows
+    differences: tuple[Rule, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of its kind, as checks and tags have it."""
+        return self.declaration.family
+
+    def operator(self, profile: str) -> Any:
+        """The module that computes the rows in a profile; `joins.operator.Operator`."""
+        return import_module(self.operators[profile])
+
+    @property
+    def rules_module(self) -> ModuleType | None:
+        """The module of its invariants."""
+        return import_module(self.rules) if self.rules is not None else None
+
+
+def families() -> Mapping[str, Family]:
+    """Name to family: ours, those of installed distributions, and those that were registered."""
+    return {name: named(name) for name in known()}
+
+
+def family_of(operation: Operation) -> Family:
+    """The family of a declared operation.
+
+    Raises
+    ------
+    LookupError
+        Where nobody has registered it.
+    """
+    return named(operation.family)
+
+
+def register(family: Family) -> None:
+    """Make a family known in this process; one of an installed distribution has an entry point of `GROUP` instead."""
+    known()[family.name] = family
+
+
+@cache
+def known() -> dict[str, Family | EntryPoint]:
+    """Name to family, or to where it is to be had."""
+    ours = {name: EntryPoint(name, value, GROUP) for name, value in OURS.items()}
+    return {**{entry.name: entry for entry in entry_points(group=GROUP)}, **ours}
+
+
+def named(name: str) -> Family:
+    """A family by its name; LookupError where nobody has registered it."""
+    found = known().get(name)
+    if found is None:
+        raise LookupError(
+            f"no family {name!r} is registered, there are {', '.join(sorted(known()))}: call "
+            f"pipelines.family.register(Family(…)) where its class stands, or give an entry point {GROUP!r}"
+        )
+    return found if isinstance(found, Family) else found.load()
