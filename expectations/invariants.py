@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from expectations.invariant import Invariant
-from expectations.rules import changelog, late, lookups, partition, tables
-from expectations.rules.declared import declared_rules
-from expectations.rules.derived import of_family
-from expectations.rules.verify import VERIFY
-from pipelines import Node
-from pipelines.family import OURS, named
+from rivermeet.expectations.invariant import Invariant
+from rivermeet.expectations.rules import changelog, late, lookups, partition, tables
+from rivermeet.expectations.rules.declared import declared_rules
+from rivermeet.expectations.rules.derived import of_family
+from rivermeet.expectations.rules.verify import VERIFY
+from rivermeet.pipelines import Node
+from rivermeet.pipelines.family import OURS, named
 
 __all__ = ["ALL", "Invariant", "invariants_of"]
 

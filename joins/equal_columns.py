@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pipelines import Node, Operation
-from pipelines.family import Equal, Needed, Side, family_of
+from rivermeet.pipelines import Node, Operation
+from rivermeet.pipelines.family import Equal, Needed, Side, family_of
 
 
 def needed_rows(operation: Operation) -> Needed:

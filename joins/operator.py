@@ -12,8 +12,8 @@ from typing import Any, Literal, Protocol
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipelines import Operation
-from pipelines.family import Side, family_of
+from rivermeet.pipelines import Operation
+from rivermeet.pipelines.family import Side, family_of
 
 Moment = Literal["before", "after"]
 Numbers = Callable[..., DataFrame]

@@ -21,7 +21,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any, Literal
 
-from pipelines.joins import Join, Operation
+from rivermeet.pipelines.joins import Join, Operation
 
 Side = Literal["left", "right"]
 Equal = Mapping[str, tuple[Side, str]]
@@ -32,21 +32,21 @@ Needed = Mapping[Side, Sequence[Equal]]
 GROUP = "rivermeet.families"
 """Entry points that name families: the family's name to ``module:value``."""
 OURS = {
-    "stream-stream": "joins.stream_stream.family:FAMILY",
-    "stream-table": "joins.stream_table.family:FAMILY",
-    "stream-globaltable": "joins.stream_global.family:FAMILY",
-    "table-table": "joins.table_table.family:FAMILY",
-    "fk-table-table": "joins.foreign_key.family:FAMILY",
-    "one-to-many": "joins.one_to_many.family:FAMILY",
-    "table-aggregate": "joins.aggregates.family:TABLE",
-    "windowed-aggregate": "joins.aggregates.family:WINDOWED",
-    "filter": "joins.stateless.family:FILTER",
-    "map-values": "joins.stateless.family:MAP_VALUES",
-    "select-key": "joins.stateless.family:SELECT_KEY",
-    "to-table": "joins.stateless.family:TO_TABLE",
-    "to-stream": "joins.stateless.family:TO_STREAM",
-    "merge": "joins.stateless.family:MERGE",
-    "global-global": "joins.stream_global.family:VIEW",
+    "stream-stream": "rivermeet.joins.stream_stream.family:FAMILY",
+    "stream-table": "rivermeet.joins.stream_table.family:FAMILY",
+    "stream-globaltable": "rivermeet.joins.stream_global.family:FAMILY",
+    "table-table": "rivermeet.joins.table_table.family:FAMILY",
+    "fk-table-table": "rivermeet.joins.foreign_key.family:FAMILY",
+    "one-to-many": "rivermeet.joins.one_to_many.family:FAMILY",
+    "table-aggregate": "rivermeet.joins.aggregates.family:TABLE",
+    "windowed-aggregate": "rivermeet.joins.aggregates.family:WINDOWED",
+    "filter": "rivermeet.joins.stateless.family:FILTER",
+    "map-values": "rivermeet.joins.stateless.family:MAP_VALUES",
+    "select-key": "rivermeet.joins.stateless.family:SELECT_KEY",
+    "to-table": "rivermeet.joins.stateless.family:TO_TABLE",
+    "to-stream": "rivermeet.joins.stateless.family:TO_STREAM",
+    "merge": "rivermeet.joins.stateless.family:MERGE",
+    "global-global": "rivermeet.joins.stream_global.family:VIEW",
 }
 """The same for ours, which a checkout that is not installed has, too."""
 
@@ -100,7 +100,7 @@ class Family:
     declaration: type[Operation]
     operators: Mapping[str, str]
     rules: str | None = None
-    why: str = "joins.why.generic"
+    why: str = "rivermeet.joins.why.generic"
     shadow: str | None = None
     needed: Callable[[Any], Needed] = _all_rows
     differences: tuple[Rule, ...] = ()
@@ -154,6 +154,6 @@ def named(name: str) -> Family:
     if found is None:
         raise LookupError(
             f"no family {name!r} is registered, there are {', '.join(sorted(known()))}: call "
-            f"pipelines.family.register(Family(…)) where its class stands, or give an entry point {GROUP!r}"
+            f"rivermeet.pipelines.family.register(Family(…)) where its class stands, or give an entry point {GROUP!r}"
         )
     return found if isinstance(found, Family) else found.load()

@@ -6,8 +6,8 @@ them for a declared join.
 
 from __future__ import annotations
 
-from pipelines.family import Rule, family_of
-from pipelines.joins import Join
+from rivermeet.pipelines.family import Rule, family_of
+from rivermeet.pipelines.joins import Join
 
 
 def outer(join: Join) -> bool:

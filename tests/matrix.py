@@ -15,8 +15,8 @@ from typing import Any, get_args
 
 import pytest
 
-from pipelines.family import families
-from pipelines.joins import Semantics
+from rivermeet.pipelines.family import families
+from rivermeet.pipelines.joins import Semantics
 
 PROJECT = Path(__file__).parents[1]
 PAGE = PROJECT / "docs" / "reference" / "joins.md"

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from assets.cli.show.status import status_table
-from assets.defs.keys import changelog_key
-from assets.defs.lineage import column_lineage, described
-from assets.epoch.explain import explain
-from assets.epoch.verify import verify
-from assets.refused.decisions import UndecidableError, loss
-from assets.reports.quality_report import write_report
-from assets.why.changelogs import Changelogs
-from assets.why.expressions import Expressions
-from assets.why.walk import Walk
-from expectations.invariants import invariants_of
-from infra.delta.io import read
-from infra.settings import Settings
-from pipelines.family import families, family_of
+from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.lineage import column_lineage, described
+from rivermeet.assets.epoch.explain import explain
+from rivermeet.assets.epoch.verify import verify
+from rivermeet.assets.refused.decisions import UndecidableError, loss
+from rivermeet.assets.reports.quality_report import write_report
+from rivermeet.assets.why.changelogs import Changelogs
+from rivermeet.assets.why.expressions import Expressions
+from rivermeet.assets.why.walk import Walk
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines.family import families, family_of
 from tests import toy_family
 from tests.assets.home import Home, homed
 from tests.toy_family import FAMILY, declared, installed, registered

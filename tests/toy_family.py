@@ -18,11 +18,11 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from expectations.invariant import Invariant
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, named
-from pipelines import Files, Node, Operation, Pipeline, Stream
-from pipelines.family import GROUP, Family, known, register
+from rivermeet.expectations.invariant import Invariant
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, named
+from rivermeet.pipelines import Files, Node, Operation, Pipeline, Stream
+from rivermeet.pipelines.family import GROUP, Family, known, register
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from expectations.invariant import EARLY, Invariant, packed, quoted
-from expectations.rules.derived import SO_FAR
-from expectations.rules.record_sql import last_of, records, verbatim, with_fields, with_mapped_key
-from expectations.rules.tables import versioned
-from pipelines import Aggregation, Node, SlidingWindows, TableAggregate, TimeWindows, WindowedAggregate
+from rivermeet.expectations.invariant import EARLY, Invariant, packed, quoted
+from rivermeet.expectations.rules.derived import SO_FAR
+from rivermeet.expectations.rules.record_sql import last_of, records, verbatim, with_fields, with_mapped_key
+from rivermeet.expectations.rules.tables import versioned
+from rivermeet.pipelines import Aggregation, Node, SlidingWindows, TableAggregate, TimeWindows, WindowedAggregate
 
 _WINDOWED = frozenset({"windowed-aggregate"})
 _FUNCTIONS = {

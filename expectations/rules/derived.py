@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pipelines import Node
-from pipelines.family import family_of
+from rivermeet.pipelines import Node
+from rivermeet.pipelines.family import family_of
 
 SO_FAR = """max(CASE WHEN is_new THEN timestamp END)
          OVER (PARTITION BY partition ORDER BY offset ROWS UNBOUNDED PRECEDING)"""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from expectations.invariant import KIP_213, Invariant
-from expectations.rules.record_sql import last_of, records, with_mapped_key
-from expectations.rules.tables import versioned
-from pipelines import ForeignKeyJoin, Node
+from rivermeet.expectations.invariant import KIP_213, Invariant
+from rivermeet.expectations.rules.record_sql import last_of, records, with_mapped_key
+from rivermeet.expectations.rules.tables import versioned
+from rivermeet.pipelines import ForeignKeyJoin, Node
 
 
 def _join(node: Node) -> ForeignKeyJoin:

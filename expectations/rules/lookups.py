@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from expectations.invariant import KIP_77, KIP_99, Invariant
-from expectations.rules.changelog import waits
-from expectations.rules.record_sql import joined_value, records, with_mapped_key, without_sql
-from pipelines import Node, StreamGlobalJoin, StreamTableJoin
+from rivermeet.expectations.invariant import KIP_77, KIP_99, Invariant
+from rivermeet.expectations.rules.changelog import waits
+from rivermeet.expectations.rules.record_sql import joined_value, records, with_mapped_key, without_sql
+from rivermeet.pipelines import Node, StreamGlobalJoin, StreamTableJoin
 
 _LOOKED_UP = frozenset({"stream-table", "stream-globaltable"})
 HEAD = "max(timestamp) OVER (PARTITION BY partition ORDER BY offset)"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from expectations.invariant import Invariant, quoted
-from expectations.rules.partition import key_struct
-from expectations.rules.record_sql import records, with_mapped_key
-from pipelines import Node, OneToManyJoin
+from rivermeet.expectations.invariant import Invariant, quoted
+from rivermeet.expectations.rules.partition import key_struct
+from rivermeet.expectations.rules.record_sql import records, with_mapped_key
+from rivermeet.pipelines import Node, OneToManyJoin
 
 
 def _join(node: Node) -> OneToManyJoin:

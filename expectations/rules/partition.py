@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from expectations.invariant import ANY, EARLY, Invariant, quoted
-from expectations.rules.derived import of_family
-from pipelines import Node
+from rivermeet.expectations.invariant import ANY, EARLY, Invariant, quoted
+from rivermeet.expectations.rules.derived import of_family
+from rivermeet.pipelines import Node
 
 
 def _of_one_key(node: Node) -> str:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from expectations.invariant import quoted
-from pipelines import Node, Operation
+from rivermeet.expectations.invariant import quoted
+from rivermeet.pipelines import Node, Operation
 
 PLACE = ("key", "timestamp", "partition", "offset")
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from expectations.invariant import KIP_99, Invariant
-from expectations.rules.lookups import compared, facts
-from expectations.rules.record_sql import records, without_sql
-from pipelines import Node, StreamGlobalJoin
+from rivermeet.expectations.invariant import KIP_99, Invariant
+from rivermeet.expectations.rules.lookups import compared, facts
+from rivermeet.expectations.rules.record_sql import records, without_sql
+from rivermeet.pipelines import Node, StreamGlobalJoin
 
 
 def _as_loaded(node: Node) -> str:

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from expectations.invariant import EARLY, KIP_77, SEMANTICS, Invariant
-from expectations.rules.derived import SO_FAR
-from pipelines import Node, StreamStreamJoin
+from rivermeet.expectations.invariant import EARLY, KIP_77, SEMANTICS, Invariant
+from rivermeet.expectations.rules.derived import SO_FAR
+from rivermeet.pipelines import Node, StreamStreamJoin
 
 _STREAM_STREAM = frozenset({"stream-stream"})
 _OUTER_SIDES = {"inner": (), "left": (0,), "outer": (0, 1)}

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import cast
 
-from expectations.invariant import KIP_77, Invariant
-from expectations.rules.changelog import waits
-from expectations.rules.lookups import HEAD, compared, facts
-from expectations.rules.partition import key_struct, touched
-from expectations.rules.record_sql import records, without_sql
-from pipelines import Node, StreamTableJoin
-from pipelines.source import quoted
+from rivermeet.expectations.invariant import KIP_77, Invariant
+from rivermeet.expectations.rules.changelog import waits
+from rivermeet.expectations.rules.lookups import HEAD, compared, facts
+from rivermeet.expectations.rules.partition import key_struct, touched
+from rivermeet.expectations.rules.record_sql import records, without_sql
+from rivermeet.pipelines import Node, StreamTableJoin
+from rivermeet.pipelines.source import quoted
 
 
 def _as_of_its_time(node: Node) -> str:

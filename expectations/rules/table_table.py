@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from expectations.invariant import SEMANTICS, Invariant, quoted
-from expectations.rules.partition import touched
-from expectations.rules.record_sql import last_of, records
-from expectations.rules.tables import versioned
-from pipelines import Node, TableTableJoin
+from rivermeet.expectations.invariant import SEMANTICS, Invariant, quoted
+from rivermeet.expectations.rules.partition import touched
+from rivermeet.expectations.rules.record_sql import last_of, records
+from rivermeet.expectations.rules.tables import versioned
+from rivermeet.pipelines import Node, TableTableJoin
 
 
 def _join(node: Node) -> TableTableJoin:

@@ -16,10 +16,10 @@ Source: wiki page "Early joins" (a join of tables is the join of the folds), KIP
 
 from __future__ import annotations
 
-from expectations.invariant import ANY, EARLY, KIP_77, KIP_213, Invariant, packed, quoted
-from expectations.rules.derived import of_family
-from expectations.rules.record_sql import joined_value, last_of, without_sql
-from pipelines import Node
+from rivermeet.expectations.invariant import ANY, EARLY, KIP_77, KIP_213, Invariant, packed, quoted
+from rivermeet.expectations.rules.derived import of_family
+from rivermeet.expectations.rules.record_sql import joined_value, last_of, without_sql
+from rivermeet.pipelines import Node
 
 _OF_TABLES = frozenset({"table-table", "fk-table-table", "one-to-many"})
 _POSITION = ("_timestamp", "_partition", "_offset")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pipelines import TableAggregate, WindowedAggregate
-from pipelines.family import Family
+from rivermeet.pipelines import TableAggregate, WindowedAggregate
+from rivermeet.pipelines.family import Family
 
 TABLE = Family(
     declaration=TableAggregate,
-    operators={"3.1": "joins.aggregates.table"},
-    rules="expectations.rules.aggregates",
-    why="joins.aggregates.why",
+    operators={"3.1": "rivermeet.joins.aggregates.table"},
+    rules="rivermeet.expectations.rules.aggregates",
+    why="rivermeet.joins.aggregates.why",
 )
 WINDOWED = Family(
     declaration=WindowedAggregate,
-    operators={"3.1": "joins.aggregates.windowed"},
-    rules="expectations.rules.aggregates",
-    why="joins.aggregates.why",
+    operators={"3.1": "rivermeet.joins.aggregates.windowed"},
+    rules="rivermeet.expectations.rules.aggregates",
+    why="rivermeet.joins.aggregates.why",
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from joins.reference.records import Record
+from rivermeet.joins.reference.records import Record
 
 Columns = Mapping[str, tuple[str, Callable[[Any], Any] | None]]
 """Output column to function and what of a record's value it is of; None: of the record."""

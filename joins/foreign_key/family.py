@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from joins.equal_columns import own, pointing
-from pipelines import ForeignKeyJoin
-from pipelines.family import Family, Needed, Rule
-from pipelines.profiles import cached, outer
+from rivermeet.joins.equal_columns import own, pointing
+from rivermeet.pipelines import ForeignKeyJoin
+from rivermeet.pipelines.family import Family, Needed, Rule
+from rivermeet.pipelines.profiles import cached, outer
 
 DIFFERENCES = (
     Rule(
@@ -58,13 +58,13 @@ def needed(join: ForeignKeyJoin) -> Needed:
 FAMILY = Family(
     declaration=ForeignKeyJoin,
     operators={
-        "3.1": "joins.foreign_key.profile_3_1",
-        "0.10.2": "joins.foreign_key.profile_0_10_2",
-        "kafka-4": "joins.foreign_key.profile_3_1",
+        "3.1": "rivermeet.joins.foreign_key.profile_3_1",
+        "0.10.2": "rivermeet.joins.foreign_key.profile_0_10_2",
+        "kafka-4": "rivermeet.joins.foreign_key.profile_3_1",
     },
-    rules="expectations.rules.foreign_key",
-    why="joins.foreign_key.why",
-    shadow="joins.foreign_key.shadow",
+    rules="rivermeet.expectations.rules.foreign_key",
+    why="rivermeet.joins.foreign_key.why",
+    shadow="rivermeet.joins.foreign_key.shadow",
     needed=needed,
     differences=DIFFERENCES,
 )

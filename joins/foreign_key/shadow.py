@@ -8,10 +8,10 @@ order's subscription finds no customer, and answers nothing (SubscriptionSendPro
 
 from __future__ import annotations
 
-from joins.shadow.answers import Answers, Compared
-from joins.shadow.causes import STALE_LEFT, Cause
-from joins.shadow.tables import compare_tables
-from pipelines import ForeignKeyJoin
+from rivermeet.joins.shadow.answers import Answers, Compared
+from rivermeet.joins.shadow.causes import STALE_LEFT, Cause
+from rivermeet.joins.shadow.tables import compare_tables
+from rivermeet.pipelines import ForeignKeyJoin
 
 STALE_FOREIGN_KEY = Cause(
     "stale_foreign_key",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from joins.equal_columns import own, pointing
-from pipelines import OneToManyJoin
-from pipelines.family import Family, Needed
+from rivermeet.joins.equal_columns import own, pointing
+from rivermeet.pipelines import OneToManyJoin
+from rivermeet.pipelines.family import Family, Needed
 
 
 def needed(join: OneToManyJoin) -> Needed:
@@ -14,8 +14,8 @@ def needed(join: OneToManyJoin) -> Needed:
 
 FAMILY = Family(
     declaration=OneToManyJoin,
-    operators={"3.1": "joins.one_to_many.profile_3_1"},
-    rules="expectations.rules.one_to_many",
-    why="joins.one_to_many.why",
+    operators={"3.1": "rivermeet.joins.one_to_many.profile_3_1"},
+    rules="rivermeet.expectations.rules.one_to_many",
+    why="rivermeet.joins.one_to_many.why",
     needed=needed,
 )

@@ -17,8 +17,8 @@ and a tombstone as the row would have it, from the row of A that it ends.
 from collections.abc import Callable
 from typing import Any
 
-from joins.foreign_key.reference.join import key_bytes, put
-from joins.reference.records import Record, Row
+from rivermeet.joins.foreign_key.reference.join import key_bytes, put
+from rivermeet.joins.reference.records import Record, Row
 
 
 class OneToManyJoin:

@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 
-from pipelines import Operation
-from pipelines.family import family_of
+from rivermeet.pipelines import Operation
+from rivermeet.pipelines.family import family_of
 
 
 @dataclass(frozen=True)

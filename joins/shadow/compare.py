@@ -19,11 +19,11 @@ from importlib import import_module
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from joins.shadow import rows
-from joins.shadow.answers import NOT_READ_HERE, Answers, Compared
-from joins.shadow.causes import causes_of
-from pipelines import Node, Operation
-from pipelines.family import family_of
+from rivermeet.joins.shadow import rows
+from rivermeet.joins.shadow.answers import NOT_READ_HERE, Answers, Compared
+from rivermeet.joins.shadow.causes import causes_of
+from rivermeet.pipelines import Node, Operation
+from rivermeet.pipelines.family import family_of
 
 PROFILE = "kafka-4"
 

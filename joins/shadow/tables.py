@@ -26,10 +26,10 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.shadow.answers import UNREAD, Answers, Compared
-from joins.shadow.folded import folded, totals
-from joins.values import joined_value, key_type, with_mapped_key, with_record
-from pipelines import Join, Node
+from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
+from rivermeet.joins.shadow.folded import folded, totals
+from rivermeet.joins.values import joined_value, key_type, with_mapped_key, with_record
+from rivermeet.pipelines import Join, Node
 
 
 def compare_tables(join: Join, answers: Answers, foreign_key: Mapping[str, str] | None, stale_right: str) -> Compared:

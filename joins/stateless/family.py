@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from joins.equal_columns import own
-from pipelines import Filter, MapValues, Merge, SelectKey, ToStream, ToTable
-from pipelines.family import Family, Needed
+from rivermeet.joins.equal_columns import own
+from rivermeet.pipelines import Filter, MapValues, Merge, SelectKey, ToStream, ToTable
+from rivermeet.pipelines.family import Family, Needed
 
-WHY = "joins.stateless.why"
+WHY = "rivermeet.joins.stateless.why"
 
 
 def needed(operation: Filter) -> Needed:
@@ -14,9 +14,9 @@ def needed(operation: Filter) -> Needed:
     return {"left": [own("left", operation.input.key)]}
 
 
-FILTER = Family(declaration=Filter, operators={"3.1": "joins.stateless.filter"}, why=WHY, needed=needed)
-MAP_VALUES = Family(declaration=MapValues, operators={"3.1": "joins.stateless.map_values"}, why=WHY)
-SELECT_KEY = Family(declaration=SelectKey, operators={"3.1": "joins.stateless.select_key"}, why=WHY)
-TO_TABLE = Family(declaration=ToTable, operators={"3.1": "joins.stateless.to_table"}, why=WHY)
-TO_STREAM = Family(declaration=ToStream, operators={"3.1": "joins.stateless.to_table"}, why=WHY)
-MERGE = Family(declaration=Merge, operators={"3.1": "joins.stateless.merge"}, why=WHY)
+FILTER = Family(declaration=Filter, operators={"3.1": "rivermeet.joins.stateless.filter"}, why=WHY, needed=needed)
+MAP_VALUES = Family(declaration=MapValues, operators={"3.1": "rivermeet.joins.stateless.map_values"}, why=WHY)
+SELECT_KEY = Family(declaration=SelectKey, operators={"3.1": "rivermeet.joins.stateless.select_key"}, why=WHY)
+TO_TABLE = Family(declaration=ToTable, operators={"3.1": "rivermeet.joins.stateless.to_table"}, why=WHY)
+TO_STREAM = Family(declaration=ToStream, operators={"3.1": "rivermeet.joins.stateless.to_table"}, why=WHY)
+MERGE = Family(declaration=Merge, operators={"3.1": "rivermeet.joins.stateless.merge"}, why=WHY)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipelines import GlobalGlobalJoin, StreamGlobalJoin
-from pipelines.family import Family, Rule
-from pipelines.profiles import outer
+from rivermeet.pipelines import GlobalGlobalJoin, StreamGlobalJoin
+from rivermeet.pipelines.family import Family, Rule
+from rivermeet.pipelines.profiles import outer
 
 DIFFERENCES = (
     Rule(
@@ -20,11 +20,11 @@ DIFFERENCES = (
 
 FAMILY = Family(
     declaration=StreamGlobalJoin,
-    operators=dict.fromkeys(("3.1", "0.10.2", "kafka-4"), "joins.stream_global.profile_3_1"),
-    rules="expectations.rules.stream_global",
-    why="joins.stream_global.why",
+    operators=dict.fromkeys(("3.1", "0.10.2", "kafka-4"), "rivermeet.joins.stream_global.profile_3_1"),
+    rules="rivermeet.expectations.rules.stream_global",
+    why="rivermeet.joins.stream_global.why",
     # Which version of a row a record has seen is found as of a table.
-    shadow="joins.stream_table.shadow",
+    shadow="rivermeet.joins.stream_table.shadow",
     differences=DIFFERENCES,
 )
 VIEW = Family(declaration=GlobalGlobalJoin, operators={})

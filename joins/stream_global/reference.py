@@ -15,8 +15,8 @@ Streams 3.7 (KIP-962), so not in "0.10.2".
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from joins.reference.records import Record, Row, run
-from joins.stream_table.reference import looked_up
+from rivermeet.joins.reference.records import Record, Row, run
+from rivermeet.joins.stream_table.reference import looked_up
 
 
 class StreamGlobalJoin:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 
-from joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow
-from joins.why.lookups import Looked, looked_up, made, not_found
-from joins.why.lookups import missing as missing_rows
-from pipelines import StreamGlobalJoin
+from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow
+from rivermeet.joins.why.lookups import Looked, looked_up, made, not_found
+from rivermeet.joins.why.lookups import missing as missing_rows
+from rivermeet.pipelines import StreamGlobalJoin
 
 
 def made_of(join: StreamGlobalJoin, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipelines import StreamStreamJoin
-from pipelines.family import Family, Rule
-from pipelines.profiles import outer
+from rivermeet.pipelines import StreamStreamJoin
+from rivermeet.pipelines.family import Family, Rule
+from rivermeet.pipelines.profiles import outer
 
 _FORGETS = "rows are found back to before + after + grace behind the newest record of their own side"
 _SEGMENTS = "rows are found while their segment lives: pieces of {} of time, as far back as {}"
@@ -64,13 +64,13 @@ DIFFERENCES = (
 FAMILY = Family(
     declaration=StreamStreamJoin,
     operators={
-        "3.1": "joins.stream_stream.profile_3_1",
-        "0.10.2": "joins.stream_stream.profile_0_10_2",
-        "0.10.0": "joins.stream_stream.profile_0_10_0",
-        "kafka-4": "joins.stream_stream.profile_kafka_4",
+        "3.1": "rivermeet.joins.stream_stream.profile_3_1",
+        "0.10.2": "rivermeet.joins.stream_stream.profile_0_10_2",
+        "0.10.0": "rivermeet.joins.stream_stream.profile_0_10_0",
+        "kafka-4": "rivermeet.joins.stream_stream.profile_kafka_4",
     },
-    rules="expectations.rules.stream_stream",
-    why="joins.stream_stream.why",
-    shadow="joins.stream_stream.shadow",
+    rules="rivermeet.expectations.rules.stream_stream",
+    why="rivermeet.joins.stream_stream.why",
+    shadow="rivermeet.joins.stream_stream.shadow",
     differences=DIFFERENCES,
 )

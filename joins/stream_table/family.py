@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from joins.equal_columns import columns, key_column, own
-from pipelines import StreamTableJoin
-from pipelines.family import Equal, Family, Needed, Rule
-from pipelines.profiles import outer
+from rivermeet.joins.equal_columns import columns, key_column, own
+from rivermeet.pipelines import StreamTableJoin
+from rivermeet.pipelines.family import Equal, Family, Needed, Rule
+from rivermeet.pipelines.profiles import outer
 
 DIFFERENCES = (
     Rule(
@@ -39,14 +39,14 @@ def needed(join: StreamTableJoin) -> Needed:
 FAMILY = Family(
     declaration=StreamTableJoin,
     operators={
-        "3.1": "joins.stream_table.profile_3_1",
-        "0.10.2": "joins.stream_table.profile_0_10_2",
-        "0.10.0": "joins.stream_table.profile_0_10_0",
-        "kafka-4": "joins.stream_table.profile_3_1",
+        "3.1": "rivermeet.joins.stream_table.profile_3_1",
+        "0.10.2": "rivermeet.joins.stream_table.profile_0_10_2",
+        "0.10.0": "rivermeet.joins.stream_table.profile_0_10_0",
+        "kafka-4": "rivermeet.joins.stream_table.profile_3_1",
     },
-    rules="expectations.rules.stream_table",
-    why="joins.stream_table.why",
-    shadow="joins.stream_table.shadow",
+    rules="rivermeet.expectations.rules.stream_table",
+    why="rivermeet.joins.stream_table.why",
+    shadow="rivermeet.joins.stream_table.shadow",
     needed=needed,
     differences=DIFFERENCES,
 )

@@ -14,9 +14,9 @@ Source: golden `s000.st.*`, `s002.st.*`, KIP-889, KIP-914, KIP-923, KIP-962, doc
 docs/kafka-streams.md 3 and 4.
 """
 
-from joins.foreign_key.reference.join import key_bytes
-from joins.reference.records import Record, Row
-from joins.reference.versioned import BEGINNING, PlainTable, Table, VersionedTable
+from rivermeet.joins.foreign_key.reference.join import key_bytes
+from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.reference.versioned import BEGINNING, PlainTable, Table, VersionedTable
 
 OFFERED = {"3.1": ("inner", "left"), "kafka-4": ("inner", "left"), "0.10.2": ("inner", "left"), "0.10.0": ("left",)}
 

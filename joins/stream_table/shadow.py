@@ -29,11 +29,11 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from joins.shadow.answers import UNREAD, Answers, Compared
-from joins.shadow.causes import FALSE_ONE_SIDED, Cause
-from joins.shadow.multiset import counted, stream_totals
-from joins.values import joined_value, key_type, record, with_mapped_key, with_record
-from pipelines import StreamGlobalJoin, StreamTableJoin
+from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
+from rivermeet.joins.shadow.causes import FALSE_ONE_SIDED, Cause
+from rivermeet.joins.shadow.multiset import counted, stream_totals
+from rivermeet.joins.values import joined_value, key_type, record, with_mapped_key, with_record
+from rivermeet.pipelines import StreamGlobalJoin, StreamTableJoin
 
 LookUp = StreamTableJoin | StreamGlobalJoin
 CAUSES = (

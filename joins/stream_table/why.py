@@ -10,10 +10,10 @@ With a grace the record waits, and another record releases it: then the trigger 
 
 from __future__ import annotations
 
-from joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, is_there, standing
-from joins.why.lookups import Looked, looked_up, made, not_found
-from joins.why.lookups import missing as missing_rows
-from pipelines import StreamTableJoin
+from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, is_there, standing
+from rivermeet.joins.why.lookups import Looked, looked_up, made, not_found
+from rivermeet.joins.why.lookups import missing as missing_rows
+from rivermeet.pipelines import StreamTableJoin
 
 
 def made_of(join: StreamTableJoin, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from joins.equal_columns import key_column, own
-from pipelines import TableTableJoin
-from pipelines.family import Family, Needed, Rule
-from pipelines.profiles import cached
+from rivermeet.joins.equal_columns import key_column, own
+from rivermeet.pipelines import TableTableJoin
+from rivermeet.pipelines.family import Family, Needed, Rule
+from rivermeet.pipelines.profiles import cached
 
 DIFFERENCES = (
     Rule(
@@ -60,14 +60,14 @@ def needed(join: TableTableJoin) -> Needed:
 FAMILY = Family(
     declaration=TableTableJoin,
     operators={
-        "3.1": "joins.table_table.profile_3_1",
-        "0.10.2": "joins.table_table.profile_kafka_4",
-        "0.10.0": "joins.table_table.profile_0_10_0",
-        "kafka-4": "joins.table_table.profile_kafka_4",
+        "3.1": "rivermeet.joins.table_table.profile_3_1",
+        "0.10.2": "rivermeet.joins.table_table.profile_kafka_4",
+        "0.10.0": "rivermeet.joins.table_table.profile_0_10_0",
+        "kafka-4": "rivermeet.joins.table_table.profile_kafka_4",
     },
-    rules="expectations.rules.table_table",
-    why="joins.table_table.why",
-    shadow="joins.table_table.shadow",
+    rules="rivermeet.expectations.rules.table_table",
+    why="rivermeet.joins.table_table.why",
+    shadow="rivermeet.joins.table_table.shadow",
     needed=needed,
     differences=DIFFERENCES,
 )

@@ -18,9 +18,9 @@ Source: golden `s000.tt.*`, `s002.tt.*`, KIP-77, KIP-914, docs/laws.md, docs/kaf
 from dataclasses import replace
 from typing import Any
 
-from joins.reference.cache import CachedTable, ResultCache
-from joins.reference.records import Record, Row
-from joins.reference.versioned import PlainTable, VersionedTable
+from rivermeet.joins.reference.cache import CachedTable, ResultCache
+from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.reference.versioned import PlainTable, VersionedTable
 
 SEMANTICS = ("3.1", "kafka-4", "0.10.2", "0.10.0")
 

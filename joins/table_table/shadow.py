@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from joins.shadow.answers import Answers, Compared
-from joins.shadow.causes import STALE_LEFT, Cause
-from joins.shadow.tables import compare_tables
-from pipelines import TableTableJoin
+from rivermeet.joins.shadow.answers import Answers, Compared
+from rivermeet.joins.shadow.causes import STALE_LEFT, Cause
+from rivermeet.joins.shadow.tables import compare_tables
+from rivermeet.pipelines import TableTableJoin
 
 STALE_RIGHT = Cause("stale_right", "the row joins a right row that was replaced or deleted since")
 CAUSES = (STALE_LEFT, STALE_RIGHT)

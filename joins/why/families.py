@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow
-from pipelines import Operation
-from pipelines.family import family_of
+from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow
+from rivermeet.pipelines import Operation
+from rivermeet.pipelines.family import family_of
 
 
 class Explanation(Protocol):

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from joins.why.evidence import Evidence, Found, Key, Made, Order, Reason, Unknown, is_there, named, standing
-from joins.why.tables import history, nothing_there, unknown
-from pipelines import Node
-from pipelines.joins import How
+from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Order, Reason, Unknown, is_there, named, standing
+from rivermeet.joins.why.tables import history, nothing_there, unknown
+from rivermeet.pipelines import Node
+from rivermeet.pipelines.joins import How
 
 
 class LookUp(Protocol):

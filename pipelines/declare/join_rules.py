@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from pipelines.declare.nodes import WINDOW_KEY, check_columns
-from pipelines.errors import listed
-from pipelines.joins import Cache, How, Join, ValueExpr
-from pipelines.source import quoted
-from pipelines.window import TimeWindows
+from rivermeet.pipelines.declare.nodes import WINDOW_KEY, check_columns
+from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.joins import Cache, How, Join, ValueExpr
+from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.window import TimeWindows
 
 if TYPE_CHECKING:
-    from pipelines.nodes import Node, Table, WindowedTable
+    from rivermeet.pipelines.nodes import Node, Table, WindowedTable
 
 Select = Mapping[str, ValueExpr]
 

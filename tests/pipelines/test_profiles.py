@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines import Files, JoinWindow, Pipeline
-from pipelines.family import Family, Rule, families
-from pipelines.profiles import differences
+from rivermeet.pipelines import Files, JoinWindow, Pipeline
+from rivermeet.pipelines.family import Family, Rule, families
+from rivermeet.pipelines.profiles import differences
 
 FILES = Files("none", "csv", {"id": "STRING", "n": "STRING", "at": "BIGINT"})
 EVERY = [(family, rule) for family in families().values() for rule in family.differences]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.family import GROUP, OURS, families, named
-from pipelines.joins import Join, Operation
-from pipelines.operations import OneInput
+from rivermeet.pipelines.family import GROUP, OURS, families, named
+from rivermeet.pipelines.joins import Join, Operation
+from rivermeet.pipelines.operations import OneInput
 
 PROJECT = Path(__file__).parents[2]
 PACKAGES = ("pipelines", "records", "joins", "expectations", "infra", "assets", "benchmarks")
@@ -65,7 +65,7 @@ def test_nobody_tests_for_the_class_of_an_operation() -> None:
         ("assets/why/walk.py", "isinstance(made, pipelines.Filter | Merge)", 2),
         ("assets/why/walk.py", "made is OneToManyJoin", 1),
         ("assets/why/walk.py", "made.family == 'merge'", 1),
-        ("joins/operator.py", "{StreamStreamJoin: 'joins.stream_stream'}", 1),
+        ("joins/operator.py", "{StreamStreamJoin: 'rivermeet.joins.stream_stream'}", 1),
         ("joins/operator.py", "match made:\n  case TableAggregate(): pass", 1),
         ("joins/stateless/why.py", "isinstance(made, Filter)", 0),
         ("expectations/rules/aggregates.py", "isinstance(made, TableAggregate)", 0),
@@ -98,7 +98,7 @@ def test_files_have_the_same_names_in_every_room(name: str) -> None:
     family, room = named(name), ROOMS[named(name).declaration.__name__]
     assert {module.split(".")[-2] for module in (*family.operators.values(), family.why)} == {room}
     assert family.why.endswith(f"{room}.why")
-    assert family.rules is None or family.rules.endswith(f"expectations.rules.{room}")
+    assert family.rules is None or family.rules.endswith(f"rivermeet.expectations.rules.{room}")
 
 
 def test_what_is_not_registered_is_refused_with_the_way_to_do_it() -> None:

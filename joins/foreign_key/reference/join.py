@@ -14,7 +14,7 @@ Source: KIP-213 (golden `s000.fk.*`, `s001.fk.*`), instruction table of docs/kaf
 from collections.abc import Callable
 from typing import Any
 
-from joins.reference.records import Record, Row
+from rivermeet.joins.reference.records import Record, Row
 
 
 class ForeignKeyJoin:

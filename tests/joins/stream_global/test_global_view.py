@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.delta.lines import opened
-from joins.stream_global.global_view import resolve
-from pipelines import Files, GlobalView, Pipeline, Stream
+from rivermeet.infra.delta.lines import opened
+from rivermeet.joins.stream_global.global_view import resolve
+from rivermeet.pipelines import Files, GlobalView, Pipeline, Stream
 from tests.world import Record, World
 
 Make = Callable[..., World]
