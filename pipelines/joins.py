@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from pipelines.errors import OptionError
 from pipelines.window import JoinWindow, duration_text
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Operation:
 
     def with_grace(self, grace: int) -> Operation:
         """The operation with another grace (ms) of its windows; ValueError where it has none."""
-        raise ValueError(f"a {self.family} has no windows, and no grace that could be longer")
+        raise OptionError(f"a {self.family} has no windows, and no grace that could be longer")
 
     def over_all_epochs(self) -> Operation:
         """The operation that gives, over the records of all epochs in their order, what each epoch gave."""

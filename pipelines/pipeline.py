@@ -11,7 +11,7 @@ from pipelines.check import Check, Severity, checked
 from pipelines.declare.change_log import change_log_options
 from pipelines.declare.nodes import DEFAULT_PARTITIONS, history_ms
 from pipelines.declare.of_the_run import problem_of_the_run
-from pipelines.errors import DeclarationError, listed
+from pipelines.errors import DeclarationError, NotFoundError, OptionError, listed
 from pipelines.nodes import OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
 from pipelines.reads.delta import DeltaTable
 from pipelines.reads.kafka import Kafka
@@ -114,12 +114,12 @@ class Pipeline:
 
     def __init__(self, name: str, description: str = "", freshness: str | int = "30m") -> None:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"pipeline name {name!r}: use letters, digits and _, a letter first")
+            raise OptionError(f"pipeline name {name!r}: use letters, digits and _, a letter first")
         self.name = name
         self.description = description
         self.freshness = duration_ms(freshness)
         if self.freshness < SHORTEST_FRESHNESS:
-            raise ValueError(f"pipeline '{name}': freshness is {self.freshness} ms; make it '1m' or more")
+            raise OptionError(f"pipeline '{name}': freshness is {self.freshness} ms; make it '1m' or more")
         self._nodes: dict[str, Node] = {}
         self._checks: dict[str, tuple[Check, ...]] = {}
         self._sinks: dict[str, TopicSink] = {}
@@ -152,7 +152,7 @@ class Pipeline:
     def node(self, name: str) -> Node:
         """The node of that name; KeyError with the choices where there is none."""
         if name not in self._nodes:
-            raise KeyError(f"pipeline '{self.name}' has no '{name}'; it has {listed(self._nodes)}")
+            raise NotFoundError(f"pipeline '{self.name}' has no '{name}'; it has {listed(self._nodes)}")
         return self._nodes[name]
 
     def stream(

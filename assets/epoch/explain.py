@@ -13,9 +13,9 @@ from assets.epoch.platform import Platform
 from assets.epoch.run import stages_of
 from assets.sinks.delivery import sink_lag
 from infra.epochs.plan import EpochPlan, InputSlice
-from infra.epochs.refusal import EpochRefusedError
 from infra.epochs.stages.plan import Plan, Planned
 from pipelines import Node, Pipeline
+from pipelines.errors import RivermeetError
 from pipelines.sink import TopicSink
 
 
@@ -42,7 +42,7 @@ def _node(platform: Platform, node: Node, selected: Sequence[str]) -> Iterator[s
     context, step = platform.runner(node.pipeline), platform.step(node)
     try:
         planned = Plan(step).look(context)
-    except (EpochRefusedError, ValueError) as refusal:
+    except RivermeetError as refusal:
         yield f"refused  {refusal}"
         return
     inputs = node.operation.stored_inputs.values() if node.operation is not None else ()

@@ -22,10 +22,10 @@ from expectations.invariants import invariants_of
 from infra.delta.io import is_protected, last_note
 from infra.epochs.context import EpochContext
 from infra.epochs.plan import CommitNote
-from infra.epochs.refusal import EpochRefusedError
 from infra.epochs.stages.fold import Fold
 from infra.epochs.stages.plan import Plan
 from pipelines import Node, Pipeline
+from pipelines.errors import RivermeetError
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _rests(platform: Platform, node: Node) -> bool:
         return False
     try:
         planned = Plan(platform.step(node)).look(context)
-    except (EpochRefusedError, ValueError):
+    except RivermeetError:
         # Its own step refuses, with what heals it.
         return False
     return planned.plan is None and not planned.aside and _is_finished(context, node, found[1])

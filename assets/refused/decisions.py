@@ -27,13 +27,16 @@ from infra import crash
 from infra.epochs.context import EpochContext
 from infra.epochs.plan import Decision
 from pipelines import Node
+from pipelines.errors import RivermeetError
 
 if TYPE_CHECKING:
     from infra.delta.layout import NodeTables
 
 
-class UndecidableError(ValueError):
+class UndecidableError(RivermeetError):
     """A decision that cannot be taken; the message says why, and what can be done."""
+
+    remedy = "Look at what is held with `rivermeet quarantine show`; release it, or rebuild the node."
 
 
 def sample(paths: NodeTables, epoch: int, limit: int) -> list[str]:

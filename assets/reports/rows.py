@@ -83,13 +83,13 @@ def _topic(platform: Platform, node: Node) -> list[TopicLine]:
     from infra.epochs.plan import TopicSlice
     from infra.kafka.lag import planned_lag
     from infra.sources.kafka.ingest import TopicStep
-    from infra.sources.kafka.refusals import PositionLostError
+    from infra.sources.kafka.refusals import TopicPositionLostError
 
     step = platform.source_step(node)
     assert isinstance(step, TopicStep), f"{node.name} reads a topic"
     try:
         found = step.position(step.note())
-    except PositionLostError:
+    except TopicPositionLostError:
         return []
     lag = planned_lag(found) if isinstance(found, TopicSlice) else []
     return [TopicLine(one.partition, one.consumed, one.high_watermark, one.held_back, one.consumed_ms) for one in lag]
@@ -102,12 +102,12 @@ def _log(platform: Platform, node: Node) -> LogLine | None:
     from expectations.report.page import LogLine
     from infra.epochs.plan import WalRange
     from infra.postgres.lsn import lsn_text
-    from infra.postgres.refusals import PositionLostError
+    from infra.postgres.refusals import LogPositionLostError
 
     step = platform.source_step(node)
     try:
         found = step.position(step.note())  # pyright: ignore[reportAttributeAccessIssue]
-    except PositionLostError:
+    except LogPositionLostError:
         return None
     if not isinstance(found, WalRange):
         return None

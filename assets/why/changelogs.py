@@ -13,6 +13,7 @@ from infra.delta.few_rows import Where, few_rows, rows_where
 from infra.delta.io import last_note
 from infra.delta.lines import opened
 from infra.epochs.plan import CommitNote, EpochPlan
+from pipelines.errors import NotFoundError
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform
@@ -41,7 +42,7 @@ class Changelog:
         table = opened(self._paths.changelog)
         if table is None:
             pipeline = self.node.pipeline.name
-            raise KeyError(f"'{self.node.name}' is not materialised yet: run `rivermeet run {pipeline}`")
+            raise NotFoundError(f"'{self.node.name}' is not materialised yet: run `rivermeet run {pipeline}`")
         return pa.schema(table.schema().to_arrow()).field("key").type
 
     @cached_property

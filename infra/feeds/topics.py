@@ -31,14 +31,17 @@ from infra.kafka.topics import KEEPS_ALL, cluster_id, make_topic
 from infra.sources.kafka.connection import Connection
 from infra.sources.kafka.formats.registry import NONE, Registry
 from pipelines import JSON, Avro
+from pipelines.errors import RivermeetError
 
 PARTITIONS = 4
 SECONDS = 60.0
 """How long the broker may take for a file's records."""
 
 
-class FeedError(ValueError):
+class FeedError(RivermeetError):
     """A broker that did not take what was delivered."""
+
+    remedy = "See to the broker, and deliver again."
 
 
 @dataclass(frozen=True)

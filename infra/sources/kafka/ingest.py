@@ -37,7 +37,7 @@ from infra.sources.kafka.formats.registry import Registry
 from infra.sources.kafka.landing import Landing
 from infra.sources.kafka.letters import letters_again
 from infra.sources.kafka.records import landing_of, taken
-from infra.sources.kafka.refusals import AnotherDatabaseError, PositionLostError
+from infra.sources.kafka.refusals import AnotherDatabaseError, TopicPositionLostError
 from infra.sources.kafka.rows import landed_rows
 from infra.sources.kafka.topic import TopicState, next_slice, problem, topic_id, topic_state, unreadable
 from infra.sources.reading import SourceFrames, partition_of
@@ -85,10 +85,10 @@ class TopicStep(SourceStep):
 
         Raises
         ------
-        PositionLostError
+        TopicPositionLostError
             Where the epoch log does not have the plan of the last committed epoch.
         """
-        return self.last_read(note, "topic", lambda plan: plan.topic, PositionLostError)
+        return self.last_read(note, "topic", lambda plan: plan.topic, TopicPositionLostError)
 
     def state(self) -> TopicState:
         """The topic as it stands."""

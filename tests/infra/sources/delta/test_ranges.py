@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 
 from infra.epochs.plan import VersionRange
 from infra.sources.delta.ranges import next_range
-from infra.sources.delta.refusals import RowsRemovedError, TableMissingError, TableRemadeError, VersionsGoneError
+from infra.sources.delta.refusals import DeltaTableMissingError, RowsRemovedError, TableRemadeError, VersionsGoneError
 from infra.sources.delta.table import table_state
 from pipelines import DeltaTable
 from pipelines.reads.delta import TableChanges
@@ -80,7 +80,7 @@ def test_the_next_range(tmp_path: Path, kind: TableChanges) -> None:
 
 def test_refusals(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    with pytest.raises(TableMissingError, match="RIVERMEET_DATA"):
+    with pytest.raises(DeltaTableMissingError, match="RIVERMEET_DATA"):
         table_state(path, NAME)
     put(path, 1)
     first = following(path, "append")
