@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pipelines.declare.join_rules import PROFILES
+from pipelines.joining import PROFILES
 from pipelines.joins import (
     ForeignKeyJoin,
     Join,

@@ -16,7 +16,7 @@ from typing import Any, get_args
 import pytest
 
 from joins.operator import OPERATORS
-from pipelines.declare.join_rules import PROFILES
+from pipelines.joining import PROFILES
 from pipelines.joins import Join, Semantics
 
 PROJECT = Path(__file__).parents[1]

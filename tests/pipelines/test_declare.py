@@ -23,7 +23,7 @@ from pipelines import (
     expr,
     total,
 )
-from pipelines.declare.join_rules import PROFILES
+from pipelines.joining import PROFILES
 from pipelines.joins import (
     ForeignKeyJoin,
     GlobalGlobalJoin,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines import Files, JoinWindow, Pipeline
-from pipelines.declare.join_rules import PROFILES
+from pipelines.joining import PROFILES
 from pipelines.profiles import RULES, Rule, differences
 
 FILES = Files("none", "csv", {"id": "STRING", "n": "STRING", "at": "BIGINT"})

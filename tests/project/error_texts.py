@@ -141,7 +141,7 @@ def _texts(
     if isinstance(given, ast.Constant) and isinstance(given.value, str):
         yield given.value
     elif isinstance(given, ast.JoinedStr):
-        parts = (part.value if isinstance(part, ast.Constant) else "…" for part in given.values)
+        parts = (str(part.value) if isinstance(part, ast.Constant) else "…" for part in given.values)
         yield re.sub("…+", "…", "".join(parts))
     elif isinstance(given, ast.IfExp):
         yield from _texts(given.body, scope, functions, seen)

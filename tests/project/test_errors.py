@@ -76,7 +76,7 @@ RAISED: list[tuple[str, Callable[[Path], object]]] = [
     ("settings", lambda _: Settings.from_env({"RIVERMEET_ENGINE_PORT": "0x1"})),
     ("java", lambda home: _installed({"JAVA_HOME": str(home)})),
     ("key-text", lambda _: typed_key("id=1,2", pa.struct([("id", pa.string()), ("n", pa.string())]), "clicks")),
-    ("query", lambda home: CommittedState(str(home), home / "quality").ask("SELECT 1; SELECT 2", "1g", home)),
+    ("query", lambda home: CommittedState(str(home), str(home / "quality")).ask("SELECT 1; SELECT 2", "1g", home)),
     ("postgres-refused", lambda _: _raise(refusal("XX000", "no space"))),
     ("slot-busy", lambda _: _raise(refusal("55006", "slot is active for PID 3"))),
     ("server-unavailable", lambda _: _raise(refusal(None, None))),
