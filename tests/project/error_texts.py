@@ -89,7 +89,7 @@ def sentences() -> Mapping[str, list[str]]:
             node: codes[c.name] for c in tree.body if isinstance(c, ast.ClassDef) and c.name in codes for node in c.body
         }
         for scope in (tree, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))):
-            given_kinds = {p.arg: passed.get(scope.name, []) for p in _kinds(scope)}
+            given_kinds = {p.arg: passed.get(getattr(scope, "name", ""), []) for p in _kinds(scope)}
             raised = makers | given_kinds | ({"__init__": [own[scope]]} if scope in own else {})
             for call in (node for node in _own(scope) if isinstance(node, ast.Call)):
                 given = [*call.args, *(keyword.value for keyword in call.keywords)]
