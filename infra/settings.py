@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from infra.redaction import redacted
-from pipelines.errors import RivermeetError
+from rivermeet.infra.redaction import redacted
+from rivermeet.pipelines.errors import RivermeetError
 
 PROJECT = Path(__file__).resolve().parent.parent
 

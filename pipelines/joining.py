@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Required, TypedDict, get_args
 
-from pipelines.errors import listed
-from pipelines.joins import (
+from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.joins import (
     Bootstrap,
     Cache,
     ForeignKeyJoin,
@@ -39,11 +39,11 @@ from pipelines.joins import (
     TableTableJoin,
     ValueExpr,
 )
-from pipelines.source import quoted
-from pipelines.window import JoinWindow, TimeWindows, duration_ms
+from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.window import JoinWindow, TimeWindows, duration_ms
 
 if TYPE_CHECKING:
-    from pipelines.nodes import GlobalTable, Node, Stream, Table, WindowedTable
+    from rivermeet.pipelines.nodes import GlobalTable, Node, Stream, Table, WindowedTable
 
 Select = Mapping[str, ValueExpr]
 WINDOW_KEY = {"window_start": "BIGINT", "window_end": "BIGINT"}

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
-from pipelines import joining
-from pipelines.errors import DeclarationError, listed
-from pipelines.joining import WINDOW_KEY
-from pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
-from pipelines.operations import (
+from rivermeet.pipelines import joining
+from rivermeet.pipelines.errors import DeclarationError, listed
+from rivermeet.pipelines.joining import WINDOW_KEY
+from rivermeet.pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
+from rivermeet.pipelines.operations import (
     Aggregation,
     Filter,
     MapValues,
@@ -27,14 +27,14 @@ from pipelines.operations import (
     ToTable,
     WindowedAggregate,
 )
-from pipelines.reads.kafka import Format
-from pipelines.shadow.declaration import Shadow, shadow
-from pipelines.sink import TopicSink, Written, WrittenValue, topic_sink
-from pipelines.source import Expr, Source
-from pipelines.window import SlidingWindows, TimeWindows, duration_ms
+from rivermeet.pipelines.reads.kafka import Format
+from rivermeet.pipelines.shadow.declaration import Shadow, shadow
+from rivermeet.pipelines.sink import TopicSink, Written, WrittenValue, topic_sink
+from rivermeet.pipelines.source import Expr, Source
+from rivermeet.pipelines.window import SlidingWindows, TimeWindows, duration_ms
 
 if TYPE_CHECKING:
-    from pipelines.pipeline import Pipeline
+    from rivermeet.pipelines.pipeline import Pipeline
 
 DEFAULT_PARTITIONS = 4
 OF_ITS_TOPIC = 0

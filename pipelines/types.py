@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from pipelines.errors import OptionError
+from rivermeet.pipelines.errors import OptionError
 
 _SIMPLE = frozenset(
     [

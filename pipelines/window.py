@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pipelines.errors import OptionError
+from rivermeet.pipelines.errors import OptionError
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"\s*(-?\d+)\s*(ms|s|m|h|d)\s*")

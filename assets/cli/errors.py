@@ -10,8 +10,8 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from infra.printable import printable
-from pipelines.errors import RivermeetError
+from rivermeet.infra.printable import printable
+from rivermeet.pipelines.errors import RivermeetError
 
 _DISK = {
     "full": ("No space left on device", "disk is full", "Disk quota exceeded", "File too large", "disk I/O error"),
@@ -38,7 +38,7 @@ def one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
         except click.ClickException as error:
             raise click.ClickException(printable(error.message, keep="\n")) from None
         except Exception as error:
-            sessions = sys.modules.get("infra.engine.session")
+            sessions = sys.modules.get("rivermeet.infra.engine.session")
             why = (sessions.lost_engine(error) if sessions is not None else None) or _of_the_disk(error)
             if why is None:
                 raise

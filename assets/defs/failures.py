@@ -15,8 +15,8 @@ from contextlib import contextmanager
 
 import dagster as dg
 
-from pipelines import Node
-from pipelines.errors import RivermeetError
+from rivermeet.pipelines import Node
+from rivermeet.pipelines.errors import RivermeetError
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.errors import RivermeetError
+from rivermeet.pipelines.errors import RivermeetError
 
 
 class KeyTextError(RivermeetError):

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 from pyspark.sql.types import StructType
 
-from infra.delta.lines import opened
-from infra.delta.plain_files import schema_of
-from pipelines.errors import RivermeetError
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.plain_files import schema_of
+from rivermeet.pipelines.errors import RivermeetError
 
 MAPPING = "delta.columnMapping.mode"
 

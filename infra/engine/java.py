@@ -20,7 +20,7 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
-from pipelines.errors import RivermeetError
+from rivermeet.pipelines.errors import RivermeetError
 
 OLDEST = 17
 _FIX = (
@@ -88,7 +88,7 @@ def _installed(env: Mapping[str, str]) -> Path:
 
 
 def main() -> None:
-    """Check Java from the command line (`python -m infra.engine.java`)."""
+    """Check Java from the command line (`python -m rivermeet.infra.engine.java`)."""
     try:
         find_java()
     except JavaError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.errors import RivermeetError
+from rivermeet.pipelines.errors import RivermeetError
 
 
 class EpochRefusedError(RivermeetError):

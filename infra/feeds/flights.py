@@ -24,8 +24,8 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
-from infra.feeds.files import write_file
-from infra.settings import SettingsError
+from rivermeet.infra.feeds.files import write_file
+from rivermeet.infra.settings import SettingsError
 
 STEPS = 4
 """January, February, March, and the rest of the year."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.engine.java import find_java
-from infra.engine.processes import Apart, end, spawn
-from pipelines.errors import RivermeetError
+from rivermeet.infra.engine.java import find_java
+from rivermeet.infra.engine.processes import Apart, end, spawn
+from rivermeet.pipelines.errors import RivermeetError
 
 HEAP = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 START_SECONDS = 60.0

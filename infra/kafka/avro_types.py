@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as types
 
-from pipelines.errors import RivermeetError
+from rivermeet.pipelines.errors import RivermeetError
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN = (

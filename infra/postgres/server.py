@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infra.feeds.java_server import free_port
-from pipelines.errors import RivermeetError
+from rivermeet.infra.feeds.java_server import free_port
+from rivermeet.pipelines.errors import RivermeetError
 
 BINARIES = Path("/usr/lib/postgresql")
 """Where Debian puts each major version's programs; they are not on the path."""

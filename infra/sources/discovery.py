@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from infra.redaction import redacted
-from pipelines import Files
-from pipelines.errors import SourceError
+from rivermeet.infra.redaction import redacted
+from rivermeet.pipelines import Files
+from rivermeet.pipelines.errors import SourceError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

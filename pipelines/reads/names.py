@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipelines.errors import OptionError
+from rivermeet.pipelines.errors import OptionError
 
 
 def alike(names: Iterable[str]) -> tuple[str, str] | None:

@@ -9,7 +9,7 @@ from typing import Any, get_overloads, get_type_hints
 
 import pytest
 
-from pipelines import (
+from rivermeet.pipelines import (
     JSON,
     Files,
     JoinWindow,

@@ -6,7 +6,7 @@ Held by ``make types``.
 
 from __future__ import annotations
 
-from pipelines import GlobalTable, JoinWindow, Stream, Table, WindowedTable
+from rivermeet.pipelines import GlobalTable, JoinWindow, Stream, Table, WindowedTable
 
 WINDOW = JoinWindow("1h", "1h")
 

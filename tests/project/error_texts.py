@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Set
 from functools import cache
 from pathlib import Path
 
-from pipelines.errors import RivermeetError
+from rivermeet.pipelines.errors import RivermeetError
 
 PROJECT = Path(__file__).parents[2]
 PACKAGES = ("pipelines", "records", "joins", "expectations", "infra", "assets")

@@ -14,16 +14,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import pipelines
-from assets.sql.query import CommittedState
-from assets.why.keys import typed_key
-from infra.engine.java import _installed
-from infra.feeds.registry import feed
-from infra.postgres.connection import refusal
-from infra.settings import Settings
-from infra.sources.csv import _fields
-from pipelines import Files, JoinWindow, Pipeline, expr, load
-from pipelines.errors import NotFoundError, RivermeetError
+from rivermeet import pipelines
+from rivermeet.assets.sql.query import CommittedState
+from rivermeet.assets.why.keys import typed_key
+from rivermeet.infra.engine.java import _installed
+from rivermeet.infra.feeds.registry import feed
+from rivermeet.infra.postgres.connection import refusal
+from rivermeet.infra.settings import Settings
+from rivermeet.infra.sources.csv import _fields
+from rivermeet.pipelines import Files, JoinWindow, Pipeline, expr, load
+from rivermeet.pipelines.errors import NotFoundError, RivermeetError
 from tests.project.error_texts import ELSEWHERE, PAGE, SENTENCES, classes, errors, page, read, sentences
 
 _FILES = Files("*.csv", "csv", {"id": "STRING", "n": "STRING", "at": "BIGINT"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dagster as dg
 from dagster_shared.serdes import deserialize_value, serialize_value
 
-from assets.defs.failures import explained, sentence_of
-from infra.sources.kafka.refusals import TopicMissingError
-from pipelines import Files, Pipeline
+from rivermeet.assets.defs.failures import explained, sentence_of
+from rivermeet.infra.sources.kafka.refusals import TopicMissingError
+from rivermeet.pipelines import Files, Pipeline
 
 _FILES = Files("*.csv", "csv", {"id": "STRING", "n": "STRING", "at": "BIGINT"})
 clicks = Pipeline("shop").stream("clicks", _FILES, key=["id"], timestamp="at")

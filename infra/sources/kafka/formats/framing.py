@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipelines.errors import RivermeetError
+from rivermeet.pipelines.errors import RivermeetError
 
 MAGIC, HEADER = b"\x00", 5
 """A payload that names its schema starts with a zero byte and the schema's id in four, the highest first."""
