@@ -687,8 +687,7 @@ class GlobalTable(Node):
         --------
         >>> airlines.outer_join(countries, "all", key="country")
         Traceback (most recent call last):
-        pipelines.errors.DeclarationError: pipeline 'air', node 'all': global tables have no outer join: nothing would \
-find a right row that stands alone
+        rivermeet.pipelines.errors.DeclarationError: pipeline 'air', node 'all': global tables have no outer join: …
         """
         return self._joined("outer", other, name, options)
 

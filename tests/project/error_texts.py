@@ -53,7 +53,7 @@ def classes() -> Mapping[str, list[str]]:
     """Name of each class of an error to the modules that define one; a name with ``_`` never leaves its module."""
     found: dict[str, list[str]] = {}
     for file, tree in trees().items():
-        module = ".".join(file.relative_to(PROJECT).with_suffix("").parts)
+        module = ".".join(("rivermeet", *file.relative_to(PROJECT).with_suffix("").parts))
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and node.name.endswith("Error") and not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(module)
@@ -71,7 +71,7 @@ def errors() -> tuple[type[RivermeetError], ...]:
 
 def _below(kind: type[RivermeetError]) -> Iterator[type[RivermeetError]]:
     for one in sorted(kind.__subclasses__(), key=lambda error: error.code):
-        if one.__module__.split(".")[0] in PACKAGES:
+        if one.__module__.startswith("rivermeet."):
             yield one
             yield from _below(one)
 
