@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from rivermeet.infra.redaction import redacted
+from rivermeet.pipelines.errors import RivermeetError
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -35,8 +36,10 @@ KAFKA_FIXED = frozenset(
 """Properties of librdkafka that are not a setting, or have one of another name."""
 
 
-class SettingsError(ValueError):
+class SettingsError(RivermeetError):
     """An environment variable has a value that cannot be used."""
+
+    remedy = "Set or unset the variable that the message names."
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import TYPE_CHECKING, Literal, get_args
 
-from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.errors import DeclarationError, OptionError, listed
 from rivermeet.pipelines.sql_text import of_the_run
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def relations(node: Node) -> tuple[str, ...]:
 def checked(node: Node, check: Check) -> Check:
     """The rule, if it can be judged; a `DeclarationError` where not."""
 
-    def refuse(problem: str) -> Exception:
+    def refuse(problem: str) -> DeclarationError:
         return node.refuse(node.name, f"check {check.id!r}: {problem}")
 
     if not isinstance(check.id, str) or not _ID.fullmatch(check.id):
@@ -123,5 +123,5 @@ def _names(query: str) -> list[str]:
     found = [(name, more or conversion) for _, name, more, conversion in Formatter().parse(query) if name is not None]
     for name, more in found:
         if more:
-            raise ValueError(f"'{name}' is followed by {more!r}")
+            raise OptionError(f"'{name}' is followed by {more!r}")
     return list(dict.fromkeys(name for name, _ in found))

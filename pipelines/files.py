@@ -17,14 +17,16 @@ from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
 
-from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.errors import NotFoundError, RivermeetError, listed
 from rivermeet.pipelines.pipeline import Pipeline
 
 _PACKAGE = "rivermeet.pipelines"
 
 
-class PipelineFileError(Exception):
+class PipelineFileError(RivermeetError):
     """A pipeline whose file cannot be loaded; the message has file, line and error."""
+
+    remedy = "Correct the file at the line that the message names."
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def load(name: str) -> Pipeline:
     if own:
         raise PipelineFileError(str(own[0]))
     problems = "".join(f"; not loaded: {file}" for file in broken)
-    raise KeyError(f"no pipeline '{name}'; there are {', '.join(p.name for p in sound)}{problems}")
+    raise NotFoundError(f"no pipeline '{name}'; there are {', '.join(p.name for p in sound)}{problems}")
 
 
 def _declared(module: ModuleType) -> Pipeline | None:

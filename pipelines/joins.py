@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
+from rivermeet.pipelines.errors import OptionError
 from rivermeet.pipelines.window import JoinWindow, duration_text
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class Operation:
 
     def with_grace(self, grace: int) -> Operation:
         """The operation with another grace (ms) of its windows; ValueError where it has none."""
-        raise ValueError(f"a {self.family} has no windows, and no grace that could be longer")
+        raise OptionError(f"a {self.family} has no windows, and no grace that could be longer")
 
     def over_all_epochs(self) -> Operation:
         """The operation that gives, over the records of all epochs in their order, what each epoch gave."""

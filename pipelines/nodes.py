@@ -1,33 +1,47 @@
 """Streams, tables and global tables, with the verbs of Kafka Streams in snake case.
 
 A node is a frozen value: its name, its key and value columns, and where its records come from (files, a topic, or an
-operation on other nodes). What a verb accepts is checked in ``pipelines/declare``.
+operation on other nodes). A verb makes a node of a node; what it does not take is refused with the pipeline, the node
+and what would do. The options of joins, and their checks, are in ``pipelines/joining.py``. Examples run with the nodes
+that ``tests/pipelines/test_verbs.py`` declares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
-from rivermeet.pipelines.declare import aggregates, global_tables, stateless, streams, tables
-from rivermeet.pipelines.errors import DeclarationError
+from rivermeet.pipelines import joining
+from rivermeet.pipelines.errors import DeclarationError, listed
+from rivermeet.pipelines.joining import WINDOW_KEY
 from rivermeet.pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
-from rivermeet.pipelines.operations import Aggregation
+from rivermeet.pipelines.operations import (
+    Aggregation,
+    Filter,
+    MapValues,
+    Merge,
+    SelectKey,
+    TableAggregate,
+    ToStream,
+    ToTable,
+    WindowedAggregate,
+)
 from rivermeet.pipelines.reads.kafka import Format
 from rivermeet.pipelines.shadow.declaration import Shadow, shadow
 from rivermeet.pipelines.sink import TopicSink, Written, WrittenValue, topic_sink
 from rivermeet.pipelines.source import Expr, Source
-from rivermeet.pipelines.window import SlidingWindows, TimeWindows
+from rivermeet.pipelines.window import SlidingWindows, TimeWindows, duration_ms
 
 if TYPE_CHECKING:
-    from rivermeet.pipelines.grouped import GroupedStream, GroupedTable
     from rivermeet.pipelines.pipeline import Pipeline
 
+DEFAULT_PARTITIONS = 4
 OF_ITS_TOPIC = 0
 """Number of partitions of a node that keeps those of the topic it comes from: only the broker knows how many."""
 RESERVED = ("_timestamp", "_partition", "_offset")
 """Columns that a folded table adds to those of key and value."""
+_N = TypeVar("_N", bound="Node")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -102,6 +116,11 @@ class Node:
             Format of the keys. Default: `Text` of a key that is one STRING, else `JSON`.
         partitions
             How many the topic gets if it is not there. Without it the topic has to be there.
+
+        Examples
+        --------
+        >>> departures.to_topic("departures-by-flight", partitions=4).topic
+        'departures-by-flight'
         """
         return self.pipeline.add_sink(topic_sink(self, topic, value, key, partitions))
 
@@ -120,12 +139,73 @@ class Node:
             Format of its values. Default: `JSON` with the node's value columns.
         key
             Format of its keys. Default: `Text` of a key that is one STRING, else `JSON`.
+
+        Examples
+        --------
+        >>> late = departures.filter("delay > 15", "late")
+        >>> late.shadowed_by("late-flights", group="late-app").group
+        'late-app'
         """
         return self.pipeline.add_shadow(shadow(self, topic, group, value, key))
+
+    def check_columns(self, name: str, columns: Mapping[str, Any], *keys: Mapping[str, str]) -> None:
+        """Refuse a value for ``name`` without columns, or with one whose name this node's key, or another, has."""
+        taken = [*self.key, *(column for key in keys for column in key)]
+        clash = [c for c in columns if c in taken or c in RESERVED]
+        if not columns:
+            raise self.refuse(name, "select has no columns; name at least one")
+        if clash:
+            raise self.refuse(
+                name,
+                f"select names {listed(clash)}, which the result has already (key columns {listed(taken)}, "
+                f"and {listed(RESERVED)}); choose other names",
+            )
 
     def refuse(self, name: str, problem: str) -> DeclarationError:
         """The error for a node ``name`` that cannot be made of this one."""
         return DeclarationError(self.pipeline.name, name, problem)
+
+    def _made(self, kind: type[_N], name: str, spec: Operation, value: Iterable[str], **fields: Any) -> _N:
+        """A node computed from this one, with its key and partitions unless ``fields`` say otherwise."""
+        fields = {"key": self.key, "partitions": self.partitions} | fields
+        return self.pipeline.add(kind(pipeline=self.pipeline, name=name, value=tuple(value), origin=spec, **fields))
+
+    def _filtered(self, where: str, name: str, **fields: Any) -> Self:
+        return self._made(type(self), name, Filter(input=self, where=where), self.value, **fields)
+
+    def _mapped(self, select: Mapping[str, ValueExpr], name: str, **fields: Any) -> Self:
+        self.check_columns(name, select)
+        functions = [column for column, e in select.items() if not isinstance(e, str)]
+        if functions:
+            raise self.refuse(
+                name,
+                f"select gives {listed(functions)} as no SQL text; map_values takes SQL over key and value columns",
+            )
+        return self._made(type(self), name, MapValues(input=self, select=select), select, **fields)
+
+    def _key_types(self, name: str, key: Mapping[str, Expr], value: Iterable[str]) -> dict[str, str]:
+        """Column to type of a declared key, refused where a name is taken."""
+        if not key or not isinstance(key, Mapping) or not all(isinstance(e, Expr) for e in key.values()):
+            raise self.refuse(name, f"key={key!r} must give each key column as expr(sql, TYPE)")
+        clash = [column for column in key if column in value or column in RESERVED]
+        if clash:
+            raise self.refuse(name, f"key names {listed(clash)}, which the result has already; choose other names")
+        return {column: e.type for column, e in key.items()}
+
+    def _partitions(self, name: str, partitions: int | None) -> int:
+        """The declared number of partitions, or else the node's own."""
+        if partitions is not None and partitions < 1:
+            raise self.refuse(name, f"partitions is {partitions}; give 1 or more")
+        return partitions or self.partitions or DEFAULT_PARTITIONS
+
+    def history_ms(self, name: str, history: str | int | None) -> int | None:
+        """How long (ms) a versioned table keeps history; None where it is not versioned."""
+        if history is None:
+            return None
+        kept = duration_ms(history)
+        if kept < 0:
+            raise self.refuse(name, f"history is {kept} ms; make it 0 or more")
+        return kept
 
 
 class Stream(Node):
@@ -133,62 +213,227 @@ class Stream(Node):
 
     kind = "stream"
 
-    def join(self, other: Node, name: str | None = None, **options: Any) -> Stream:
-        """Inner join; options as for `left_join`."""
-        return streams.join_stream(self, "inner", other, name, **options)
+    @overload
+    def join(
+        self, other: Stream, name: str | None = None, **options: Unpack[joining.StreamStreamOptions]
+    ) -> Stream: ...
+    @overload
+    def join(self, other: Table, name: str | None = None, **options: Unpack[joining.StreamTableOptions]) -> Stream: ...
+    @overload
+    def join(
+        self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.StreamGlobalOptions]
+    ) -> Stream: ...
+    def join(self, other: Node, name: str | None = None, **options: object) -> Stream:
+        """Inner join: a row for each record that finds a partner.
 
-    def left_join(self, other: Node, name: str | None = None, **options: Any) -> Stream:
+        Parameters
+        ----------
+        other
+            A stream, a table with the same key, or a global table or view.
+        name
+            Name of the result; default ``LEFT_OTHER``.
+        **options
+            By what is joined: `StreamStreamOptions`, `StreamTableOptions`, `StreamGlobalOptions`.
+
+        Examples
+        --------
+        >>> flown = departures.join(
+        ...     arrivals, "flown", window=JoinWindow(before=0, after="1d", grace="1h"),
+        ...     select={"delay": "left.delay", "gate": "right.gate"})
+        >>> flown.value
+        ('delay', 'gate')
+        >>> departures.join(planes_by_flight, "planned").join_spec.family
+        'stream-table'
+        >>> departures.join(airlines, "named", key="carrier", select={"airline": "right.name"}).join_spec.key
+        {'carrier': 'carrier'}
+        """
+        return self._joined("inner", other, name, options)
+
+    @overload
+    def left_join(
+        self, other: Stream, name: str | None = None, **options: Unpack[joining.StreamStreamOptions]
+    ) -> Stream: ...
+    @overload
+    def left_join(
+        self, other: WindowedTable, name: str | None = None, **options: Unpack[joining.StreamWindowedOptions]
+    ) -> Stream: ...
+    @overload
+    def left_join(
+        self, other: Table, name: str | None = None, **options: Unpack[joining.StreamTableOptions]
+    ) -> Stream: ...
+    @overload
+    def left_join(
+        self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.StreamGlobalOptions]
+    ) -> Stream: ...
+    def left_join(self, other: Node, name: str | None = None, **options: object) -> Stream:
         """Join that keeps left records without a partner.
 
         Parameters
         ----------
         other
-            A stream (give ``window``), a table with the same key, a global table or view (give ``key``), or a windowed
-            table (give ``window_start``).
+            As for `join`, or a windowed table.
         name
             Name of the result; default ``LEFT_OTHER``.
         **options
-            ``select``: output column to an SQL expression over ``left.*`` and ``right.*``, or to a function of the
-            two columns; default all value columns of both. ``semantics``: profile, default ``"3.1"``.
-            ``max_task_idle_ms``: how long to wait for a slower input, default 0, None for ever.
-            ``window``: `JoinWindow`; ``eager=True`` keeps the old windows' eager rows in profile ``"kafka-4"``.
-            ``grace``: duration for which records wait for updates of a versioned table.
-            ``key``: SQL over the left record's columns, or one per key column of the global table.
-            ``bootstrap``: ``"epoch"`` loads an epoch's updates of the global table before its facts,
-            ``"timestamp"`` interleaves them. ``window_start``: SQL giving the window (ms) to look up.
-        """
-        return streams.join_stream(self, "left", other, name, **options)
+            As for `join`; with a windowed table `StreamWindowedOptions`.
 
-    def outer_join(self, other: Node, name: str | None = None, **options: Any) -> Stream:
-        """Join that keeps records of both sides without a partner; streams only. Options as for `left_join`."""
-        return streams.join_stream(self, "outer", other, name, **options)
+        Examples
+        --------
+        >>> on_time = departures.left_join(
+        ...     delays_by_hour, "on_time", window_start="hour", select={"flights": "right.flights"})
+        >>> on_time.join_spec.how
+        'left'
+        """
+        return self._joined("left", other, name, options)
+
+    def outer_join(
+        self, other: Stream, name: str | None = None, **options: Unpack[joining.StreamStreamOptions]
+    ) -> Stream:
+        """Join of two streams that keeps records of both without a partner.
+
+        Parameters
+        ----------
+        other
+            A stream.
+        name
+            Name of the result; default ``LEFT_OTHER``.
+        **options
+            `StreamStreamOptions`.
+
+        Examples
+        --------
+        >>> departures.outer_join(
+        ...     arrivals, "seen", window=JoinWindow("1h", "1d"), select={"gate": "right.gate"}).join_spec.window.grace
+        0
+        """
+        return self._joined("outer", other, name, options)
+
+    def _joined(self, how: How, other: Node, name: str | None, options: Any) -> Stream:
+        name = name or f"{self.name}_{other.name}"
+        if isinstance(other, Stream):
+            spec: Join = joining.stream_stream(self, how, other, name, options)
+        elif how == "outer":
+            raise self.refuse(
+                name,
+                f"a stream and a {joining.kind_of(other)} have no outer join: only the stream's records cause rows, "
+                "so nothing could report a row of the table that none looked up; choose join or left_join",
+            )
+        elif isinstance(other, GlobalTable):
+            spec = joining.stream_global(self, how, other, name, options)
+        elif isinstance(other, WindowedTable):
+            spec = joining.stream_windowed(self, how, other, name, options)
+        elif isinstance(other, Table):
+            spec = joining.stream_table(self, how, other, name, options)
+        else:
+            raise self.refuse(name, f"a stream joins a stream, table or global table, and '{other.name}' is none")
+        return self._made(Stream, name, spec, spec.select)
 
     def filter(self, where: str, name: str) -> Stream:
-        """Only records for which the SQL over key and value columns is true."""
-        return stateless.filtered(self, where, name)
+        """Only records for which the SQL over key and value columns is true.
+
+        Examples
+        --------
+        >>> departures.filter("delay > 15", "late").value
+        ('carrier', 'delay', 'hour')
+        """
+        return self._filtered(where, name)
 
     def map_values(self, select: Mapping[str, ValueExpr], name: str) -> Stream:
-        """Another value: output column to SQL over key and value columns. A null value stays null."""
-        return stateless.mapped_values(self, select, name)
+        """Another value: output column to SQL over key and value columns. A null value stays null.
+
+        Examples
+        --------
+        >>> departures.map_values({"hours": "delay / 60"}, "in_hours").value
+        ('hours',)
+        """
+        return self._mapped(select, name)
 
     def select_key(self, key: Mapping[str, Expr], name: str, partitions: int | None = None) -> Stream:
-        """Another key, ``expr(sql, TYPE)`` per column, and the records repartitioned by it."""
-        return stateless.selected_key(self, key, name, partitions)
+        """Another key, and the records repartitioned by it.
+
+        Parameters
+        ----------
+        key
+            Key column to ``expr(sql, TYPE)`` over key and value columns.
+        name
+            Name of the result.
+        partitions
+            How many the new keys are hashed into; default: as many as this stream has.
+
+        Examples
+        --------
+        >>> departures.select_key({"airline": expr("upper(carrier)", "STRING")}, "by_airline").key
+        {'airline': 'STRING'}
+        """
+        kinds = self._key_types(name, key, self.value)
+        count = self._partitions(name, partitions)
+        spec = SelectKey(input=self, key=key, partitions=count)
+        return self._made(Stream, name, spec, self.value, key=kinds, partitions=count)
 
     def merge(self, other: Stream, name: str) -> Stream:
-        """The records of both streams, which have the same columns and partitions."""
-        return stateless.merged(self, other, name)
+        """The records of both streams, which have the same columns and partitions.
+
+        Examples
+        --------
+        >>> late, early = departures.filter("delay > 0", "late"), departures.filter("delay <= 0", "early")
+        >>> late.merge(early, "all_again").value
+        ('carrier', 'delay', 'hour')
+        """
+        if not isinstance(other, Stream):
+            raise self.refuse(
+                name,
+                f"a stream merges with a stream, and '{other.name}' is a {joining.kind_of(other)}; "
+                "read it with to_stream()",
+            )
+        joining.check_one_pipeline(self, other, name)
+        if dict(self.key) != dict(other.key) or self.value != other.value or self.partitions != other.partitions:
+            raise self.refuse(
+                name,
+                f"'{self.name}' has key {dict(self.key)}, value {listed(self.value)}, {self.partitions} partitions; "
+                f"'{other.name}' has key {dict(other.key)}, value {listed(other.value)}, {other.partitions}: make them "
+                "equal with map_values() and select_key()",
+            )
+        return self._made(Stream, name, Merge(left=self, right=other), self.value)
 
     def to_table(self, name: str, history: str | int | None = None, fold: str | None = None) -> Table:
-        """The stream read as the changelog of a table; ``history`` as in `Pipeline.table`, ``fold`` as in `Node`."""
-        return stateless.to_table(self, name, history, fold)
+        """The stream read as the changelog of a table.
+
+        Parameters
+        ----------
+        name
+            Name of the table.
+        history
+            Duration that makes it versioned, as in `Pipeline.table`.
+        fold
+            When it is folded, as in `Node`.
+
+        Examples
+        --------
+        >>> departures.to_table("last_departure", history="1h").history
+        3600000
+        """
+        kept = self.history_ms(name, history)
+        return self._made(Table, name, ToTable(input=self), self.value, history=kept, fold=fold)
 
     def group_by_key(self) -> GroupedStream:
-        """Records by their key, to be windowed and aggregated."""
-        return aggregates.grouped_stream(self)
+        """Records by their key, to be windowed and aggregated.
+
+        Examples
+        --------
+        >>> departures.group_by_key().windowed_by(TimeWindows("1h")).aggregate({"flights": count()}, "hourly").key
+        {'flight': 'STRING', 'window_start': 'BIGINT', 'window_end': 'BIGINT'}
+        """
+        return GroupedStream(self)
 
     def group_by(self, key: Mapping[str, Expr], name: str, partitions: int | None = None) -> GroupedStream:
-        """Records by another key: `select_key` under ``name``, then `group_by_key`."""
+        """Records by another key: `select_key` under ``name``, then `group_by_key`.
+
+        Examples
+        --------
+        >>> by_carrier = departures.group_by({"airline": expr("carrier", "STRING")}, "by_carrier")
+        >>> by_carrier.windowed_by(TimeWindows("1d")).aggregate({"flights": count()}, "daily").value
+        ('flights',)
+        """
         return self.select_key(key, name, partitions).group_by_key()
 
 
@@ -204,12 +449,12 @@ class Table(Node):
 
     kind = "table"
 
-    def join(self, other: Node, name: str | None = None, **options: Any) -> Table:
-        """Inner join; options as for `left_join`."""
-        return tables.join_table(self, "inner", other, name, **options)
-
-    def left_join(self, other: Node, name: str | None = None, **options: Any) -> Table:
-        """Join with a table of the same key, or on a foreign key, that keeps left rows without a partner.
+    @overload
+    def join(self, other: Table, name: str | None = None, **options: Unpack[joining.TableTableOptions]) -> Table: ...
+    @overload
+    def join(self, other: Table, name: str | None = None, **options: Unpack[joining.ForeignKeyOptions]) -> Table: ...
+    def join(self, other: Node, name: str | None = None, **options: object) -> Table:
+        """Inner join with a table of the same key, or on a foreign key.
 
         Parameters
         ----------
@@ -218,56 +463,184 @@ class Table(Node):
         name
             Name of the result; default ``LEFT_OTHER``.
         **options
-            ``foreign_key``: SQL over the left record's key and value columns, or one per key column of ``other``;
-            absent: the join is on the key. ``cache="epoch"``: only the net change per key and epoch. ``fold``: when
-            the table is folded, ``"run"`` or ``"due"`` (`Node`). ``select``, ``semantics`` and ``max_task_idle_ms`` as
-            for streams.
+            `TableTableOptions`, or with ``foreign_key`` `ForeignKeyOptions`.
+
+        Examples
+        --------
+        >>> flights.join(planes_by_flight, "both").join_spec.family
+        'table-table'
+        >>> flights.join(planes, "flown_by", foreign_key="tail", select={"seats": "right.seats"}).join_spec.foreign_key
+        {'tail_number': 'tail'}
         """
-        return tables.join_table(self, "left", other, name, **options)
+        return self._joined("inner", other, name, options)
 
-    def outer_join(self, other: Node, name: str | None = None, **options: Any) -> Table:
-        """Join on the key that keeps rows of both sides; refused for foreign keys. Options as for `left_join`."""
-        return tables.join_table(self, "outer", other, name, **options)
+    @overload
+    def left_join(
+        self, other: WindowedTable, name: str | None = None, **options: Unpack[joining.TableWindowedOptions]
+    ) -> Table: ...
+    @overload
+    def left_join(
+        self, other: Table, name: str | None = None, **options: Unpack[joining.TableTableOptions]
+    ) -> Table: ...
+    @overload
+    def left_join(
+        self, other: Table, name: str | None = None, **options: Unpack[joining.ForeignKeyOptions]
+    ) -> Table: ...
+    def left_join(self, other: Node, name: str | None = None, **options: object) -> Table:
+        """Join that keeps left rows without a partner; parameters as for `join`.
 
-    def one_to_many_join(self, many: Table, name: str | None = None, **options: Any) -> Table:
+        Parameters
+        ----------
+        other
+            As for `join`, or a windowed table of which each row picks a window.
+        name
+            Name of the result; default ``LEFT_OTHER``.
+        **options
+            As for `join`; with a windowed table `TableWindowedOptions`.
+
+        Examples
+        --------
+        >>> flights.left_join(planes, "seats", foreign_key="tail", select={"seats": "right.seats"}, cache="epoch").value
+        ('seats',)
+        """
+        return self._joined("left", other, name, options)
+
+    def outer_join(self, other: Table, name: str | None = None, **options: Unpack[joining.TableTableOptions]) -> Table:
+        """Join on the key that keeps rows of both sides; refused for foreign keys.
+
+        Parameters
+        ----------
+        other
+            A table of the same key.
+        name
+            Name of the result; default ``LEFT_OTHER``.
+        **options
+            `TableTableOptions`.
+
+        Examples
+        --------
+        >>> flights.outer_join(planes_by_flight, "either").join_spec.how
+        'outer'
+        """
+        return self._joined("outer", other, name, options)
+
+    def one_to_many_join(
+        self, many: Table, name: str | None = None, **options: Unpack[joining.OneToManyOptions]
+    ) -> Table:
         """Inner join with the rows of ``many`` that point here; the result is keyed by both keys.
 
         Parameters
         ----------
+        many
+            The table whose rows point to this one.
+        name
+            Name of the result; default ``ONE_MANY``.
         **options
-            ``foreign_key``: SQL over the record of ``many``, or one per key column of this table. Others as for
-            `left_join`.
+            `OneToManyOptions`.
+
+        Examples
+        --------
+        >>> planes.one_to_many_join(flights, "flown", foreign_key="tail", select={"seats": "left.seats"}).key
+        {'tail_number': 'STRING', 'flight': 'STRING'}
         """
-        return tables.one_to_many(self, many, name, **options)
+        name = name or f"{self.name}_{many.name}"
+        if not isinstance(many, Table):
+            raise self.refuse(
+                name,
+                f"a table is joined with the many rows of a table, and '{many.name}' is a {joining.kind_of(many)}; "
+                "use table()",
+            )
+        spec = joining.one_to_many(self, many, name, options)
+        key = {**self.key, **many.key}
+        return self._made(Table, name, spec, spec.select, key=key, fold=options.get("fold"))
 
-    def filter(self, where: str, name: str, fold: str | None = None) -> Table:
-        """Only rows for which the SQL over key and value columns is true; ``fold`` as in `Node`."""
-        return stateless.filtered(self, where, name, fold)
+    def _joined(self, how: How, other: Node, name: str | None, options: Any) -> Table:
+        name = name or f"{self.name}_{other.name}"
+        if not isinstance(other, Table):
+            why = (
+                "a stream keeps no rows for a table's update to look up"
+                if other.kind == "stream"
+                else "it never triggers"
+            )
+            raise self.refuse(
+                name,
+                f"a table joins a table, and '{other.name}' is a {joining.kind_of(other)}: {why}; "
+                "start from the stream, or declare it with table()",
+            )
+        if isinstance(self, WindowedTable) and not isinstance(other, WindowedTable):
+            spec: Join = joining.windowed_table(self, how, other, name, options)
+        elif isinstance(other, WindowedTable) and not isinstance(self, WindowedTable):
+            spec = joining.table_windowed(self, how, other, name, options)
+        elif options.get("foreign_key") is not None:
+            spec = joining.foreign_key(self, how, other, name, options)
+        else:
+            spec = joining.table_table(self, how, other, name, options)
+        fold = options.get("fold")
+        if isinstance(self, WindowedTable):
+            return self._made(WindowedTable, name, spec, spec.select, windows=self.windows, fold=fold)
+        return self._made(Table, name, spec, spec.select, fold=fold)
 
-    def map_values(self, select: Mapping[str, ValueExpr], name: str, fold: str | None = None) -> Table:
-        """Another value: output column to SQL over key and value columns; ``fold`` as in `Node`."""
-        return stateless.mapped_values(self, select, name, fold)
+    def filter(self, where: str, name: str, fold: str | None = None) -> Self:
+        """Only rows for which the SQL over key and value columns is true; ``fold`` as in `Node`.
+
+        Examples
+        --------
+        >>> planes.filter("seats > 100", "large").kind
+        'table'
+        """
+        return self._filtered(where, name, fold=fold, **self._kept())
+
+    def map_values(self, select: Mapping[str, ValueExpr], name: str, fold: str | None = None) -> Self:
+        """Another value: output column to SQL over key and value columns; ``fold`` as in `Node`.
+
+        Examples
+        --------
+        >>> planes.map_values({"rows": "seats / 6"}, "seat_rows").value
+        ('rows',)
+        """
+        return self._mapped(select, name, fold=fold, **self._kept())
+
+    def _kept(self) -> dict[str, Any]:
+        """What a table of the same rows keeps."""
+        # Without the history a join would take a record that is older than its row for the row's update (KIP-914).
+        return {"history": self.history}
 
     def to_stream(self, name: str) -> Stream:
-        """The table's changelog read as a stream."""
-        return stateless.to_stream(self, name)
+        """The table's changelog read as a stream.
+
+        Examples
+        --------
+        >>> planes.to_stream("changes_of_planes").kind
+        'stream'
+        """
+        return self._made(Stream, name, ToStream(input=self), self.value)
 
     def group_by(self, key: Mapping[str, Expr]) -> GroupedTable:
-        """Rows by another key, ``expr(sql, TYPE)`` per column, to be aggregated."""
-        return aggregates.grouped_table(self, key)
+        """Rows by another key, ``expr(sql, TYPE)`` per column, to be aggregated.
+
+        Examples
+        --------
+        >>> by_seats = planes.group_by({"size": expr("seats div 100", "BIGINT")})
+        >>> by_seats.aggregate({"planes": count()}, "planes_by_size").key
+        {'size': 'BIGINT'}
+        """
+        return GroupedTable(self, key)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WindowedTable(Table):
     """A table of windows: its key ends with ``window_start`` and ``window_end`` (ms, the end excluded).
 
-    Made by a windowed aggregate alone. Its joins have `Table`'s options, and ``window_map``: a duration, by which the
-    right row's window starts later than the left row's (``"-7d"``: the same window last week).
+    Made by a windowed aggregate alone. It joins a windowed table window by window (``window_map`` shifts them), and a
+    table on the key without the window.
     """
 
     windows: TimeWindows | SlidingWindows
 
     kind = "windowed_table"
+
+    def _kept(self) -> dict[str, Any]:
+        return {"windows": self.windows}
 
 
 class GlobalTable(Node):
@@ -275,17 +648,60 @@ class GlobalTable(Node):
 
     kind = "global_table"
 
-    def join(self, other: GlobalTable, name: str | None = None, **options: Any) -> GlobalView:
-        """Inner join; options as for `left_join`."""
-        return global_tables.join_global(self, "inner", other, name, **options)
+    def join(self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.GlobalOptions]) -> GlobalView:
+        """A view of this table's rows with what they find in the other, and of those alone that find something.
 
-    def left_join(self, other: GlobalTable, name: str | None = None, **options: Any) -> GlobalView:
-        """A view of this table with what ``key`` (SQL, or one per key column) finds in the other."""
-        return global_tables.join_global(self, "left", other, name, **options)
+        Parameters
+        ----------
+        other
+            A global table or view.
+        name
+            Name of the result; default ``LEFT_OTHER``.
+        **options
+            `GlobalOptions`.
 
-    def outer_join(self, other: GlobalTable, name: str | None = None, **options: Any) -> GlobalView:
-        """Refused: a right row that nothing points to has no key to be found by."""
-        return global_tables.join_global(self, "outer", other, name, **options)
+        Examples
+        --------
+        >>> airlines.join(countries, "placed", key="country", select={"continent": "right.continent"}).is_stored
+        False
+        """
+        return self._joined("inner", other, name, options)
+
+    def left_join(
+        self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.GlobalOptions]
+    ) -> GlobalView:
+        """A view of all of this table's rows with what they find in the other; parameters as for `join`.
+
+        Examples
+        --------
+        >>> airlines.left_join(countries, "where", key="country", select={"continent": "right.continent"}).value
+        ('continent',)
+        """
+        return self._joined("left", other, name, options)
+
+    def outer_join(
+        self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.GlobalOptions]
+    ) -> GlobalView:
+        """Refused: a right row that nothing points to has no key to be found by.
+
+        Examples
+        --------
+        >>> airlines.outer_join(countries, "all", key="country")
+        Traceback (most recent call last):
+        rivermeet.pipelines.errors.DeclarationError: pipeline 'air', node 'all': global tables have no outer join: …
+        """
+        return self._joined("outer", other, name, options)
+
+    def _joined(self, how: How, other: Node, name: str | None, options: Any) -> GlobalView:
+        name = name or f"{self.name}_{other.name}"
+        if not isinstance(other, GlobalTable):
+            raise self.refuse(
+                name,
+                f"a global table joins a global table, and '{other.name}' is a {joining.kind_of(other)}: a global "
+                f"table's update never triggers; start from '{other.name}'",
+            )
+        spec = joining.global_global(self, how, other, name, options)
+        return self._made(GlobalView, name, spec, spec.select)
 
 
 class GlobalView(GlobalTable):
@@ -299,15 +715,103 @@ class GlobalView(GlobalTable):
         return cast(GlobalGlobalJoin, self.origin)
 
 
+@dataclass(frozen=True)
+class GroupedTable:
+    """A table's rows by another key."""
+
+    table: Table
+    key: Mapping[str, Expr]
+
+    def aggregate(
+        self,
+        aggregations: Mapping[str, Aggregation],
+        name: str,
+        partitions: int | None = None,
+        fold: str | None = None,
+    ) -> Table:
+        """Aggregate each group; one that has no rows any more ends with a tombstone.
+
+        Parameters
+        ----------
+        aggregations
+            Output column to `count`, `total`, `minimum`, `maximum` or `average`.
+        name
+            Name of the result.
+        partitions
+            How many the new keys are hashed into; default: as many as the table has.
+        fold
+            When the result is folded, as in `Node`.
+
+        Examples
+        --------
+        >>> by_seats = planes.group_by({"size": expr("seats div 100", "BIGINT")})
+        >>> by_seats.aggregate({"planes": count(), "largest": maximum("seats")}, "sizes").value
+        ('planes', 'largest')
+        """
+        table = self.table
+        kinds = table._key_types(name, self.key, aggregations)
+        table.check_columns(name, aggregations)
+        count = table._partitions(name, partitions)
+        spec = TableAggregate(input=table, key=self.key, aggregations=aggregations, partitions=count)
+        return table._made(Table, name, spec, aggregations, key=kinds, partitions=count, fold=fold)
+
+
+@dataclass(frozen=True)
+class GroupedStream:
+    """A stream's records by their key."""
+
+    stream: Stream
+
+    def windowed_by(self, windows: TimeWindows | SlidingWindows) -> WindowedStream:
+        """Records by key and window.
+
+        Examples
+        --------
+        >>> departures.group_by_key().windowed_by(SlidingWindows("10m")).windows.difference
+        600000
+        """
+        return WindowedStream(self.stream, windows)
+
+
+@dataclass(frozen=True)
+class WindowedStream:
+    """A stream's records by key and window."""
+
+    stream: Stream
+    windows: TimeWindows | SlidingWindows
+
+    def aggregate(self, aggregations: Mapping[str, Aggregation], name: str, fold: str | None = None) -> WindowedTable:
+        """Aggregate each key and window; parameters as for `GroupedTable.aggregate`.
+
+        Examples
+        --------
+        >>> hours = departures.group_by_key().windowed_by(TimeWindows("1h"))
+        >>> hours.aggregate({"flights": count(), "delay": average("delay")}, "by_hour").value
+        ('flights', 'delay')
+        """
+        stream = self.stream
+        stream.check_columns(name, aggregations)
+        clash = [column for column in WINDOW_KEY if column in stream.key or column in aggregations]
+        if clash:
+            raise stream.refuse(name, f"{listed(clash)} is what the windows are called; rename the column")
+        spec = WindowedAggregate(input=stream, windows=self.windows, aggregations=aggregations)
+        key = {**stream.key, **WINDOW_KEY}
+        return stream._made(WindowedTable, name, spec, aggregations, key=key, windows=self.windows, fold=fold)
+
+
 __all__ = [
+    "DEFAULT_PARTITIONS",
     "OF_ITS_TOPIC",
     "RESERVED",
     "Aggregation",
     "GlobalTable",
     "GlobalView",
+    "GroupedStream",
+    "GroupedTable",
     "How",
     "Node",
     "Stream",
     "Table",
+    "WindowedStream",
     "WindowedTable",
 ]

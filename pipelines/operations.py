@@ -157,25 +157,55 @@ class WindowedAggregate(OneInput):
 
 
 def count() -> Aggregation:
-    """How many rows."""
+    """How many rows.
+
+    Examples
+    --------
+    >>> departures.group_by_key().windowed_by(TimeWindows("1d")).aggregate({"flights": count()}, "daily").value
+    ('flights',)
+    """
     return Aggregation("count")
 
 
 def total(of: str) -> Aggregation:
-    """Sum of an expression; null where no row has one."""
+    """Sum of an expression; null where no row has one.
+
+    Examples
+    --------
+    >>> planes.group_by({"maker": expr("maker", "STRING")}).aggregate({"seats": total("seats")}, "of_makers").value
+    ('seats',)
+    """
     return Aggregation("sum", of)
 
 
 def minimum(of: str) -> Aggregation:
-    """Least value of an expression."""
+    """Least value of an expression.
+
+    Examples
+    --------
+    >>> minimum("delay").of
+    'delay'
+    """
     return Aggregation("min", of)
 
 
 def maximum(of: str) -> Aggregation:
-    """Greatest value of an expression."""
+    """Greatest value of an expression.
+
+    Examples
+    --------
+    >>> maximum("seats / 6").function
+    'max'
+    """
     return Aggregation("max", of)
 
 
 def average(of: str) -> Aggregation:
-    """Mean of an expression."""
+    """Mean of an expression.
+
+    Examples
+    --------
+    >>> average("delay").function
+    'avg'
+    """
     return Aggregation("avg", of)

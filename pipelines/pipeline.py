@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypedDict, TypeVar, Unpack, cast
 
+from rivermeet.pipelines.change_log import change_log_options
 from rivermeet.pipelines.check import Check, Severity, checked
-from rivermeet.pipelines.declare.change_log import change_log_options
-from rivermeet.pipelines.declare.nodes import DEFAULT_PARTITIONS, history_ms
-from rivermeet.pipelines.declare.of_the_run import problem_of_the_run
-from rivermeet.pipelines.errors import DeclarationError, listed
-from rivermeet.pipelines.nodes import OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
+from rivermeet.pipelines.errors import DeclarationError, NotFoundError, OptionError, listed
+from rivermeet.pipelines.nodes import DEFAULT_PARTITIONS, OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
+from rivermeet.pipelines.of_the_run import problem_of_the_run
 from rivermeet.pipelines.reads.delta import DeltaTable
 from rivermeet.pipelines.reads.kafka import Kafka
 from rivermeet.pipelines.reads.names import refuse_alike
@@ -114,12 +113,12 @@ class Pipeline:
 
     def __init__(self, name: str, description: str = "", freshness: str | int = "30m") -> None:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"pipeline name {name!r}: use letters, digits and _, a letter first")
+            raise OptionError(f"pipeline name {name!r}: use letters, digits and _, a letter first")
         self.name = name
         self.description = description
         self.freshness = duration_ms(freshness)
         if self.freshness < SHORTEST_FRESHNESS:
-            raise ValueError(f"pipeline '{name}': freshness is {self.freshness} ms; make it '1m' or more")
+            raise OptionError(f"pipeline '{name}': freshness is {self.freshness} ms; make it '1m' or more")
         self._nodes: dict[str, Node] = {}
         self._checks: dict[str, tuple[Check, ...]] = {}
         self._sinks: dict[str, TopicSink] = {}
@@ -152,7 +151,7 @@ class Pipeline:
     def node(self, name: str) -> Node:
         """The node of that name; KeyError with the choices where there is none."""
         if name not in self._nodes:
-            raise KeyError(f"pipeline '{self.name}' has no '{name}'; it has {listed(self._nodes)}")
+            raise NotFoundError(f"pipeline '{self.name}' has no '{name}'; it has {listed(self._nodes)}")
         return self._nodes[name]
 
     def stream(
@@ -171,6 +170,12 @@ class Pipeline:
             the topic's partitions.
         **options
             See `SourceOptions`.
+
+        Examples
+        --------
+        >>> clicks = air.stream("clicks", Kafka("clicks", value=JSON({"page": "STRING"}), key=Text("visitor")))
+        >>> clicks.key, clicks.value
+        ({'visitor': 'STRING'}, ('page',))
         """
         return self._declared(Stream, name, reads, partitions, options)
 
@@ -190,12 +195,25 @@ class Pipeline:
         history
             A duration: the table is versioned, and look-ups see what a key was up to that long before the newest
             timestamp of its partition.
+
+        Examples
+        --------
+        >>> fares = Files("fares/*.csv", "csv", {"route": "STRING", "fare": "DOUBLE", "at": "TIMESTAMP"})
+        >>> air.table("fares", fares, key=["route"], timestamp="at", time_zone="Europe/Paris", history="7d").history
+        604800000
         """
         table = self._declared(Table, name, reads, partitions, options, add=False)
-        return self.add(replace(table, history=history_ms(table, name, history)))
+        return self.add(replace(table, history=table.history_ms(name, history)))
 
     def global_table(self, name: str, reads: Reads, **options: Unpack[SourceOptions]) -> GlobalTable:
-        """Declare a global table over what `stream` reads, with its parameters, in one partition."""
+        """Declare a global table over what `stream` reads, with its parameters, in one partition.
+
+        Examples
+        --------
+        >>> ports = Files("ports.csv", "csv", {"code": "STRING", "name": "STRING", "at": "BIGINT"})
+        >>> air.global_table("ports", ports, key=["code"], timestamp="at").partitions
+        1
+        """
         return self._declared(GlobalTable, name, reads, 1, options)
 
     def add(self, node: _N) -> _N:
@@ -278,6 +296,13 @@ class Pipeline:
             (``pipelines/check.py``).
         blocking
             Whether a violation keeps an epoch from being committed; only of rules about ``{rows}``.
+
+        Examples
+        --------
+        >>> air.check(
+        ...     departures, "delay_is_known", "Each departure has a delay.",
+        ...     "SELECT * FROM {rows} WHERE value.delay IS NULL").severity
+        'warning'
         """
         if self._nodes.get(node.name) is not node:
             raise DeclarationError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
+from rivermeet.pipelines.errors import OptionError
 from rivermeet.pipelines.reads.delta import DeltaTable
 from rivermeet.pipelines.reads.kafka import Kafka
 from rivermeet.pipelines.reads.names import refuse_alike
@@ -66,9 +67,9 @@ class Files:
 
     def __post_init__(self) -> None:
         if self.format not in get_args(FileFormat):
-            raise ValueError(f"file format {self.format!r} is not one of {', '.join(get_args(FileFormat))}")
+            raise OptionError(f"file format {self.format!r} is not one of {', '.join(get_args(FileFormat))}")
         if not self.schema:
-            raise ValueError("the schema of a source is empty; give column names and Spark types")
+            raise OptionError("the schema of a source is empty; give column names and Spark types")
         refuse_alike(self.schema, f"the schema of files '{self.pattern}'")
 
 
@@ -128,22 +129,22 @@ class Source:
     def __post_init__(self) -> None:
         bounds = {name: instant_ms(name, text) for name in _BOUNDS if (text := getattr(self, name)) is not None}
         if len(bounds) == 2 and bounds["not_before"] > bounds["not_after"]:
-            raise ValueError(
+            raise OptionError(
                 f"not_before={self.not_before} is after not_after={self.not_after}, so no record could pass; swap them"
             )
         if self.max_ahead is not None:
             try:
                 ahead = duration_ms(self.max_ahead)
             except ValueError as error:
-                raise ValueError(f"max_ahead: {error}") from None
+                raise OptionError(f"max_ahead: {error}") from None
             if ahead < 0:
-                raise ValueError(f"max_ahead is {ahead} ms; make it 0 or more")
+                raise OptionError(f"max_ahead is {ahead} ms; make it 0 or more")
         kind = self.timestamp_type
         if kind is not None and kind not in _TIMES:
-            raise ValueError(f"timestamp is an expression of type {kind}; give one of {', '.join(_TIMES)}")
+            raise OptionError(f"timestamp is an expression of type {kind}; give one of {', '.join(_TIMES)}")
         if self.duplicate_files not in get_args(DuplicateFiles):
             choices = ", ".join(get_args(DuplicateFiles))
-            raise ValueError(f"duplicate_files {self.duplicate_files!r} is not one of {choices}")
+            raise OptionError(f"duplicate_files {self.duplicate_files!r} is not one of {choices}")
 
     @property
     def files(self) -> Files:
@@ -199,7 +200,7 @@ def instant_ms(option: str, text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except (TypeError, ValueError):
-        raise ValueError(
+        raise OptionError(
             f"{option} is {text!r}, no ISO date or timestamp; write one in UTC, like '2030-12-31' or '2030-12-31T12:00'"
         ) from None
     utc = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

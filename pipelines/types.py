@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 
+from rivermeet.pipelines.errors import OptionError
+
 _SIMPLE = frozenset(
     [
         "BOOLEAN",
@@ -89,7 +91,7 @@ class _Reader:
     def kind(self) -> None:
         word = self._word()
         if word in _REFUSED:
-            raise ValueError(f"type {word} in {self.text!r}: {_REFUSED[word]}")
+            raise OptionError(f"type {word} in {self.text!r}: {_REFUSED[word]}")
         if word == "ARRAY":
             self._expect("<")
             self.kind()
@@ -115,7 +117,7 @@ class _Reader:
             self._at -= 1
             raise self.error()
         if self.peek().upper() == "COLLATE":
-            raise ValueError(f"type {word} COLLATE in {self.text!r}: {_REFUSED['COLLATE']}")
+            raise OptionError(f"type {word} COLLATE in {self.text!r}: {_REFUSED['COLLATE']}")
 
     def _field(self) -> None:
         name = self.peek()

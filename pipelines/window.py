@@ -17,6 +17,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from rivermeet.pipelines.errors import OptionError
+
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"\s*(-?\d+)\s*(ms|s|m|h|d)\s*")
 
@@ -40,7 +42,7 @@ def duration_ms(text: str | int) -> int:
         return text
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise ValueError(f"{text!r} is not a duration; write a number and one of {', '.join(_UNITS)}, like '24h'")
+        raise OptionError(f"{text!r} is not a duration; write a number and one of {', '.join(_UNITS)}, like '24h'")
     return int(match[1]) * _UNITS[match[2]]
 
 
@@ -75,11 +77,11 @@ class JoinWindow:
         object.__setattr__(self, "after", duration_ms(after))
         object.__setattr__(self, "grace", duration_ms(grace))
         if self.before + self.after < 0:
-            raise ValueError(
+            raise OptionError(
                 f"window ends before it starts: before + after = {self.before + self.after} ms; make the sum 0 or more"
             )
         if self.grace < 0:
-            raise ValueError(f"grace is {self.grace} ms; make it 0 or more")
+            raise OptionError(f"grace is {self.grace} ms; make it 0 or more")
 
 
 @dataclass(frozen=True, init=False)
@@ -105,11 +107,11 @@ class TimeWindows:
         object.__setattr__(self, "advance", self.size if advance is None else duration_ms(advance))
         object.__setattr__(self, "grace", duration_ms(grace))
         if self.size <= 0:
-            raise ValueError(f"window size is {self.size} ms; make it 1 or more")
+            raise OptionError(f"window size is {self.size} ms; make it 1 or more")
         if not 0 < self.advance <= self.size:
-            raise ValueError(f"advance is {self.advance} ms; make it 1 to size = {self.size}, or records fall between")
+            raise OptionError(f"advance is {self.advance} ms; make it 1 to size = {self.size}, or records fall between")
         if self.grace < 0:
-            raise ValueError(f"grace is {self.grace} ms; make it 0 or more")
+            raise OptionError(f"grace is {self.grace} ms; make it 0 or more")
 
     @property
     def open_ms(self) -> int:
@@ -134,9 +136,9 @@ class SlidingWindows:
         object.__setattr__(self, "difference", duration_ms(difference))
         object.__setattr__(self, "grace", duration_ms(grace))
         if self.difference < 0:
-            raise ValueError(f"difference is {self.difference} ms; make it 0 or more")
+            raise OptionError(f"difference is {self.difference} ms; make it 0 or more")
         if self.grace < 0:
-            raise ValueError(f"grace is {self.grace} ms; make it 0 or more")
+            raise OptionError(f"grace is {self.grace} ms; make it 0 or more")
 
     @property
     def open_ms(self) -> int:

@@ -31,6 +31,7 @@ from rivermeet.pipelines import (
     minimum,
     total,
 )
+from rivermeet.pipelines.errors import RivermeetError
 
 __all__ = [
     "JSON",
@@ -47,6 +48,7 @@ __all__ = [
     "Postgres",
     "Protobuf",
     "Raw",
+    "RivermeetError",
     "Shadow",
     "SlidingWindows",
     "Source",

@@ -31,11 +31,8 @@ def retry_dead_letters(pipeline: str, selected: Sequence[str]) -> None:
     from rivermeet.pipelines import load
 
     declared, platform = load(pipeline), platform_here()
-    try:
-        for node in _sources(declared, selected):
-            echo(retried(platform, node))
-    except ValueError as error:
-        raise click.ClickException(str(error)) from None
+    for node in _sources(declared, selected):
+        echo(retried(platform, node))
 
 
 def _sources(pipeline: Pipeline, selected: Sequence[str]) -> list[Node]:

@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 import click
 
 from rivermeet.infra.printable import printable
+from rivermeet.pipelines.errors import RivermeetError
 
 _DISK = {
     "full": ("No space left on device", "disk is full", "Disk quota exceeded", "File too large", "disk I/O error"),
@@ -24,35 +25,14 @@ _R = TypeVar("_R")
 
 
 def one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Show the errors that name their own fix without a traceback."""
+    """Show a `RivermeetError` as its sentence; all else is a bug, and keeps its traceback."""
 
     @wraps(command)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        from rivermeet.assets.epoch.rebuild import RebuildRefusedError
-        from rivermeet.infra.engine.jars import JarsError
-        from rivermeet.infra.engine.java import JavaError
-        from rivermeet.infra.engine.warm import EngineError
-        from rivermeet.infra.epochs.refusal import EpochRefusedError
-        from rivermeet.infra.settings import SettingsError
-        from rivermeet.pipelines import DeclarationError, PipelineFileError
-
-        known = (
-            EngineError,
-            JarsError,
-            JavaError,
-            SettingsError,
-            DeclarationError,
-            PipelineFileError,
-            EpochRefusedError,
-            RebuildRefusedError,
-        )
         try:
             return command(*args, **kwargs)
-        except known as error:
+        except RivermeetError as error:
             raise click.ClickException(printable(str(error), keep="\n")) from None
-        except KeyError as error:
-            # A name that is not there: the message lists the names that are.
-            raise click.ClickException(printable(str(error.args[0]), keep="\n")) from None
         except click.UsageError:
             raise
         except click.ClickException as error:

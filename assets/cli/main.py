@@ -124,16 +124,13 @@ def feed(pipeline: str, step: int | None, broker: str | None) -> None:
     from rivermeet.infra.settings import Settings
 
     settings = Settings.from_env()
-    try:
-        if broker is not None:
-            from rivermeet.infra.feeds.topics import TopicFeed
+    if broker is not None:
+        from rivermeet.infra.feeds.topics import TopicFeed
 
-            topics = TopicFeed({**settings.kafka, "bootstrap.servers": broker}, settings.home / "delivered")
-            said = topics.deliver(pipeline, step)
-        else:
-            said = [f"wrote {path}" for path in deliver(pipeline, data_root(settings), step)]
-    except ValueError as error:
-        raise click.ClickException(str(error)) from None
+        topics = TopicFeed({**settings.kafka, "bootstrap.servers": broker}, settings.home / "delivered")
+        said = topics.deliver(pipeline, step)
+    else:
+        said = [f"wrote {path}" for path in deliver(pipeline, data_root(settings), step)]
     for line in said:
         echo(line)
     if not said:

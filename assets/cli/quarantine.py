@@ -106,20 +106,17 @@ def drop(pipeline: str, selected: str, epoch: int, yes: bool) -> None:
 
 def _decided(pipeline: str, selected: str, epoch: int, how: Literal["release", "drop"], ask: bool = False) -> None:
     from rivermeet.assets.defs.runs import run_pipeline
-    from rivermeet.assets.refused.decisions import UndecidableError, decidable, decide, loss
+    from rivermeet.assets.refused.decisions import decidable, decide, loss
     from rivermeet.assets.refused.states import states
     from rivermeet.pipelines import load
 
     declared, platform = load(pipeline), platform_here()
     node, runner = declared.node(selected), platform.runner(declared)
-    try:
-        found = decidable(runner, node, epoch, how)
-        if ask:
-            echo(f"{found.held.rows:,} rows of {pipeline}.{selected}, epoch {epoch}. {loss(node)}")
-            click.confirm("Drop them?", abort=True)
-        decide(runner, node, epoch, how, getuser())
-    except UndecidableError as error:
-        raise click.ClickException(str(error)) from None
+    found = decidable(runner, node, epoch, how)
+    if ask:
+        echo(f"{found.held.rows:,} rows of {pipeline}.{selected}, epoch {epoch}. {loss(node)}")
+        click.confirm("Drop them?", abort=True)
+    decide(runner, node, epoch, how, getuser())
     good = run_pipeline(platform, declared, [node.name])
     now = next(state for state in states(runner, node) if state.held.epoch == epoch)
     echo(f"{pipeline}.{selected}, epoch {epoch}: {now.summary}")

@@ -20,7 +20,7 @@ def sql(query: str | None, limit: int, as_json: bool) -> None:
     quarantine; AT (VERSION => 7) reads one of these at a version. quality has what checks found.
     """
     from rivermeet.assets.cli.show.table import table
-    from rivermeet.assets.sql.query import CommittedState, QueryError
+    from rivermeet.assets.sql.query import CommittedState
 
     platform = platform_here()
     own = platform.settings
@@ -29,10 +29,7 @@ def sql(query: str | None, limit: int, as_json: bool) -> None:
         for name in state.names():
             echo(name)
         return
-    try:
-        found = state.ask(query, own.judge_memory, own.spill, as_json=as_json)
-    except QueryError as error:
-        raise click.ClickException(str(error)) from None
+    found = state.ask(query, own.judge_memory, own.spill, as_json=as_json)
     if as_json:
         for row in found.column(0).to_pylist():
             echo(standard_json(row))

@@ -30,7 +30,7 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
     from rivermeet.assets.why.answer import as_json
     from rivermeet.assets.why.changelogs import Changelogs
     from rivermeet.assets.why.expressions import Expressions
-    from rivermeet.assets.why.keys import KeyTextError, typed_key
+    from rivermeet.assets.why.keys import typed_key
     from rivermeet.assets.why.tree import tree_of
     from rivermeet.assets.why.walk import Walk
     from rivermeet.pipelines import load
@@ -39,10 +39,7 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
     if not declared.is_stored:
         raise click.ClickException(f"'{node}' is a view, of which nothing is stored: ask the tables that it joins")
     changelogs = Changelogs(platform)
-    try:
-        asked = typed_key(key, changelogs.of(declared).key_type, node)
-    except KeyTextError as error:
-        raise click.ClickException(str(error)) from None
+    asked = typed_key(key, changelogs.of(declared).key_type, node)
     answer = Walk(changelogs, Expressions(platform.session if engine else None)).why(declared, asked, limit)
     if as_text:
         echo(standard_json(json.dumps(as_json(answer), ensure_ascii=False, indent=2)))

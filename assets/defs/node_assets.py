@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from rivermeet.assets.defs.automation import on_new_epoch, with_its_changelog
+from rivermeet.assets.defs.failures import explained
 from rivermeet.assets.defs.freshness import freshness_policy
 from rivermeet.assets.defs.keys import changelog_key, keys_of, op_name, table_key
 from rivermeet.assets.defs.lineage import described
@@ -44,48 +45,51 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
         can_subset=True,
     )
     def run_node(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
-        from rivermeet.assets.quality.judge_committed import judge_refused
-        from rivermeet.assets.refused.states import AuditRefusedError
-        from rivermeet.infra.epochs.refusal import EpochRefusedError
-
-        platform = rivermeet.platform
-        wanted = context.selected_asset_keys
-        if not wanted:
-            rivermeet.list_verdicts(node)
-            yield from _checks_alone(platform, node, context.run.run_id)
-            return
-        if len(wanted) < len(keys_of(node)):
-            raise dg.Failure(
-                f"{node.name}: its changelog and its table are committed together; select both",
-                allow_retries=False,
-            )
-        try:
-            outcome = rivermeet.outcome(node, nodes_of(node.pipeline, context), context.run.run_id)
-        except EpochRefusedError as refusal:
-            if isinstance(refusal, AuditRefusedError):
-                rivermeet.list_verdicts(node)
-                judged = judge_refused(platform.runner(node.pipeline), node, refusal, context.run.run_id)
-                yield from check_results(platform.settings, node, judged.verdicts, judged.epoch, context.run.run_id)
-                yield from verdicts_of_fold(platform, node, context.run.run_id)
-            raise dg.Failure(str(refusal), allow_retries=False) from refusal
-        if any(part is not None for part in (outcome.result, outcome.missed, outcome.folded)):
-            rivermeet.list_verdicts(node)
-        if outcome.result is not None and outcome.judgement is not None:
-            yield from _results(platform, node, outcome)
-            judged, note = outcome.judgement.verdicts, outcome.result.note
-            yield from check_results(platform.settings, node, judged, note.epoch, context.run.run_id, note.decided)
-            if outcome.folded is not None and outcome.folded.verdicts:
-                folded = outcome.folded
-                yield from check_results(platform.settings, node, folded.verdicts, folded.epoch, context.run.run_id)
-            else:
-                yield from verdicts_of_fold(platform, node, context.run.run_id)
-        elif _has_work_below(node, rivermeet, list(below(node, context))):
-            yield from confirmed(platform, node, context.run.run_id)
-        else:
-            context.log.info(f"{node.name}: nothing new")
-            yield from show_standing(platform, node, context, rivermeet.shown)
+        with explained(node):
+            yield from _run(node, context, rivermeet)
 
     return run_node
+
+
+def _run(node: Node, context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
+    from rivermeet.assets.quality.judge_committed import judge_refused
+    from rivermeet.assets.refused.states import AuditRefusedError
+
+    platform = rivermeet.platform
+    wanted = context.selected_asset_keys
+    if not wanted:
+        rivermeet.list_verdicts(node)
+        yield from _checks_alone(platform, node, context.run.run_id)
+        return
+    if len(wanted) < len(keys_of(node)):
+        raise dg.Failure(
+            f"{node.name}: its changelog and its table are committed together; select both",
+            allow_retries=False,
+        )
+    try:
+        outcome = rivermeet.outcome(node, nodes_of(node.pipeline, context), context.run.run_id)
+    except AuditRefusedError as refusal:
+        rivermeet.list_verdicts(node)
+        judged = judge_refused(platform.runner(node.pipeline), node, refusal, context.run.run_id)
+        yield from check_results(platform.settings, node, judged.verdicts, judged.epoch, context.run.run_id)
+        yield from verdicts_of_fold(platform, node, context.run.run_id)
+        raise
+    if any(part is not None for part in (outcome.result, outcome.missed, outcome.folded)):
+        rivermeet.list_verdicts(node)
+    if outcome.result is not None and outcome.judgement is not None:
+        yield from _results(platform, node, outcome)
+        judged, note = outcome.judgement.verdicts, outcome.result.note
+        yield from check_results(platform.settings, node, judged, note.epoch, context.run.run_id, note.decided)
+        if outcome.folded is not None and outcome.folded.verdicts:
+            folded = outcome.folded
+            yield from check_results(platform.settings, node, folded.verdicts, folded.epoch, context.run.run_id)
+        else:
+            yield from verdicts_of_fold(platform, node, context.run.run_id)
+    elif _has_work_below(node, rivermeet, list(below(node, context))):
+        yield from confirmed(platform, node, context.run.run_id)
+    else:
+        context.log.info(f"{node.name}: nothing new")
+        yield from show_standing(platform, node, context, rivermeet.shown)
 
 
 def _has_work_below(node: Node, rivermeet: PlatformResource, others: Sequence[Node]) -> bool:

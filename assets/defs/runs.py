@@ -9,10 +9,9 @@ from pathlib import Path
 from uuid import uuid4
 
 import dagster as dg
-from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluation
-from dagster_shared.error import SerializableErrorInfo
 
 from rivermeet.assets.defs.automation import WHOLE
+from rivermeet.assets.defs.failures import sentence_of
 from rivermeet.assets.defs.keys import keys_of
 from rivermeet.assets.defs.node_assets import node_assets
 from rivermeet.assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, processes
@@ -23,55 +22,6 @@ from rivermeet.assets.epoch.platform import Platform, use
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import Pipeline
 
-EXPLAINED = (
-    "BrokerUnavailableError",
-    "DeclarationChangedError",
-    "DeliveryFailedError",
-    "EndWentBackError",
-    "EngineError",
-    "EngineLostError",
-    "EpochRefusedError",
-    "Failure",
-    "FeedOffError",
-    "NotCoPartitionedError",
-    "PositionLostError",
-    "RecordsGoneError",
-    "RegistryUnavailableError",
-    "RowsRemovedError",
-    "SinkFencedError",
-    "SchemaRefusedError",
-    "SinkPositionLostError",
-    "SinkRebuiltError",
-    "SinkRefusedError",
-    "SinkTopicMissingError",
-    "SinkTopicRemadeError",
-    "SettingsError",
-    "TableMissingError",
-    "TablePositionLostError",
-    "TableRemadeError",
-    "TableUnreadableError",
-    "TopicMissingError",
-    "TopicRemadeError",
-    "VersionWentBackError",
-    "VersionsGoneError",
-    "ExternalModificationError",
-    "ShapeChangedError",
-    "TooManyBadRowsError",
-    "TooManyFailingRecordsError",
-    "ValueError",
-    "TableRefusedError",
-    "ServerUnavailableError",
-    "ServerUnfitError",
-    "RightMissingError",
-    "OtherServerError",
-    "SlotLostError",
-    "SlotBusyError",
-    "TableMissingError",
-    "ColumnMissingError",
-    "NotPublishedError",
-    "IdentityError",
-    "NotRepeatableError",
-)
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -148,9 +98,7 @@ def run_pipeline(
         process.file.unlink(missing_ok=True)
         evaluated = _evaluations(instance, result.run_id)
     for event in result.get_step_failure_events():
-        error = event.step_failure_data.error
-        cause = error.cause if error and error.cause else error
-        platform.say(f"  FAILED {event.step_key}: {_shown(cause) if cause else 'see the run'}")
+        platform.say(f"  FAILED {event.step_key}: {sentence_of(event)}")
     failed = [check for check in evaluated if not check.passed]
     for check in failed:
         state = check.metadata["state"].value if "state" in check.metadata else "violated"
@@ -158,14 +106,7 @@ def run_pipeline(
     return result.success and not any(check.severity is dg.AssetCheckSeverity.ERROR for check in failed)
 
 
-def _evaluations(instance: dg.DagsterInstance, run: str) -> list[AssetCheckEvaluation]:
+def _evaluations(instance: dg.DagsterInstance, run: str) -> list[dg.AssetCheckEvaluation]:
     """All verdicts of a run, with those of nodes that have nothing new (``assets/quality/standing.py``)."""
     logged = instance.all_logs(run, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
     return [entry.get_dagster_event().asset_check_evaluation_data for entry in logged]
-
-
-def _shown(error: SerializableErrorInfo) -> str:
-    """What the terminal shows of an error; the run's page in the UI has all of it."""
-    message = error.message.strip().partition("\n\nJVM stacktrace")[0]
-    # Errors that name their own fix need no class in front.
-    return message.partition(": ")[2] if error.cls_name in EXPLAINED else message

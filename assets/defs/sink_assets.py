@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from rivermeet.assets.defs.failures import explained
 from rivermeet.assets.defs.keys import changelog_key
 from rivermeet.assets.defs.resource import PlatformResource
 from rivermeet.pipelines.sink import TopicSink
@@ -52,12 +53,9 @@ def sink_asset(sink: TopicSink) -> dg.AssetsDefinition:
     )
     def deliver_topic(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
         from rivermeet.assets.sinks.delivery import deliver_rows
-        from rivermeet.infra.epochs.refusal import EpochRefusedError
 
-        try:
+        with explained(node):
             outcome = deliver_rows(rivermeet.platform, sink)
-        except EpochRefusedError as refusal:
-            raise dg.Failure(str(refusal), allow_retries=False) from refusal
         assert outcome is not None, "its node has an epoch, or this step was skipped"
         yield dg.MaterializeResult(key, metadata=_metadata(outcome))
         yield from _checks(sink, outcome)

@@ -13,9 +13,9 @@ from rivermeet.assets.epoch.platform import Platform
 from rivermeet.assets.epoch.run import stages_of
 from rivermeet.assets.sinks.delivery import sink_lag
 from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
-from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.epochs.stages.plan import Plan, Planned
 from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.sink import TopicSink
 
 
@@ -42,7 +42,7 @@ def _node(platform: Platform, node: Node, selected: Sequence[str]) -> Iterator[s
     context, step = platform.runner(node.pipeline), platform.step(node)
     try:
         planned = Plan(step).look(context)
-    except (EpochRefusedError, ValueError) as refusal:
+    except RivermeetError as refusal:
         yield f"refused  {refusal}"
         return
     inputs = node.operation.stored_inputs.values() if node.operation is not None else ()

@@ -62,6 +62,8 @@ class Computing(Protocol):
 class TooManyFailingRecordsError(EpochRefusedError):
     """More records than can be put down to bad data fail; the message says which expression does."""
 
+    remedy = "Correct the declaration, and rebuild the node."
+
 
 def without_failing_records(
     step: Computing, spark: SparkSession, plan: EpochPlan, error: Exception

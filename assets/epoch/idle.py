@@ -22,10 +22,10 @@ from rivermeet.expectations.invariants import invariants_of
 from rivermeet.infra.delta.io import is_protected, last_note
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import CommitNote
-from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.epochs.stages.fold import Fold
 from rivermeet.infra.epochs.stages.plan import Plan
 from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines.errors import RivermeetError
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _rests(platform: Platform, node: Node) -> bool:
         return False
     try:
         planned = Plan(platform.step(node)).look(context)
-    except (EpochRefusedError, ValueError):
+    except RivermeetError:
         # Its own step refuses, with what heals it.
         return False
     return planned.plan is None and not planned.aside and _is_finished(context, node, found[1])

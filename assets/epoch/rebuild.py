@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines.errors import RivermeetError
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.platform import Platform
 
 
-class RebuildRefusedError(ValueError):
+class RebuildRefusedError(RivermeetError):
     """A rebuild that would lose records, or that makes no sense; the message says which and why."""
+
+    remedy = "Leave out the node that has no grace; put back what is gone, or add `--lose-missing-files`."
 
 
 def rebuild(

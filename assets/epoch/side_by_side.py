@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from rivermeet.assets.epoch.materialise import materialise, materialise_epoch, materialise_fold
 from rivermeet.assets.epoch.platform import Platform
 from rivermeet.pipelines import Node
+from rivermeet.pipelines.errors import RivermeetError
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.run import Outcome
@@ -32,8 +33,10 @@ AT_ONCE = 2
 """Nodes at a time: Spark plans on one core, and computes on all."""
 
 
-class InputFailedError(RuntimeError):
+class InputFailedError(RivermeetError):
     """A node did not run, as one that it reads has failed."""
+
+    remedy = "See why the input failed, and run again."
 
 
 class SideBySide:

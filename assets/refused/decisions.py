@@ -27,13 +27,16 @@ from rivermeet.infra import crash
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import Decision
 from rivermeet.pipelines import Node
+from rivermeet.pipelines.errors import RivermeetError
 
 if TYPE_CHECKING:
     from rivermeet.infra.delta.layout import NodeTables
 
 
-class UndecidableError(ValueError):
+class UndecidableError(RivermeetError):
     """A decision that cannot be taken; the message says why, and what can be done."""
+
+    remedy = "Look at what is held with `rivermeet quarantine show`; release it, or rebuild the node."
 
 
 def sample(paths: NodeTables, epoch: int, limit: int) -> list[str]:

@@ -45,8 +45,10 @@ class AuditRefusedError(EpochRefusedError):
         What the audit found of each invariant (`expectations.results.InvariantResult`).
     """
 
+    remedy = "Correct what broke the invariant and run again, or decide with `rivermeet quarantine`."
+
     def __init__(self, message: str, epoch: int, results: Sequence[Any]) -> None:
-        super().__init__(message)
+        super().__init__(message, epoch=epoch)
         self.epoch = epoch
         self.results = results
 

@@ -83,13 +83,13 @@ def _topic(platform: Platform, node: Node) -> list[TopicLine]:
     from rivermeet.infra.epochs.plan import TopicSlice
     from rivermeet.infra.kafka.lag import planned_lag
     from rivermeet.infra.sources.kafka.ingest import TopicStep
-    from rivermeet.infra.sources.kafka.refusals import PositionLostError
+    from rivermeet.infra.sources.kafka.refusals import TopicPositionLostError
 
     step = platform.source_step(node)
     assert isinstance(step, TopicStep), f"{node.name} reads a topic"
     try:
         found = step.position(step.note())
-    except PositionLostError:
+    except TopicPositionLostError:
         return []
     lag = planned_lag(found) if isinstance(found, TopicSlice) else []
     return [TopicLine(one.partition, one.consumed, one.high_watermark, one.held_back, one.consumed_ms) for one in lag]
@@ -102,12 +102,12 @@ def _log(platform: Platform, node: Node) -> LogLine | None:
     from rivermeet.expectations.report.page import LogLine
     from rivermeet.infra.epochs.plan import WalRange
     from rivermeet.infra.postgres.lsn import lsn_text
-    from rivermeet.infra.postgres.refusals import PositionLostError
+    from rivermeet.infra.postgres.refusals import LogPositionLostError
 
     step = platform.source_step(node)
     try:
         found = step.position(step.note())  # pyright: ignore[reportAttributeAccessIssue]
-    except PositionLostError:
+    except LogPositionLostError:
         return None
     if not isinstance(found, WalRange):
         return None

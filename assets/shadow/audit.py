@@ -46,6 +46,8 @@ SHOWN = 5
 class NothingToCompareError(EpochRefusedError):
     """The node has no rows of its own yet."""
 
+    remedy = "Run the node first."
+
 
 @dataclass(frozen=True)
 class Difference:

@@ -29,6 +29,7 @@ from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.epochs.offsets import between_sql
+from rivermeet.pipelines.errors import RivermeetError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -37,8 +38,10 @@ TABLES = ("changelog", "table", "late", "dead_letter", "rejected", "quarantine",
 QUALITY = "quality"
 
 
-class QueryError(ValueError):
+class QueryError(RivermeetError):
     """A query that is none, or names what is not there."""
+
+    remedy = "Correct the query; `rivermeet sql` without one lists what can be read."
 
 
 @dataclass(frozen=True)

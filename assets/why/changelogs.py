@@ -13,6 +13,7 @@ from rivermeet.infra.delta.few_rows import Where, few_rows, rows_where
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.pipelines.errors import NotFoundError
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.platform import Platform
@@ -41,7 +42,7 @@ class Changelog:
         table = opened(self._paths.changelog)
         if table is None:
             pipeline = self.node.pipeline.name
-            raise KeyError(f"'{self.node.name}' is not materialised yet: run `rivermeet run {pipeline}`")
+            raise NotFoundError(f"'{self.node.name}' is not materialised yet: run `rivermeet run {pipeline}`")
         return pa.schema(table.schema().to_arrow()).field("key").type
 
     @cached_property

@@ -15,9 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from rivermeet.pipelines.errors import RivermeetError
 
-class KeyTextError(ValueError):
+
+class KeyTextError(RivermeetError):
     """A text that is no key of the node."""
+
+    remedy = "Write the key as the message shows it: the value, `column=value,…` or a JSON object."
 
 
 def typed_key(text: str, columns: pa.StructType, node: str) -> dict[str, Any]:

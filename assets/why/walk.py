@@ -25,6 +25,7 @@ from rivermeet.joins.why.agreement import disagreement
 from rivermeet.joins.why.evidence import Found, Key, Reason, ResultRow, Trigger
 from rivermeet.joins.why.families import explanation_of
 from rivermeet.pipelines import Files, Node
+from rivermeet.pipelines.errors import SourceError
 
 DEEPEST = 30
 """Nodes in a row that are walked back through: a pipeline has no circles, and a longer one is cut."""
@@ -180,7 +181,7 @@ class Walk:
         step = self.changelogs.platform.source_step(node)
         try:
             files = len(step.unread()) if isinstance(step, IngestStep) else 0
-        except ValueError:  # a file changed after it was read: the next run says so
+        except SourceError:  # a file changed after it was read: the next run says so
             return ""
         return f"; not read yet: {files} file{'' if files == 1 else 's'}" if files else ""
 

@@ -36,6 +36,8 @@ _ZONELESS = re.compile(r"[:<]timestamp_ntz\b")
 class ShapeChangedError(EpochRefusedError):
     """Rows that a table cannot take: a column has a type there that theirs does not follow."""
 
+    remedy = "Give the new column another name, or rebuild the node."
+
 
 def fitted(
     rows: DataFrame, table: DeltaTable, given: StructType | None = None

@@ -30,10 +30,13 @@ _RIVALS = 20
 class LeaseLostError(EpochRefusedError):
     """A run was away for longer than its lease, and another one goes on in its place."""
 
+    remedy = "Run it again; raise RIVERMEET_LEASE_SECONDS if runs are held up for so long."
+
     def __init__(self, what: str) -> None:
         super().__init__(
             f"{what}: another run has taken over, as this one was not heard of for longer than its lease; nothing was "
-            "committed here. Run it again, and raise RIVERMEET_LEASE_SECONDS if runs are held up so long"
+            "committed here. Run it again, and raise RIVERMEET_LEASE_SECONDS if runs are held up so long",
+            table=what,
         )
 
 

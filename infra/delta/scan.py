@@ -20,12 +20,15 @@ from pyspark.sql.types import StructType
 
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.delta.plain_files import schema_of
+from rivermeet.pipelines.errors import RivermeetError
 
 MAPPING = "delta.columnMapping.mode"
 
 
-class UnreadableTableError(ValueError):
+class UnreadableTableError(RivermeetError):
     """A table whose files do not say by themselves what its rows are."""
+
+    remedy = "Nothing: the table is read by Spark instead."
 
 
 @dataclass(frozen=True)

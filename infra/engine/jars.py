@@ -15,6 +15,7 @@ from filelock import FileLock
 from rivermeet.infra.engine.java import JavaError, find_java
 from rivermeet.infra.engine.s3_classes import NAME, s3_classes_jar
 from rivermeet.infra.settings import PROJECT, Settings, SettingsError
+from rivermeet.pipelines.errors import RivermeetError
 
 PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 NEEDED = (
@@ -65,8 +66,10 @@ _S3_WITHOUT = (
 _KAFKA_WITHOUT = ("at.yawk.lz4:*", "org.scala-lang.modules:*")
 
 
-class JarsError(RuntimeError):
+class JarsError(RivermeetError):
     """The jars could not be fetched."""
+
+    remedy = "Check the network, or put the jars in a folder and set RIVERMEET_JARS to it."
 
 
 def jars(settings: Settings, cache: Path = CACHE) -> list[Path]:

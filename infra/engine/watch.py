@@ -37,6 +37,10 @@ logging.getLogger("rivermeet.infra").addHandler(logging.NullHandler())
 class EngineLostError(EngineError):
     """The warm engine has ended, or does not answer."""
 
+    remedy = (
+        "Run again: what was not committed is done again. `rivermeet engine stop` ends an engine that does not answer."
+    )
+
 
 class Watch:
     """Looks at the engine in the background, until `end`.

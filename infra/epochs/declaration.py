@@ -42,6 +42,8 @@ _VALUE = re.compile(r"((?:left|right)\.)*value\..+")
 class DeclarationChangedError(EpochRefusedError):
     """A node that is not declared as its rows were made; the message has the difference, and what heals it."""
 
+    remedy = "Rebuild the node, or take the change back."
+
 
 @dataclass(frozen=True)
 class Change:

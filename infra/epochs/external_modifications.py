@@ -45,6 +45,8 @@ HARMLESS = frozenset(
 class ExternalModificationError(EpochRefusedError):
     """A table is not what the runs that are recorded made of it; the message says what heals it."""
 
+    remedy = "RESTORE the version or put back the file that the message names, or rebuild the node."
+
 
 def refuse_modified(path: str, table: str, heal: str) -> None:
     """Raise `ExternalModificationError` where a table was changed by others since our last commit but one.

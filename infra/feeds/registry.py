@@ -13,6 +13,7 @@ from types import ModuleType
 
 from rivermeet.infra.feeds import flights as flights_feed
 from rivermeet.infra.feeds import invoice as invoice_feed
+from rivermeet.pipelines.errors import NotFoundError, OptionError
 
 _FEEDS = {"flights": flights_feed, "invoice": invoice_feed}
 
@@ -39,7 +40,7 @@ def avro(pipeline: str) -> Sequence[str]:
 
 def _named(pipeline: str) -> ModuleType:
     if pipeline not in _FEEDS:
-        raise KeyError(f"no feed for pipeline '{pipeline}'; there are {', '.join(_FEEDS)}")
+        raise NotFoundError(f"no feed for pipeline '{pipeline}'; there are {', '.join(_FEEDS)}")
     return _FEEDS[pipeline]
 
 
@@ -65,5 +66,5 @@ def feed(pipeline: str, data_root: Path, step: int | None = None) -> list[str]:
     last = steps(pipeline)
     step = last if step is None else step
     if not 1 <= step <= last:
-        raise ValueError(f"the feed of '{pipeline}' has steps 1 to {last}, not {step}")
+        raise OptionError(f"the feed of '{pipeline}' has steps 1 to {last}, not {step}")
     return [path for n in range(1, step + 1) for path in delivers.write(data_root, n)]

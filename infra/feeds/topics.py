@@ -31,14 +31,17 @@ from rivermeet.infra.kafka.topics import KEEPS_ALL, cluster_id, make_topic
 from rivermeet.infra.sources.kafka.connection import Connection
 from rivermeet.infra.sources.kafka.formats.registry import NONE, Registry
 from rivermeet.pipelines import JSON, Avro
+from rivermeet.pipelines.errors import RivermeetError
 
 PARTITIONS = 4
 SECONDS = 60.0
 """How long the broker may take for a file's records."""
 
 
-class FeedError(ValueError):
+class FeedError(RivermeetError):
     """A broker that did not take what was delivered."""
+
+    remedy = "See to the broker, and deliver again."
 
 
 @dataclass(frozen=True)

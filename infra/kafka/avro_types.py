@@ -20,6 +20,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as types
 
+from rivermeet.pipelines.errors import RivermeetError
+
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN = (
     (types.is_boolean, "boolean"),
@@ -33,8 +35,10 @@ _PLAIN = (
 )
 
 
-class TypeWithoutFormError(ValueError):
+class TypeWithoutFormError(RivermeetError):
     """A column whose name or type a format has no form for; the message names it."""
+
+    remedy = "Leave the column out, cast it, or write JSON."
 
 
 def avro_schema(name: str, columns: Iterable[pa.Field]) -> dict[str, Any]:

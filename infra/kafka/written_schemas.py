@@ -24,6 +24,8 @@ from rivermeet.infra.sources.kafka.refusals import RegistryUnavailableError, Top
 class SchemaRefusedError(TopicRefusedError):
     """The registry does not take the schema of what is to be written."""
 
+    remedy = "Write another topic, or change the rule of compatibility of the subject."
+
 
 def registered(registry: Registry, subject: str, schema: str, kind: str) -> int:
     """The id of a schema, put into the registry if it is not there.

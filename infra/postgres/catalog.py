@@ -26,7 +26,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rivermeet.infra.epochs.plan import KnownColumn, KnownRelation, KnownTable
-from rivermeet.infra.postgres.refusals import NotLoggedError, NotPublishedError, TableAlteredError, TableRefusedError
+from rivermeet.infra.postgres.refusals import NotLoggedError, NotPublishedError, PostgresRefusedError, TableAlteredError
 from rivermeet.pipelines import Postgres
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _relation(relname: str, relfilenode: int, link: int | None, **more: Any) -> 
     return Relation(schema=more.pop("nspname"), kind=kind, persistence=persistence, known=known, **more)
 
 
-def log_problems(reads: Postgres, now: Catalog) -> Iterator[TableRefusedError]:
+def log_problems(reads: Postgres, now: Catalog) -> Iterator[PostgresRefusedError]:
     """What of a table's partitions no log has."""
     for relation in now.relations.values():
         if relation.above and relation.persistence != "p":
@@ -199,7 +199,7 @@ class Alterations:
     now: Catalog
     truncates: Callable[[], Collection[int]] | None = None
 
-    def problems(self) -> Iterator[TableRefusedError]:
+    def problems(self) -> Iterator[PostgresRefusedError]:
         """All of it, each as a refusal."""
         published = self.now.known.published
         # One that is gone is another refusal.

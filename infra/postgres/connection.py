@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rivermeet.infra.postgres.refusals import (
+    PostgresRefusedError,
     RightMissingError,
     ServerUnavailableError,
     ServerUnfitError,
     SlotBusyError,
     SlotLostError,
-    TableRefusedError,
 )
 from rivermeet.infra.settings import SettingsError
 
@@ -46,7 +46,7 @@ _STYLE = {
     "client_encoding": "UTF8",
     "lock_timeout": str(WAIT_MS),
 }
-_KINDS: dict[str, type[TableRefusedError]] = {
+_KINDS: dict[str, type[PostgresRefusedError]] = {
     "42501": RightMissingError,
     "55006": SlotBusyError,
     "55P03": SlotBusyError,
@@ -118,7 +118,7 @@ def refusing() -> Iterator[None]:
         raise refusal(error.sqlstate, error.diag.message_primary) from None
 
 
-def refusal(state: str | None, said: str | None) -> TableRefusedError:
+def refusal(state: str | None, said: str | None) -> PostgresRefusedError:
     """The refusal for an error of the server, by its SQLSTATE and message."""
     if state is None:
         return ServerUnavailableError(
@@ -131,7 +131,7 @@ def refusal(state: str | None, said: str | None) -> TableRefusedError:
         "53400": "raise max_replication_slots, or drop a slot that nobody needs",
     }
     mend = cure.get(state, "`rivermeet check` says more")
-    return _KINDS.get(state, TableRefusedError)(f"the server says: {said} ({state}); {mend}")
+    return _KINDS.get(state, PostgresRefusedError)(f"the server says: {said} ({state}); {mend}")
 
 
 def unavailable(error: psycopg.OperationalError) -> ServerUnavailableError:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rivermeet.infra.epochs.plan import WalRange
-from rivermeet.infra.postgres.refusals import NotPublishedError, TableRefusedError
+from rivermeet.infra.postgres.refusals import NotPublishedError, PostgresRefusedError
 from rivermeet.infra.postgres.state import PublicationState, TableState, publication_state, table_state
 from rivermeet.pipelines import Postgres
 
@@ -45,7 +45,7 @@ class Publication:
     may_create: bool
     tables: Mapping[str, tuple[TableState, PublicationState | None]]
 
-    def problems(self, reads: Postgres, before: WalRange | None) -> Iterator[TableRefusedError]:
+    def problems(self, reads: Postgres, before: WalRange | None) -> Iterator[PostgresRefusedError]:
         """What keeps a table's changes from being had, but for what its first run mends by itself."""
         if reads.table not in self.tables:
             return

@@ -20,14 +20,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rivermeet.infra.feeds.java_server import free_port
+from rivermeet.pipelines.errors import RivermeetError
 
 BINARIES = Path("/usr/lib/postgresql")
 """Where Debian puts each major version's programs; they are not on the path."""
 _SECONDS = 60
 
 
-class NoPostgresError(RuntimeError):
+class NoPostgresError(RivermeetError):
     """PostgreSQL is not installed here, or does not start."""
+
+    remedy = "Install PostgreSQL; this server serves tests and demos alone."
 
 
 def binaries() -> Path:

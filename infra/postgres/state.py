@@ -26,13 +26,13 @@ from rivermeet.infra.postgres.refusals import (
     IdentityError,
     NotPublishedError,
     OtherServerError,
+    PostgresRefusedError,
+    PostgresTableMissingError,
     RightMissingError,
     RowsHiddenError,
     ServerUnfitError,
     SlotLostError,
     TableAlteredError,
-    TableMissingError,
-    TableRefusedError,
 )
 from rivermeet.pipelines import Postgres
 
@@ -258,7 +258,7 @@ def publication_state(
     return None if found is None else PublicationState(*found)
 
 
-def server_problems(server: ServerState) -> Iterator[TableRefusedError]:
+def server_problems(server: ServerState) -> Iterator[PostgresRefusedError]:
     """What keeps any table of the server from being read."""
     if server.is_standby:
         yield ServerUnfitError("RIVERMEET_POSTGRES names a standby, which decodes no changes; name the primary")
@@ -276,14 +276,14 @@ def server_problems(server: ServerState) -> Iterator[TableRefusedError]:
 
 def table_problems(
     reads: Postgres, table: TableState | None, before: WalRange | None, user: str
-) -> Iterator[TableRefusedError]:
+) -> Iterator[PostgresRefusedError]:
     """What is wrong with a table, by itself or since it was read last, for a user, whose name is quoted."""
     if table is None:
-        yield TableMissingError(f"there is no table '{reads.table}'; mend the declaration, or make it")
+        yield PostgresTableMissingError(f"there is no table '{reads.table}'; mend the declaration, or make it")
         return
     if not table.is_table:
         what = _KINDS.get(table.kind, "no table")
-        yield TableMissingError(
+        yield PostgresTableMissingError(
             f"'{reads.table}' is {what}, and the log has no changes of it; declare the tables that its rows come from"
         )
         return
@@ -318,12 +318,12 @@ def table_problems(
             [f"ALTER TABLE {name} REPLICA IDENTITY FULL" for name in unfit],
         )
     if before is not None and before.relation != table.oid:
-        yield TableMissingError(f"table '{reads.table}' was dropped and made anew: its rows are others")
+        yield PostgresTableMissingError(f"table '{reads.table}' was dropped and made anew: its rows are others")
 
 
 def slot_problems(
     slot: str, found: SlotState | None, advanced: int, server: ServerState, known: tuple[str, int]
-) -> Iterator[TableRefusedError]:
+) -> Iterator[PostgresRefusedError]:
     """What is wrong with the slot, which we have moved on up to ``advanced``, on the server ``known``."""
     if (server.system, server.timeline) != known:
         what = "another server" if server.system != known[0] else "restored, or a standby that took over"
@@ -336,7 +336,7 @@ def slot_problems(
         yield SlotLostError(f"somebody else has moved slot {slot} on: the changes in between are lost")
 
 
-def cured(problem: TableRefusedError, source: str, anew: bool) -> TableRefusedError:
+def cured(problem: PostgresRefusedError, source: str, anew: bool) -> PostgresRefusedError:
     """The problem of a source, as ``PIPELINE.SOURCE``, with the command that goes on where only a snapshot does."""
     cure = f". `rivermeet resnapshot {source.replace('.', ' ')}` reads the table as it stands" if anew else ""
     named = type(problem)(f"source '{source}': {problem}{cure}")
@@ -350,9 +350,9 @@ LOST = (OtherServerError, SlotLostError, NotPublishedError, TableAlteredError)
 """Where changes are lost, so that only a new snapshot goes on."""
 
 
-def needs_snapshot(problem: TableRefusedError, before: WalRange | None) -> bool:
+def needs_snapshot(problem: PostgresRefusedError, before: WalRange | None) -> bool:
     """Whether nothing but a new snapshot helps."""
-    return before is not None and isinstance(problem, (*LOST, TableMissingError))
+    return before is not None and isinstance(problem, (*LOST, PostgresTableMissingError))
 
 
 def identities(server: ServerState) -> Mapping[str, Any]:

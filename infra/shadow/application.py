@@ -32,6 +32,8 @@ _COUNTED = 10_000
 class GroupMissingError(TopicRefusedError):
     """The application has no group, or the group has committed nothing."""
 
+    remedy = "Give the application.id of the application, or leave the group out."
+
 
 @dataclass(frozen=True)
 class Progress:

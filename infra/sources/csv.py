@@ -32,6 +32,7 @@ from rivermeet.infra.sources.line_formats import (
 )
 from rivermeet.infra.sources.sequential_lines import sequential_lines
 from rivermeet.pipelines import Files
+from rivermeet.pipelines.errors import SourceError
 
 _WANTED = pa.schema([("wanted_file", pa.string()), ("wanted_member", pa.string())])
 _MAX_COLUMNS = 20_480
@@ -47,7 +48,7 @@ def csv_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | No
         An empty folder for what this process reads; None: the engine reads all.
     """
     if len(files.delimiter) != 1:
-        raise ValueError(f"CSV delimiter {files.delimiter!r} of '{files.pattern}': give one character")
+        raise SourceError(f"CSV delimiter {files.delimiter!r} of '{files.pattern}': give one character")
     if landing is None:
         return engine_rows(spark, files, ranks)
     hard = set[str]()

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from rivermeet.infra.redaction import redacted
 from rivermeet.pipelines import Files
+from rivermeet.pipelines.errors import SourceError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +54,7 @@ def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) ->
     """
     pattern = files.pattern
     if redacted(pattern) != pattern:
-        raise ValueError(
+        raise SourceError(
             f"file pattern '{redacted(pattern)}' holds a credential, which plans, logs and dead letters would show; "
             "leave it out and give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
@@ -86,7 +87,7 @@ def changed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[t
 def refuse_changed(consumed: Iterable[FileState], found: Iterable[FileState]) -> None:
     """Raise ValueError for the first changed file: its records cannot be taken back."""
     for then, now in changed(consumed, found):
-        raise ValueError(
+        raise SourceError(
             f"file {then.path} changed after it was consumed "
             f"({_shown(then)} then, {_shown(now)} now); restore it, or add the rows as a new file"
         )
@@ -133,7 +134,7 @@ def _hidden(name: str) -> bool:
 def _refuse_hidden(pattern: str) -> None:
     name = pattern.rstrip("/").rsplit("/", 1)[-1]
     if _hidden(name):
-        raise ValueError(
+        raise SourceError(
             f"file pattern '{pattern}' names hidden files: Spark reads none whose name begins with '_' or '.', or ends "
             "with '._COPYING_', which is how writers mark what is not finished; deliver the file under another name"
         )

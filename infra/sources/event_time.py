@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rivermeet.pipelines import Files, Kafka, Source
+from rivermeet.pipelines.errors import SourceError
 from rivermeet.pipelines.source import instant_ms, quoted
 from rivermeet.pipelines.sql_text import is_column, names_in
 from rivermeet.pipelines.window import duration_ms
@@ -34,12 +35,12 @@ Nearer to the end, the shift to a zone overflows and fails the query; beyond it,
 def check_event_time(sql: str, kind: T.DataType, declared: str | None) -> None:
     """ValueError for an expression whose type says nothing about time, or is not the one that was declared."""
     if not isinstance(kind, _MILLIS + _CLOCKS):
-        raise ValueError(
+        raise SourceError(
             f"event time '{sql}' is {kind.simpleString().upper()}; give a TIMESTAMP, a DATE or BIGINT epoch millis"
         )
     wanted = None if declared is None else kind_of(declared)
     if wanted is not None and kind != wanted and not (isinstance(kind, _MILLIS) and isinstance(wanted, _MILLIS)):
-        raise ValueError(f"event time '{sql}' is {kind.simpleString().upper()}, and was declared {declared}; cast it")
+        raise SourceError(f"event time '{sql}' is {kind.simpleString().upper()}, and was declared {declared}; cast it")
 
 
 def needs_zone(kind: T.DataType) -> bool:

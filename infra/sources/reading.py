@@ -34,6 +34,7 @@ from rivermeet.infra.sources.line_formats import Place, Problems, Ranks, path_of
 from rivermeet.infra.sources.parquet import parquet_rows
 from rivermeet.infra.sources.row_to_record import to_records
 from rivermeet.pipelines import Files, Source
+from rivermeet.pipelines.errors import SourceError
 
 _CAUSE = re.compile(r"Caused by: (?:[\w$]+\.)*([^\n]*)")
 _UNREAD = pa.schema(
@@ -122,13 +123,13 @@ def read(
 
     Raises
     ------
-    ValueError
+    SourceError
         An expression of the source is wrong.
     """
     if spark not in _in_utc:
         zone = spark.conf.get("spark.sql.session.timeZone")
         if zone not in ("UTC", "Etc/UTC", "Z"):
-            raise ValueError(f"the Spark session's time zone is {zone}; set spark.sql.session.timeZone to UTC")
+            raise SourceError(f"the Spark session's time zone is {zone}; set spark.sql.session.timeZone to UTC")
         _in_utc.add(spark)
     states = sorted(files, key=lambda state: state.path)
     ranks = {state.path: Place(rank, state.modified_ms) for rank, state in enumerate(states)}

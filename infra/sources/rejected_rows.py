@@ -27,6 +27,8 @@ SHOWN, WIDTH = 5, 200
 class TooManyBadRowsError(EpochRefusedError):
     """More of an epoch's rows are no records than the source allows; what it was to read stays unread."""
 
+    remedy = "Correct the declaration or the files, and run again; the table `rejected` has the rows."
+
     replan = True
 
 

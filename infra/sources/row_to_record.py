@@ -26,6 +26,7 @@ from rivermeet.infra.sources.event_time import (
 )
 from rivermeet.infra.sources.line_formats import LINE_COLUMNS
 from rivermeet.pipelines import Expr, Files, Source
+from rivermeet.pipelines.errors import SourceError
 from rivermeet.pipelines.source import quoted
 from rivermeet.pipelines.sql_text import is_column
 from rivermeet.records.type_text import kind_of
@@ -139,13 +140,13 @@ def _kinds(typed: DataFrame, source: Source) -> dict[str, T.DataType]:
                 _types_of(typed, [sql])
             except AnalysisException as error:
                 message = str(error).splitlines()[0]
-                raise ValueError(f"{what} of the source is {sql!r}: {message}") from None
+                raise SourceError(f"{what} of the source is {sql!r}: {message}") from None
         raise
     found = dict(zip(asked, kinds, strict=True))
     check_event_time(source.timestamp, found["timestamp"], source.timestamp_type)
     for what in ("where", "tombstone"):
         if not isinstance(found[what], T.BooleanType):
-            raise ValueError(
+            raise SourceError(
                 f"{what} of the source is {asked[what]!r}, of type {found[what].simpleString()}; give a BOOLEAN"
             )
     return found

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from rivermeet.pipelines.errors import OptionError
 from rivermeet.pipelines.reads.names import refuse_alike
 
 TableChanges = Literal["append", "feed"]
@@ -56,18 +57,18 @@ class DeltaTable:
 
     def __post_init__(self) -> None:
         if self.changes not in get_args(TableChanges):
-            raise ValueError(f"changes {self.changes!r} is not one of {', '.join(get_args(TableChanges))}")
+            raise OptionError(f"changes {self.changes!r} is not one of {', '.join(get_args(TableChanges))}")
         own = {name: kind for name, kind in self.schema.items() if name not in FIELDS}
         if not self.path or not own:
-            raise ValueError("a Delta table needs a path and a schema; give column names and Spark types")
+            raise OptionError("a Delta table needs a path and a schema; give column names and Spark types")
         refuse_alike(own, f"the schema of table '{self.path}'")
         taken = {name.lower() for name in FIELDS}
         clash = next((name for name in own if name.lower() in taken), None)
         if clash is not None:
-            raise ValueError(f"table '{self.path}' has a column {clash!r}, which the source adds itself; leave it out")
+            raise OptionError(f"table '{self.path}' has a column {clash!r}, which the source adds itself; leave it out")
         unknown = next((name for name in self.order if name not in own), None)
         if unknown is not None:
-            raise ValueError(f"order names {unknown!r}, which is no column of the schema; there are {', '.join(own)}")
+            raise OptionError(f"order names {unknown!r}, which is no column of the schema; there are {', '.join(own)}")
         object.__setattr__(self, "schema", {**own, **FIELDS})
 
     @property

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from rivermeet.pipelines.errors import OptionError
 from rivermeet.pipelines.reads.names import refuse_alike
 
 FIELDS: Mapping[str, str] = {
@@ -104,7 +105,7 @@ class Protobuf:
 
     def __post_init__(self) -> None:
         if not MESSAGE.fullmatch(self.message):
-            raise ValueError(f"message {self.message!r}: give the full name of a message, such as shop.Order")
+            raise OptionError(f"message {self.message!r}: give the full name of a message, such as shop.Order")
 
     def columns(self, place: str) -> Mapping[str, str]:
         """Decoded columns with their types; ``place`` is ``key`` or ``value``."""
@@ -137,7 +138,7 @@ class Number:
 
     def __post_init__(self) -> None:
         if self.type.upper() not in NUMBERS:
-            raise ValueError(f"number type {self.type!r} is not one of {', '.join(NUMBERS)}")
+            raise OptionError(f"number type {self.type!r} is not one of {', '.join(NUMBERS)}")
 
     def columns(self, place: str) -> Mapping[str, str]:
         """The column with its type; ``place`` is ``key`` or ``value``."""
@@ -192,11 +193,11 @@ class Debezium:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"(?!hex:).+|hex:([0-9A-Fa-f]{2})+", self.unavailable, re.DOTALL):
-            raise ValueError(f"unavailable={self.unavailable!r}: give a text, or hex: and an even number of digits")
+            raise OptionError(f"unavailable={self.unavailable!r}: give a text, or hex: and an even number of digits")
         if self.encoding not in ("json", "avro"):
-            raise ValueError(f"encoding {self.encoding!r} is not one of json, avro")
+            raise OptionError(f"encoding {self.encoding!r} is not one of json, avro")
         if self.decimals not in ("schema", "text"):
-            raise ValueError(f"decimals {self.decimals!r} is not one of schema, text")
+            raise OptionError(f"decimals {self.decimals!r} is not one of schema, text")
 
     def columns(self, place: str) -> Mapping[str, str]:
         """Decoded columns with their types; ``place`` is ``key`` or ``value``."""
@@ -228,14 +229,14 @@ class Kafka:
 
     def __post_init__(self) -> None:
         if not TOPIC.fullmatch(self.topic):
-            raise ValueError(f"topic {self.topic!r}: a name is letters, digits, '.', '_' and '-'")
+            raise OptionError(f"topic {self.topic!r}: a name is letters, digits, '.', '_' and '-'")
         for place, format in (("key", self.key), ("value", self.value)):
             if format is not None and not isinstance(format, get_args(Format)):
-                raise ValueError(
+                raise OptionError(
                     f"{place}={format!r} is no format; give JSON, Avro, Protobuf, Text, Number, Raw, Debezium"
                 )
             if format is not None and not format.columns(place):
-                raise ValueError(f"the {place} of topic {self.topic!r} has no columns; give names and Spark types")
+                raise OptionError(f"the {place} of topic {self.topic!r} has no columns; give names and Spark types")
         names = [*self.key_columns, *self.value_columns, *FIELDS, *HEADERS, *self.envelope]
         refuse_alike(names, f"topic '{self.topic}'")
 

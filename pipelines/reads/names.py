@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rivermeet.pipelines.errors import OptionError
+
 
 def alike(names: Iterable[str]) -> tuple[str, str] | None:
     """The first two names that are one to Spark; None where there are none.
@@ -30,4 +32,4 @@ def refuse_alike(names: Iterable[str], where: str) -> None:
     if found is not None:
         first, second = found
         what = f"two columns {first!r}" if first == second else f"columns {first!r} and {second!r}, one name to Spark"
-        raise ValueError(f"{where} has {what}; leave one out, or name it otherwise")
+        raise OptionError(f"{where} has {what}; leave one out, or name it otherwise")

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.errors import OptionError, listed
 from rivermeet.pipelines.reads.names import refuse_alike
 
 FIELDS: Mapping[str, str] = {
@@ -56,20 +56,20 @@ class Postgres:
     def __post_init__(self) -> None:
         parts = self.table.split(".")
         if len(parts) != 3 or not all(parts):
-            raise ValueError(f"table {self.table!r}: write DATABASE.SCHEMA.TABLE, such as shop.public.orders")
+            raise OptionError(f"table {self.table!r}: write DATABASE.SCHEMA.TABLE, such as shop.public.orders")
         taken = [name for name, kind in self.schema.items() if FIELDS.get(name, kind) != kind]
         if taken:
-            raise ValueError(f"table {self.table!r} has a column {taken[0]!r} that each record has; leave it out")
+            raise OptionError(f"table {self.table!r} has a column {taken[0]!r} that each record has; leave it out")
         refuse_alike(self.schema, f"the schema of table '{self.table}'")
         # As all sources have it: with what is there besides the table's own columns.
         columns = {name: kind for name, kind in self.schema.items() if name not in FIELDS}
         object.__setattr__(self, "schema", {**columns, **FIELDS})
         object.__setattr__(self, "key", (self.key,) if isinstance(self.key, str) else tuple(self.key))
         if not columns:
-            raise ValueError(f"the schema of table {self.table!r} is empty; give column names and Spark types")
+            raise OptionError(f"the schema of table {self.table!r} is empty; give column names and Spark types")
         unknown = [name for name in self.key if name not in columns]
         if unknown or not self.key:
-            raise ValueError(
+            raise OptionError(
                 f"key {listed(self.key)} of table {self.table!r}: give names of columns that its schema has "
                 f"({listed(columns)})"
             )

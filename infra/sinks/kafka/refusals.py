@@ -8,26 +8,40 @@ from rivermeet.infra.epochs.refusal import EpochRefusedError
 class SinkRefusedError(EpochRefusedError):
     """Rows that cannot be delivered."""
 
+    remedy = "Do what the message says, and run again; what was delivered stands."
+
 
 class SinkFencedError(SinkRefusedError):
     """Another process has begun to write the same topic for the same node."""
+
+    remedy = "Stop one of the two processes."
 
 
 class SinkRebuiltError(SinkRefusedError):
     """The node was rebuilt: its topic has rows of the changelog that was replaced."""
 
+    remedy = "Declare another topic for the rows of the rebuilt node."
+
 
 class SinkTopicRemadeError(SinkRefusedError):
     """The topic was made anew: it has none of the rows that were delivered."""
+
+    remedy = "Delete the topic of positions too, or declare another topic."
 
 
 class SinkPositionLostError(SinkRefusedError):
     """The topic of positions does not say how far the topic is, and the epoch log says that something was delivered."""
 
+    remedy = "Declare another topic, or delete both."
+
 
 class SinkTopicMissingError(SinkRefusedError):
     """There is no topic to write to."""
 
+    remedy = "Make the topic, or declare `partitions=N`."
+
 
 class DeliveryFailedError(SinkRefusedError):
     """The broker did not take the rows; the next run sends them again."""
+
+    remedy = "See to the broker, and run again."

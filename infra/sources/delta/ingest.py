@@ -43,6 +43,7 @@ from rivermeet.infra.sources.reading import SourceFrames, partition_of
 from rivermeet.infra.sources.rejected_rows import Read, refuse_too_many
 from rivermeet.infra.sources.row_to_record import to_records
 from rivermeet.pipelines import DeltaTable
+from rivermeet.pipelines.errors import SourceError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -76,7 +77,7 @@ class DeltaStep(SourceStep):
         """Where it lies."""
         path = self.table.path
         if redacted(path) != path:
-            raise ValueError(
+            raise SourceError(
                 f"table path '{redacted(path)}' holds a credential, which plans and logs would show; leave it out and "
                 "give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             )

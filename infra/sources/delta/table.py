@@ -10,7 +10,7 @@ from deltalake.exceptions import DeltaError
 
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.sources.delta.log import Commit, DataFile, commits, versions
-from rivermeet.infra.sources.delta.refusals import TableMissingError, TableUnreadableError
+from rivermeet.infra.sources.delta.refusals import DeltaTableMissingError, TableUnreadableError
 
 FEED = "delta.enableChangeDataFeed"
 PLAIN = frozenset(
@@ -49,7 +49,7 @@ def table_state(path: str, name: str) -> TableState:
             return TableState(path, str(table.metadata().id), latest, _unbroken(entries, latest), whole)
     except DeltaError as error:
         raise TableUnreadableError(f"source '{name}': table {path} cannot be opened: {error}") from None
-    raise TableMissingError(
+    raise DeltaTableMissingError(
         f"source '{name}': there is no Delta table at {path}; write it, or correct the path of the source (a relative "
         "one is below RIVERMEET_DATA)"
     )

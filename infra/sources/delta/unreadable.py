@@ -20,9 +20,9 @@ from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.epochs.plan import VersionRange
 from rivermeet.infra.sources.delta.log import Commit, commits, missing
 from rivermeet.infra.sources.delta.refusals import (
+    DeltaTableRefusedError,
     FeedOffError,
     RowsRemovedError,
-    TableRefusedError,
     TableRemadeError,
     TableUnreadableError,
     VersionsGoneError,
@@ -41,7 +41,7 @@ from rivermeet.infra.sources.delta.table import (
 from rivermeet.pipelines import DeltaTable
 
 
-def unreadable(planned: VersionRange, state: TableState, table: DeltaTable, name: str) -> TableRefusedError | None:
+def unreadable(planned: VersionRange, state: TableState, table: DeltaTable, name: str) -> DeltaTableRefusedError | None:
     """The refusal for a range that can be read no more; None where it can."""
     if planned.snapshot is not None:
         why = another(state, planned.id, planned.path, planned.end, name)
@@ -62,7 +62,7 @@ def problem(
     end: int,
     name: str,
     passed: Sequence[int] = (),
-) -> TableRefusedError | None:
+) -> DeltaTableRefusedError | None:
     """Why versions from ``start`` to ``end`` of a table cannot be read; None where they can."""
     why = another(state, id, path, max(end, start - 1), name)
     if why is not None or end < start:
@@ -118,7 +118,7 @@ def refuse_unreadable(state: TableState, table: DeltaTable, name: str) -> None:
         )
 
 
-def another(state: TableState, id: str, path: str, end: int, name: str) -> TableRefusedError | None:
+def another(state: TableState, id: str, path: str, end: int, name: str) -> DeltaTableRefusedError | None:
     """The refusal where the table is not the one of that ``id``, or ends before version ``end``."""
     if (path, id) != (state.path, state.id):
         what = "was deleted and made anew" if path == state.path else f"is another one: its records are of {path}"

@@ -37,7 +37,7 @@ from rivermeet.infra.sources.kafka.formats.registry import Registry
 from rivermeet.infra.sources.kafka.landing import Landing
 from rivermeet.infra.sources.kafka.letters import letters_again
 from rivermeet.infra.sources.kafka.records import landing_of, taken
-from rivermeet.infra.sources.kafka.refusals import AnotherDatabaseError, PositionLostError
+from rivermeet.infra.sources.kafka.refusals import AnotherDatabaseError, TopicPositionLostError
 from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.infra.sources.kafka.topic import TopicState, next_slice, problem, topic_id, topic_state, unreadable
 from rivermeet.infra.sources.reading import SourceFrames, partition_of
@@ -85,10 +85,10 @@ class TopicStep(SourceStep):
 
         Raises
         ------
-        PositionLostError
+        TopicPositionLostError
             Where the epoch log does not have the plan of the last committed epoch.
         """
-        return self.last_read(note, "topic", lambda plan: plan.topic, PositionLostError)
+        return self.last_read(note, "topic", lambda plan: plan.topic, TopicPositionLostError)
 
     def state(self) -> TopicState:
         """The topic as it stands."""

@@ -31,6 +31,7 @@ from pyspark.sql import functions as F
 from rivermeet.infra.sources.landing.folder import LandingFolder
 from rivermeet.infra.sources.landing.lines import Lines, members, read_lines, unreadable
 from rivermeet.infra.sources.line_formats import LINE_COLUMNS, Place, Problems, Ranks
+from rivermeet.pipelines.errors import RivermeetError
 
 MOST = 256 << 20
 """Bytes of an epoch's files, unpacked, that this process reads; the engine reads what is more, on all of its cores."""
@@ -53,8 +54,10 @@ Shape = Callable[[Lines], Iterator[Sequence[pa.Array]]]
 """Makes columns of the lines of a file or member: ``line``, ``text``, ``header``, and those of the format."""
 
 
-class UnreadableError(Exception):
+class UnreadableError(RivermeetError):
     """Why nothing of a file is read, or of the member of an archive."""
+
+    remedy = "Correct the file and deliver it under another name."
 
 
 class _BeyondError(Exception):

@@ -38,8 +38,8 @@ from rivermeet.infra.postgres.refusals import (
     KeyRepeatedError,
     NotPublishedError,
     NotRepeatableError,
+    PostgresRefusedError,
     TableAlteredError,
-    TableRefusedError,
 )
 from rivermeet.infra.postgres.state import (
     TableState,
@@ -129,7 +129,7 @@ class PostgresStep(SourceStep):
         note = last_note(self._paths(node).changelog)
         return position(self.log, node, note[1] if note else None)
 
-    def problems(self, connection: psycopg.Connection[Any], before: WalRange | None) -> Iterator[TableRefusedError]:
+    def problems(self, connection: psycopg.Connection[Any], before: WalRange | None) -> Iterator[PostgresRefusedError]:
         """All that keeps the table from being read, each with its cure."""
         for problem in found_problems(connection, self.slot, self.reads, before, self._tables()):
             yield cured(problem, self.name, needs_snapshot(problem, before))

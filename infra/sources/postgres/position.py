@@ -14,7 +14,7 @@ import json
 
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, WalRange
-from rivermeet.infra.postgres.refusals import PositionLostError
+from rivermeet.infra.postgres.refusals import LogPositionLostError
 from rivermeet.pipelines import Node
 
 
@@ -23,7 +23,7 @@ def position(log: EpochLog, node: Node, note: CommitNote | None) -> WalRange | N
 
     Raises
     ------
-    PositionLostError
+    LogPositionLostError
         Where the epoch log does not have it.
     """
     if note is None:
@@ -32,7 +32,7 @@ def position(log: EpochLog, node: Node, note: CommitNote | None) -> WalRange | N
     wal = EpochPlan.model_validate_json(body).wal if body is not None else None
     found = wal if wal is None or wal.end is not None else _snapshot(log, node.name, note.epoch)
     if found is None:
-        raise PositionLostError(
+        raise LogPositionLostError(
             f"source '{node.pipeline.name}.{node.name}': the epoch log does not say up to where epoch {note.epoch} "
             f"read the database: put the log back ({log.path}), or run "
             f"`rivermeet resnapshot {node.pipeline.name} {node.name}`"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rivermeet.infra.epochs.plan import WalRange
 from rivermeet.infra.postgres.catalog import Alterations, catalog, log_problems
 from rivermeet.infra.postgres.publication import publication
-from rivermeet.infra.postgres.refusals import ServerUnfitError, SlotLostError, TableRefusedError
+from rivermeet.infra.postgres.refusals import PostgresRefusedError, ServerUnfitError, SlotLostError
 from rivermeet.infra.postgres.state import (
     server_problems,
     server_state,
@@ -37,7 +37,7 @@ def found_problems(
     reads: Postgres,
     before: WalRange | None,
     tables: Sequence[Postgres],
-) -> Iterator[TableRefusedError]:
+) -> Iterator[PostgresRefusedError]:
     """What keeps a table from being read, which was read up to ``before``, of the ``tables`` of its pipeline."""
     server, table = server_state(connection), table_state(connection, reads)
     yield from server_problems(server)
@@ -76,9 +76,9 @@ def found_problems(
         yield from Alterations(connection, reads, name, before.known, now, truncates).problems()
 
 
-def _refused_connection(slot: PipelineSlot) -> Iterator[TableRefusedError]:
+def _refused_connection(slot: PipelineSlot) -> Iterator[PostgresRefusedError]:
     """Why the server gives no connection that makes slots: one that is free, by a rule of pg_hba.conf."""
     try:
         slot.database.connect(replication=True).close()
-    except TableRefusedError as refusal:
+    except PostgresRefusedError as refusal:
         yield refusal

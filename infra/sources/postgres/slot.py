@@ -30,7 +30,7 @@ from rivermeet.infra import crash
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.postgres.connection import Database
 from rivermeet.infra.postgres.lsn import lsn_text
-from rivermeet.infra.postgres.refusals import SlotLostError, TableRefusedError
+from rivermeet.infra.postgres.refusals import PostgresRefusedError, SlotLostError
 from rivermeet.infra.postgres.state import ServerState, server_state, slot_problems, slot_state
 from rivermeet.infra.sources.postgres.snapshot import Snapshot, exported, release
 
@@ -110,7 +110,7 @@ class PipelineSlot:
             raise SlotLostError(f"pipeline '{self.pipeline}' has no slot in database '{self.database.name}'")
         return found
 
-    def problems(self, connection: psycopg.Connection[Any], server: ServerState) -> Iterator[TableRefusedError]:
+    def problems(self, connection: psycopg.Connection[Any], server: ServerState) -> Iterator[PostgresRefusedError]:
         """What is wrong with the slot, if there is one."""
         line = self.line()
         if line is not None and line.state == "standing":

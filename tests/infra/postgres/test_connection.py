@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rivermeet.infra.postgres.connection import Database
-from rivermeet.infra.postgres.refusals import ServerUnavailableError, TableRefusedError
+from rivermeet.infra.postgres.refusals import PostgresRefusedError, ServerUnavailableError
 from rivermeet.infra.postgres.server import PostgresServer
 from rivermeet.infra.settings import Settings, SettingsError
 
@@ -33,7 +33,7 @@ def test_the_server_does_not_let_us_in(postgres: PostgresServer) -> None:
 
 def test_what_the_server_says_is_a_refusal(postgres: PostgresServer) -> None:
     says = r"the server says: division by zero \(22012\)"
-    with pytest.raises(TableRefusedError, match=says), Database(postgres.dsn, "postgres").asked() as connection:
+    with pytest.raises(PostgresRefusedError, match=says), Database(postgres.dsn, "postgres").asked() as connection:
         connection.execute("SELECT 1 / 0")
 
 

@@ -47,14 +47,17 @@ from hashlib import blake2b
 from typing import Any
 
 from rivermeet.infra.sources.kafka.debezium.envelope import Change, Envelope, Position
+from rivermeet.pipelines.errors import RivermeetError
 
 _SILENCE = 1_000_000_000
 """Nanoseconds in which a connector that was stopped cannot have started again."""
 _BYTES = 8
 
 
-class AnotherLogError(ValueError):
+class AnotherLogError(RivermeetError):
     """A change that lies before what was read, and was made after it."""
+
+    remedy = "Run `rivermeet accept-loss`, or read a new topic with a new snapshot."
 
 
 @dataclass

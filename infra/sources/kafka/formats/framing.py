@@ -14,12 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rivermeet.pipelines.errors import RivermeetError
+
 MAGIC, HEADER = b"\x00", 5
 """A payload that names its schema starts with a zero byte and the schema's id in four, the highest first."""
 
 
-class UndecodableError(ValueError):
+class UndecodableError(RivermeetError):
     """A payload that is not what its format says; the message is the reason of its dead letter."""
+
+    remedy = "Correct the format of the source, and run `rivermeet retry-dead-letters`."
 
 
 Decode = Callable[[bytes], str]

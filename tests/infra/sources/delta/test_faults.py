@@ -11,10 +11,10 @@ import pytest
 
 from rivermeet.infra.sources.delta import ingest
 from rivermeet.infra.sources.delta.refusals import (
+    DeltaTableMissingError,
+    DeltaTableRefusedError,
     FeedOffError,
-    TableMissingError,
     TablePositionLostError,
-    TableRefusedError,
     TableRemadeError,
     VersionsGoneError,
     VersionWentBackError,
@@ -100,7 +100,7 @@ def test_vacuum_while_it_is_read(shed: Shed, monkeypatch: pytest.MonkeyPatch) ->
     shed.put(("b", 2))
     asked = ingest.unreadable
 
-    def late(*given: Any) -> TableRefusedError | None:
+    def late(*given: Any) -> DeltaTableRefusedError | None:
         found = asked(*given)
         monkeypatch.setattr(ingest, "unreadable", asked)
         shed.table().optimize.compact()
@@ -119,7 +119,7 @@ def test_a_table_that_was_made_anew(shed: Shed, kind: TableChanges) -> None:
     shed.put(("b", 2))
     shed.run(node)
     shutil.rmtree(shed.path())
-    with pytest.raises(TableMissingError, match="there is no Delta table at"):
+    with pytest.raises(DeltaTableMissingError, match="there is no Delta table at"):
         shed.run(node)
     for n in range(3):
         shed.put((f"new {n}", n), fed=True)
@@ -137,7 +137,7 @@ def test_a_table_that_is_made_anew_while_it_is_read(shed: Shed, monkeypatch: pyt
     shed.put(("a", 1))
     asked = ingest.unreadable
 
-    def late(*given: Any) -> TableRefusedError | None:
+    def late(*given: Any) -> DeltaTableRefusedError | None:
         found = asked(*given)
         monkeypatch.setattr(ingest, "unreadable", asked)
         shutil.rmtree(shed.path())

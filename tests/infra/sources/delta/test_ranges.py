@@ -12,8 +12,8 @@ from deltalake import write_deltalake
 from rivermeet.infra.epochs.plan import VersionRange
 from rivermeet.infra.sources.delta.ranges import next_range
 from rivermeet.infra.sources.delta.refusals import (
+    DeltaTableMissingError,
     RowsRemovedError,
-    TableMissingError,
     TableRemadeError,
     VersionsGoneError,
 )
@@ -85,7 +85,7 @@ def test_the_next_range(tmp_path: Path, kind: TableChanges) -> None:
 
 def test_refusals(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    with pytest.raises(TableMissingError, match="RIVERMEET_DATA"):
+    with pytest.raises(DeltaTableMissingError, match="RIVERMEET_DATA"):
         table_state(path, NAME)
     put(path, 1)
     first = following(path, "append")

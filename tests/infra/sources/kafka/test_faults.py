@@ -23,9 +23,9 @@ from rivermeet.infra.sources.kafka import consume, ingest
 from rivermeet.infra.sources.kafka.refusals import (
     BrokerUnavailableError,
     EndWentBackError,
-    PositionLostError,
     RecordsGoneError,
     TopicMissingError,
+    TopicPositionLostError,
     TopicRefusedError,
     TopicRemadeError,
 )
@@ -158,7 +158,7 @@ def test_an_epoch_log_that_is_lost(town: Town) -> None:
     put(town, "a")
     town.run(node)
     shutil.rmtree(town.world.root / "epochs")
-    with pytest.raises(PositionLostError, match=r"no plan of epoch 1.*`rivermeet rebuild shop --select lines`"):
+    with pytest.raises(TopicPositionLostError, match=r"no plan of epoch 1.*`rivermeet rebuild shop --select lines`"):
         town.run(node)
     survived("an epoch log that is lost", "refused: nobody knows up to where a topic was read")
 

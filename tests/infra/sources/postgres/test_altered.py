@@ -17,9 +17,9 @@ import pytest
 from rivermeet.infra.postgres.refusals import (
     ColumnMissingError,
     NotPublishedError,
+    PostgresRefusedError,
+    PostgresTableMissingError,
     TableAlteredError,
-    TableMissingError,
-    TableRefusedError,
 )
 from rivermeet.pipelines import Pipeline, Table
 from tests.crashes import crashing_at
@@ -43,7 +43,7 @@ def planned(base: Base, *altered: str) -> Table:
     return node
 
 
-def refused(base: Base, node: Table, kind: type[TableRefusedError], says: str) -> None:
+def refused(base: Base, node: Table, kind: type[PostgresRefusedError], says: str) -> None:
     """Whoever runs it is refused, again and again, and nothing is committed."""
     for _ in range(2):
         with pytest.raises(kind, match=says):
@@ -64,13 +64,13 @@ def refused(base: Base, node: Table, kind: type[TableRefusedError], says: str) -
         pytest.param(
             "ALTER TABLE t RENAME TO u",
             "ALTER TABLE u RENAME TO t",
-            TableMissingError,
+            PostgresTableMissingError,
             "there is no table '.*public.t'; mend the declaration, or make it",
             id="table renamed",
         ),
     ],
 )
-def test_a_name_that_is_gone(base: Base, altered: str, back: str, kind: type[TableRefusedError], says: str) -> None:
+def test_a_name_that_is_gone(base: Base, altered: str, back: str, kind: type[PostgresRefusedError], says: str) -> None:
     """Once it has the name again, the plan is read as it stands."""
     node = planned(base, altered)
     refused(base, node, kind, says)
@@ -96,7 +96,7 @@ def test_a_table_that_is_made_anew(base: Base) -> None:
     node = planned(
         base, "DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 9), (4, 4)"
     )
-    refused(base, node, TableMissingError, "was dropped and made anew: its rows are others.*resnapshot shop t")
+    refused(base, node, PostgresTableMissingError, "was dropped and made anew: its rows are others.*resnapshot shop t")
     base.resnapshot(node)
     base.same(node, "SELECT id, n FROM t")
     base.do("UPDATE t SET n = 8 WHERE id = 4", "DELETE FROM t WHERE id = 1")

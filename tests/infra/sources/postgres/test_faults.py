@@ -12,17 +12,17 @@ from rivermeet.infra.postgres.connection import Database
 from rivermeet.infra.postgres.refusals import (
     ColumnMissingError,
     IdentityError,
+    LogPositionLostError,
     NotPublishedError,
     NotRepeatableError,
     OtherServerError,
-    PositionLostError,
+    PostgresRefusedError,
+    PostgresTableMissingError,
     RightMissingError,
     ServerUnavailableError,
     ServerUnfitError,
     SlotBusyError,
     SlotLostError,
-    TableMissingError,
-    TableRefusedError,
 )
 from rivermeet.infra.postgres.server import running
 from rivermeet.infra.sources.postgres.lag import lag_of
@@ -39,7 +39,7 @@ def made(base: Base, *before: str, **options: Any) -> Table:
     return Pipeline("shop").table("t", base.table("t", SCHEMA), **options)
 
 
-def refused(base: Base, node: Table, kind: type[TableRefusedError], says: str) -> None:
+def refused(base: Base, node: Table, kind: type[PostgresRefusedError], says: str) -> None:
     """Whoever runs it is refused, twice, and so says the check."""
     for _ in range(2):
         with pytest.raises(kind, match=says) as found:
@@ -100,13 +100,13 @@ def test_each_home_has_a_slot_of_its_own(base: Base) -> None:
 
 def test_a_table_that_is_missing_or_another(base: Base) -> None:
     node = Pipeline("shop").table("t", base.table("t", SCHEMA))
-    refused(base, node, TableMissingError, "there is no table")
+    refused(base, node, PostgresTableMissingError, "there is no table")
     base.do("CREATE VIEW t AS SELECT 1 AS id, 2 AS n")
-    refused(base, node, TableMissingError, "is a view, and the log has no changes of it")
+    refused(base, node, PostgresTableMissingError, "is a view, and the log has no changes of it")
     base.do("DROP VIEW t", "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1)")
     base.run(node)
     base.do("DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (2, 2)")
-    refused(base, node, TableMissingError, "dropped and made anew.*resnapshot")
+    refused(base, node, PostgresTableMissingError, "dropped and made anew.*resnapshot")
     base.resnapshot(node)
     base.same(node, "SELECT id, n FROM t")
 
@@ -227,7 +227,7 @@ def test_an_epoch_log_that_was_lost(base: Base) -> None:
     step = base.step(node)
     note = step.note()
     assert note is not None
-    with pytest.raises(PositionLostError, match="does not say up to where epoch 7 read"):
+    with pytest.raises(LogPositionLostError, match="does not say up to where epoch 7 read"):
         step.position(note.model_copy(update={"epoch": 7}))
 
 

@@ -17,7 +17,7 @@ from rivermeet.assets.cli.check import checked, script
 from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.postgres import publication as publications
 from rivermeet.infra.postgres.connection import Database
-from rivermeet.infra.postgres.refusals import TableRefusedError
+from rivermeet.infra.postgres.refusals import PostgresRefusedError
 from rivermeet.infra.postgres.server import binaries
 from rivermeet.infra.postgres.state import PublicationState
 from rivermeet.infra.settings import Settings
@@ -58,7 +58,7 @@ def step_of(base: Base, node: Node, user: str | None = None) -> PostgresStep:
     return replace(step, slot=replace(step.slot, database=Database(dsn, base.name)))
 
 
-def problems(base: Base, node: Node, user: str | None = None) -> list[TableRefusedError]:
+def problems(base: Base, node: Node, user: str | None = None) -> list[PostgresRefusedError]:
     step = step_of(base, node, user)
     with step.database.asked() as connection:
         return list(step.problems(connection, step.position(step.note())))
@@ -130,7 +130,7 @@ def test_a_publication_that_somebody_else_made(base: Base, user: str, publicatio
     statements = [f"ALTER PUBLICATION rivermeet_shop {alteration}" for alteration in cure]
     assert refused and {problem.cure for problem in refused} == {tuple(statements)}
     assert all(str(problem).endswith("; ".join(statements)) for problem in refused)
-    with pytest.raises(TableRefusedError, match="ALTER PUBLICATION rivermeet_shop"):
+    with pytest.raises(PostgresRefusedError, match="ALTER PUBLICATION rivermeet_shop"):
         next(
             node
             for node in three

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.errors import OptionError, listed
 from rivermeet.pipelines.reads.postgres import Postgres
 from rivermeet.pipelines.source import Expr, quoted
 
@@ -28,7 +28,7 @@ _CLOCKS = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
 def change_log_options(table: Postgres, options: Mapping[str, Any], is_table: bool) -> dict[str, Any]:
     """Options with what a change log gives by itself; ValueError for one that it cannot have."""
     if "duplicate_files" in options:
-        raise ValueError("duplicate_files is of files, and a table of PostgreSQL has none; leave it out")
+        raise OptionError("duplicate_files is of files, and a table of PostgreSQL has none; leave it out")
     key = options.get("key", list(table.key))
     if is_table:
         _refuse_other_key(table, key)
@@ -52,7 +52,7 @@ def _refuse_other_key(table: Postgres, key: Any) -> None:
     named = key.values() if isinstance(key, Mapping) else key
     texts = [part.sql if isinstance(part, Expr) else quoted(part) for part in named]
     if sorted(texts) != sorted(quoted(column) for column in table.key):
-        raise ValueError(
+        raise OptionError(
             f"key {listed(key)} is not what identifies a row of '{table.table}' ({listed(table.key)}): of a row that "
             "is deleted, the log has no more. Give key= of Postgres(…) those columns, and make them the table's "
             "REPLICA IDENTITY; or read it as a stream"

@@ -1,0 +1,44 @@
+"""What a user can act on, as Dagster shows it: a `dagster.Failure` with the sentence, the code and the fields.
+
+A failed step reaches the terminal, the run's page and other processes as an event, in which an error is text. That of
+a `dagster.Failure` has a description and metadata of its own; of any other error Dagster keeps class, message and
+traceback, and so a bug keeps them.
+
+    TopicMissingError("there is no topic 'orders': make it, or …")      description: the sentence
+                                                                        metadata: code topic-missing, and its fields
+
+Held by ``tests/assets/defs/test_failures.py``.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+
+from rivermeet.pipelines import Node
+from rivermeet.pipelines.errors import RivermeetError
+
+
+@contextmanager
+def explained(node: Node) -> Iterator[None]:
+    """Raise a `RivermeetError` of a block that runs for a node as a `dagster.Failure`."""
+    try:
+        yield
+    except RivermeetError as error:
+        error.within(pipeline=node.pipeline.name, node=node.name)
+        raise failure_of(error) from error
+
+
+def failure_of(error: RivermeetError) -> dg.Failure:
+    """The failure that shows the error; no retry can help it."""
+    fields = {name: str(value) for name, value in error.fields.items()}
+    return dg.Failure(str(error), metadata={**fields, "code": error.code}, allow_retries=False)
+
+
+def sentence_of(event: dg.DagsterEvent) -> str:
+    """What the terminal shows of a failed step: a failure's sentence, or class and message of a bug."""
+    data = event.step_failure_data
+    if data.user_failure_data is not None and data.user_failure_data.description:
+        return data.user_failure_data.description
+    error = data.error.cause or data.error if data.error is not None else None
+    return error.message.strip().partition("\n\nJVM stacktrace")[0] if error is not None else "see the run"
