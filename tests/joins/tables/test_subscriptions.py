@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import BinaryType, DoubleType, IntegerType, LongType, StringType, StructType
 
-from joins.foreign_key.reference.join import key_bytes
 from joins.foreign_key.subscriptions import prefix, serialized, subscriptions
+from joins.reference.records import key_bytes
 from pipelines import Files, ForeignKeyJoin, Pipeline
 from tests.golden.load import tables
 from tests.reference.foreign_key.subscriptions import prefix_bytes
