@@ -17,6 +17,7 @@ from assets.cli.check import check, resnapshot
 from assets.cli.dead_letters import retry_dead_letters
 from assets.cli.engine import engine
 from assets.cli.errors import one_line_errors
+from assets.cli.graph import graph
 from assets.cli.heal import rebuild, verify
 from assets.cli.maintain import maintain
 from assets.cli.quarantine import quarantine
@@ -39,6 +40,7 @@ def main() -> None:
 
 
 main.add_command(engine)
+main.add_command(graph)
 main.add_command(replay)
 main.add_command(explain)
 main.add_command(rebuild)
