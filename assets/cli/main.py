@@ -24,7 +24,7 @@ from assets.cli.quarantine import quarantine
 from assets.cli.replay import explain, replay
 from assets.cli.report import report
 from assets.cli.shadow import shadow
-from assets.cli.sql import sql
+from assets.cli.sql import show, sql
 from assets.cli.terminal import echo, platform_here
 from assets.cli.why import why
 
@@ -53,6 +53,7 @@ main.add_command(maintain)
 main.add_command(quarantine)
 main.add_command(report)
 main.add_command(shadow)
+main.add_command(show)
 main.add_command(sql)
 main.add_command(why)
 main.add_command(bench)
