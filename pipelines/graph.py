@@ -18,8 +18,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipelines.nodes import Node
-    from pipelines.pipeline import Pipeline
+    from rivermeet.pipelines.nodes import Node
+    from rivermeet.pipelines.pipeline import Pipeline
 
 WIDTH, HEIGHT, ACROSS, DOWN, EDGE = 190, 46, 70, 22, 12
 """Of a box, between boxes, and around the picture, in pixels."""

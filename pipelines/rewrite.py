@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from pipelines.nodes import Node
-from pipelines.pipeline import Pipeline
+from rivermeet.pipelines.nodes import Node
+from rivermeet.pipelines.pipeline import Pipeline
 
 Change = Callable[[Node], Node]
 """A node whose inputs are those of the new pipeline, to the node that is declared there."""

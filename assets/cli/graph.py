@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.errors import one_line_errors
 
 
 @click.command()
@@ -16,8 +16,8 @@ from assets.cli.errors import one_line_errors
 @one_line_errors
 def graph(pipeline: str, as_: str | None, output: Path | None) -> None:
     """Draw PIPELINE: its sources, what is made of them, and how they hang together."""
-    from pipelines import load
-    from pipelines.graph import mermaid, svg
+    from rivermeet.pipelines import load
+    from rivermeet.pipelines.graph import mermaid, svg
 
     declared = load(pipeline)
     wanted = as_ or ("svg" if output is not None and output.suffix == ".svg" else "mermaid")

@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, standard_json
-from pipelines.joins import Semantics
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, standard_json
+from rivermeet.pipelines.joins import Semantics
 
 PROFILE = click.Choice(get_args(Semantics))
 
@@ -30,8 +30,8 @@ def replay(
     cases: Path, output: Path | None, epochs: int | None, semantics: str, compare: str | None, reference: bool
 ) -> None:
     """Run joins on the hand-written records of CASES, a JSON file; print or write their rows as JSON."""
-    from assets.replay.cases import parsed
-    from assets.replay.run import by_reference, differing
+    from rivermeet.assets.replay.cases import parsed
+    from rivermeet.assets.replay.run import by_reference, differing
 
     if reference and epochs:
         raise click.UsageError("--epochs goes through the engine, and --reference without it; leave one of them out")
@@ -59,10 +59,10 @@ def replay(
 
 
 def _by_engine(epochs: int | None) -> Callable[[list[Any], str], list[dict[str, Any]]]:
-    from assets.replay.epochs import in_epochs
-    from assets.replay.run import at_once, replay
-    from infra.engine.session import session
-    from infra.settings import Settings
+    from rivermeet.assets.replay.epochs import in_epochs
+    from rivermeet.assets.replay.run import at_once, replay
+    from rivermeet.infra.engine.session import session
+    from rivermeet.infra.settings import Settings
 
     spark = session(Settings.from_env())
     return lambda given, semantics: replay(spark, given, semantics, in_epochs(epochs) if epochs else at_once)
@@ -76,9 +76,9 @@ def _by_engine(epochs: int | None) -> Callable[[list[Any], str], list[dict[str, 
 @one_line_errors
 def explain(pipeline: str, node: str, semantics: str | None, compare: str | None) -> None:
     """Explain what the join NODE of PIPELINE does, and where another profile differs."""
-    from assets.defs.lineage import described
-    from pipelines import load
-    from pipelines.profiles import differences, refused, rules_of
+    from rivermeet.assets.defs.lineage import described
+    from rivermeet.pipelines import load
+    from rivermeet.pipelines.profiles import differences, refused, rules_of
 
     join = load(pipeline).node(node).join_spec
     if join is None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
-    from assets.sql.query import CommittedState
+    from rivermeet.assets.sql.query import CommittedState
 
 Command = Callable[..., None]
 
@@ -64,8 +64,8 @@ def show(name: str, limit: int, everything: bool, as_json: bool, as_: str | None
 
     PIPELINE.NODE.late, .dead_letter, .changelog, … show these as they are.
     """
-    from assets.sql.query import QueryError
-    from assets.sql.rows import select_all
+    from rivermeet.assets.sql.query import QueryError
+    from rivermeet.assets.sql.rows import select_all
 
     ask, _ = _asking()
     as_ = _format(as_json, as_, output)
@@ -79,7 +79,7 @@ def show(name: str, limit: int, everything: bool, as_json: bool, as_: str | None
 
 
 def _asking() -> tuple[Callable[..., Any], CommittedState]:
-    from assets.sql.query import CommittedState, QueryError
+    from rivermeet.assets.sql.query import CommittedState, QueryError
 
     platform = platform_here()
     own = platform.settings
@@ -105,7 +105,7 @@ def _format(as_json: bool, as_: str | None, output: Path | None) -> str:
 
 
 def _give(ask: Callable[..., Any], query: str, as_: str, output: Path | None, limit: int, more: str) -> None:
-    from assets.cli.show.rows import print_table, write
+    from rivermeet.assets.cli.show.rows import print_table, write
 
     found = ask(query, as_json=as_ == "json")
     if as_ == "table":

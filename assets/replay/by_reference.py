@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from assets.replay.cases import Case, Input
-from assets.replay.declared import BEFORE_THE_BAR, KEY, declared
-from joins.reference.families import Asks, reference_module
-from joins.reference.records import Record, Row, Value
-from pipelines.source import quoted
+from rivermeet.assets.replay.cases import Case, Input
+from rivermeet.assets.replay.declared import BEFORE_THE_BAR, KEY, declared
+from rivermeet.joins.reference.families import Asks, reference_module
+from rivermeet.joins.reference.records import Record, Row, Value
+from rivermeet.pipelines.source import quoted
 
 
 def replay_by_reference(cases: Sequence[Case]) -> list[list[dict[str, Any]]]:

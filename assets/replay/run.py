@@ -12,15 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import local
 from typing import TYPE_CHECKING, Any
 
-from assets.replay.cases import Case, checked
-from assets.replay.declared import Group, declared, group_of, refusal
-from assets.replay.frames import Place, answers, in_listed_order, numbers_of, records
-from infra.engine.interpretation import INTERPRETED
+from rivermeet.assets.replay.cases import Case, checked
+from rivermeet.assets.replay.declared import Group, declared, group_of, refusal
+from rivermeet.assets.replay.frames import Place, answers, in_listed_order, numbers_of, records
+from rivermeet.infra.engine.interpretation import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from joins.operator import EpochInputs
+    from rivermeet.joins.operator import EpochInputs
 
 WORKERS = 2
 Rows = list[dict[str, Any]]
@@ -30,7 +30,7 @@ Way = Callable[["SparkSession", Sequence[Case]], Mapping[int, Rows]]
 
 def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) -> list[dict[str, Any]]:
     """A result for each case, in their order: its ``output``, or ``error``."""
-    from infra.engine.session import close, new_session
+    from rivermeet.infra.engine.session import close, new_session
 
     results, runnable = sort_out(given, semantics)
     groups: dict[Group, list[tuple[int, Case]]] = {}
@@ -74,7 +74,7 @@ def sort_out(given: Sequence[Any], semantics: str) -> tuple[list[dict[str, Any]]
 
 def by_reference(given: Sequence[Any], semantics: str) -> list[dict[str, Any]]:
     """A result for each case, in their order, by the reference joins: without Spark."""
-    from assets.replay.by_reference import replay_by_reference
+    from rivermeet.assets.replay.by_reference import replay_by_reference
 
     results, runnable = sort_out(given, semantics)
     for (at, _), rows in zip(runnable, replay_by_reference([case for _, case in runnable]), strict=True):
@@ -84,9 +84,9 @@ def by_reference(given: Sequence[Any], semantics: str) -> list[dict[str, Any]]:
 
 def at_once(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
     """All records of every case in one step of the operator, without any table."""
-    from infra.engine.shared_frames import SharedFrames
-    from infra.engine.shuffles import fit_shuffles
-    from joins.operator import compute
+    from rivermeet.infra.engine.shared_frames import SharedFrames
+    from rivermeet.infra.engine.shuffles import fit_shuffles
+    from rivermeet.joins.operator import compute
 
     size = sum(len(case.input) for case in cases)
     fit_shuffles(spark, size)
@@ -102,8 +102,8 @@ def at_once(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
 
 
 def _inputs(spark: SparkSession, cases: Sequence[Case], numbers: Any, keep: Any) -> EpochInputs:
-    from joins.operator import EpochInputs
-    from joins.order import LEFT, RIGHT
+    from rivermeet.joins.operator import EpochInputs
+    from rivermeet.joins.order import LEFT, RIGHT
 
     many, ordered = cases[0].join == "one-to-many", in_listed_order(numbers)
     left = keep(records(spark, places(cases), "left", many))

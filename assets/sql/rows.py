@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from assets.sql.query import TABLES, CommittedState, QueryError
+from rivermeet.assets.sql.query import TABLES, CommittedState, QueryError
 
 if TYPE_CHECKING:
     import pandas as pd
     from duckdb import DuckDBPyRelation
 
-    from infra.settings import Settings
+    from rivermeet.infra.settings import Settings
 
 _WORD = re.compile(r"[A-Za-z]\w*")
 

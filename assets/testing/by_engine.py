@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from assets.testing.by_reference import Made
-from assets.testing.expressions import DriverError, Evaluator
-from pipelines import Node, Pipeline
+from rivermeet.assets.testing.by_reference import Made
+from rivermeet.assets.testing.expressions import DriverError, Evaluator
+from rivermeet.pipelines import Node, Pipeline
 
 if TYPE_CHECKING:
-    from infra.epochs.plan import CommitNote
+    from rivermeet.infra.epochs.plan import CommitNote
 
 
 class ByEngine:
     """The nodes of a pipeline in tables of their own."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        from infra.engine.session import new_session, session
-        from infra.epochs.context import EpochContext
-        from infra.epochs.log import EpochLog
-        from infra.settings import Settings
+        from rivermeet.infra.engine.session import new_session, session
+        from rivermeet.infra.epochs.context import EpochContext
+        from rivermeet.infra.epochs.log import EpochLog
+        from rivermeet.infra.settings import Settings
 
         self._pipeline = pipeline
         self._scratch = tempfile.TemporaryDirectory(prefix="rivermeet-test-")
@@ -56,8 +56,8 @@ class ByEngine:
 
     def run(self) -> None:
         """Commit what is new of the sources, and run one epoch of each computed node that has news."""
-        from assets.epoch.operator_step import OperatorStep
-        from assets.epoch.run import run_epoch
+        from rivermeet.assets.epoch.operator_step import OperatorStep
+        from rivermeet.assets.epoch.run import run_epoch
 
         new, self._new = self._new, {}
         for node in self._pipeline.nodes:
@@ -92,16 +92,16 @@ class ByEngine:
 
     def close(self) -> None:
         """End the sessions and remove the scratch home."""
-        from infra.engine.session import close
+        from rivermeet.infra.engine.session import close
 
         for spark in self._sessions:
             close(spark)
         self._scratch.cleanup()
 
     def _commit(self, node: Node, records: Sequence[Made]) -> None:
-        from infra.delta.care.small_changelogs import append_records
-        from infra.delta.fold import fold
-        from infra.epochs.plan import CommitNote
+        from rivermeet.infra.delta.care.small_changelogs import append_records
+        from rivermeet.infra.delta.fold import fold
+        from rivermeet.infra.epochs.plan import CommitNote
 
         previous = self._notes.get(node.name)
         if previous is not None and not records:
@@ -142,7 +142,7 @@ def _changelog(key: pa.Schema, value: pa.Schema) -> pa.Schema:
 
 def _committed(path: str, *order: str) -> list[dict[str, Any]]:
     """The committed rows of a Delta table in order; none where it is not there."""
-    from infra.delta.lines import opened
+    from rivermeet.infra.delta.lines import opened
 
     table = opened(path)
     if table is None:

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from assets.testing.expressions import ENGINE, Cells, DriverError, Evaluator, Select
-from joins.reference.families import reference_module
-from joins.reference.records import Join, Record, Row, Value, interleave, key_of
-from pipelines import GlobalView, Node, Operation, Pipeline
+from rivermeet.assets.testing.expressions import ENGINE, Cells, DriverError, Evaluator, Select
+from rivermeet.joins.reference.families import reference_module
+from rivermeet.joins.reference.records import Join, Record, Row, Value, interleave, key_of
+from rivermeet.pipelines import GlobalView, Node, Operation, Pipeline
 
 NOTHING = -(2**63)
 """Time that an input without records has reached."""

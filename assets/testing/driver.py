@@ -17,12 +17,12 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
-from assets.testing.by_reference import ByReference, Made, Result, Shape, fold
-from assets.testing.expressions import DriverError
-from pipelines import Node, Pipeline, Stream
-from pipelines.rewrite import in_one_partition, rewrite
-from pipelines.source import instant_ms
-from pipelines.window import duration_ms
+from rivermeet.assets.testing.by_reference import ByReference, Made, Result, Shape, fold
+from rivermeet.assets.testing.expressions import DriverError
+from rivermeet.pipelines import Node, Pipeline, Stream
+from rivermeet.pipelines.rewrite import in_one_partition, rewrite
+from rivermeet.pipelines.source import instant_ms
+from rivermeet.pipelines.window import duration_ms
 
 Epochs = Literal["each record", "one"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,7 +75,7 @@ class TestDriver:
 
     Examples
     --------
-    >>> from pipelines import Files, Pipeline
+    >>> from rivermeet.pipelines import Files, Pipeline
     >>> shop = Pipeline("shop")
     >>> orders = shop.stream("orders", Files("none", "csv", {"id": "STRING", "who": "STRING", "at": "BIGINT"}),
     ...                      key=["id"], timestamp="at", value=["who"])
@@ -98,7 +98,7 @@ class TestDriver:
         self._epochs: Epochs = epochs
         self._nodes: Nodes
         if engine:
-            from assets.testing.by_engine import ByEngine
+            from rivermeet.assets.testing.by_engine import ByEngine
 
             self._nodes = ByEngine(self._pipeline)
         else:
@@ -224,7 +224,7 @@ class TestDriver:
         return found
 
     def _shape(self, source: Node) -> Shape:
-        from assets.testing.expressions import Evaluator
+        from rivermeet.assets.testing.expressions import Evaluator
 
         if source.name not in self._shapes:
             assert source.source is not None

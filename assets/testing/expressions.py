@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from expectations.judge.expressions import first_unlike
-from pipelines.sql_text import tokens
+from rivermeet.expectations.judge.expressions import first_unlike
+from rivermeet.pipelines.sql_text import tokens
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -60,7 +60,7 @@ class Evaluator:
     def _database(self) -> DuckDBPyConnection:
         import duckdb
 
-        from expectations.judge.spark_sql import MACROS
+        from rivermeet.expectations.judge.spark_sql import MACROS
 
         connection = duckdb.connect(":memory:")
         for statement in ("SET TimeZone = 'UTC'", *MACROS):
@@ -93,7 +93,7 @@ class Evaluator:
         """
         import duckdb
 
-        from expectations.judge.spark_sql import duck
+        from rivermeet.expectations.judge.spark_sql import duck
 
         places: dict[str, Sequence[str]] = {}
         texts: dict[str, str] = {}

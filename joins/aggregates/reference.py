@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from joins.reference.families import Asks
-from joins.reference.options import VersionedSides
-from joins.reference.records import Join, Record, Row, key_of
-from pipelines import operations as declared
-from pipelines.window import SlidingWindows
+from rivermeet.joins.reference.families import Asks
+from rivermeet.joins.reference.options import VersionedSides
+from rivermeet.joins.reference.records import Join, Record, Row, key_of
+from rivermeet.pipelines import operations as declared
+from rivermeet.pipelines.window import SlidingWindows
 
 Columns = Mapping[str, tuple[str, Callable[[Any], Any] | None]]
 """Output column to function and what of a record's value it is of; None: of the record."""

@@ -18,11 +18,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from joins.foreign_key.reference.join import put
-from joins.reference.families import Asks
-from joins.reference.options import NetOfCommits, VersionedSides
-from joins.reference.records import Join, Record, Row, Value, key_bytes, key_of
-from pipelines import joins as declared
+from rivermeet.joins.foreign_key.reference.join import put
+from rivermeet.joins.reference.families import Asks
+from rivermeet.joins.reference.options import NetOfCommits, VersionedSides
+from rivermeet.joins.reference.records import Join, Record, Row, Value, key_bytes, key_of
+from rivermeet.pipelines import joins as declared
 
 
 class OneToManyJoin:

@@ -10,8 +10,8 @@ waits. Source: golden `s000.tt.cache.*`, docs/kafka-streams.md 5 "Record cache".
 from collections.abc import Iterator
 from typing import Any
 
-from joins.reference.records import Record, Row
-from joins.reference.versioned import Change, PlainTable
+from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.reference.versioned import Change, PlainTable
 
 
 class CachedTable:

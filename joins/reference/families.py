@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from pipelines import (
+from rivermeet.pipelines import (
     Filter,
     ForeignKeyJoin,
     MapValues,
@@ -31,7 +31,7 @@ from pipelines import (
 )
 
 if TYPE_CHECKING:
-    from joins.reference.records import Join
+    from rivermeet.joins.reference.records import Join
 
 Asks = Mapping[str, Mapping[str, Any]]
 """Side to the expressions that are asked of its records, by name."""
@@ -50,15 +50,15 @@ class Reference(Protocol):
 
 
 REFERENCES: dict[type[Operation], str] = {
-    StreamStreamJoin: "joins.stream_stream.reference",
-    StreamTableJoin: "joins.stream_table.reference",
-    StreamGlobalJoin: "joins.stream_global.reference",
-    TableTableJoin: "joins.table_table.reference",
-    ForeignKeyJoin: "joins.foreign_key.reference",
-    OneToManyJoin: "joins.one_to_many.reference",
-    TableAggregate: "joins.aggregates.reference",
-    WindowedAggregate: "joins.aggregates.reference",
-    **dict.fromkeys((Filter, MapValues, SelectKey, ToTable, ToStream, Merge), "joins.stateless.reference"),
+    StreamStreamJoin: "rivermeet.joins.stream_stream.reference",
+    StreamTableJoin: "rivermeet.joins.stream_table.reference",
+    StreamGlobalJoin: "rivermeet.joins.stream_global.reference",
+    TableTableJoin: "rivermeet.joins.table_table.reference",
+    ForeignKeyJoin: "rivermeet.joins.foreign_key.reference",
+    OneToManyJoin: "rivermeet.joins.one_to_many.reference",
+    TableAggregate: "rivermeet.joins.aggregates.reference",
+    WindowedAggregate: "rivermeet.joins.aggregates.reference",
+    **dict.fromkeys((Filter, MapValues, SelectKey, ToTable, ToStream, Merge), "rivermeet.joins.stateless.reference"),
 }
 """Family to the module of its reference."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from joins.reference.records import Join, Record, Row
+from rivermeet.joins.reference.records import Join, Record, Row
 
 
 class CommittedJoin(Join, Protocol):

@@ -17,7 +17,7 @@ itself (recorded as `oracle_tables.jsonl.gz`).
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from joins.reference.records import Record
+from rivermeet.joins.reference.records import Record
 
 BEGINNING = -(2**63)  # observed time of a table that has seen nothing
 

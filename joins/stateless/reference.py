@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from joins.reference.families import Asks
-from joins.reference.records import Join, Record, Row, key_of
-from pipelines import operations as declared
+from rivermeet.joins.reference.families import Asks
+from rivermeet.joins.reference.records import Join, Record, Row, key_of
+from rivermeet.pipelines import operations as declared
 
 Rule = Callable[[Record], list[Row]]
 

@@ -15,10 +15,10 @@ Streams 3.7 (KIP-962), so not in "0.10.2".
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from joins.reference.families import Asks
-from joins.reference.records import Record, Row, Value, key_of, run
-from joins.stream_table.reference import looked_up
-from pipelines import joins as declared
+from rivermeet.joins.reference.families import Asks
+from rivermeet.joins.reference.records import Record, Row, Value, key_of, run
+from rivermeet.joins.stream_table.reference import looked_up
+from rivermeet.pipelines import joins as declared
 
 
 class StreamGlobalJoin:

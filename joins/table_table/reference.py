@@ -18,12 +18,12 @@ Source: golden `s000.tt.*`, `s002.tt.*`, KIP-77, KIP-914, docs/laws.md, docs/kaf
 from dataclasses import replace
 from typing import Any
 
-from joins.reference.cache import CachedTable, ResultCache
-from joins.reference.families import Asks
-from joins.reference.options import NetOfCommits
-from joins.reference.records import Join, Record, Row
-from joins.reference.versioned import PlainTable, VersionedTable
-from pipelines import joins as declared
+from rivermeet.joins.reference.cache import CachedTable, ResultCache
+from rivermeet.joins.reference.families import Asks
+from rivermeet.joins.reference.options import NetOfCommits
+from rivermeet.joins.reference.records import Join, Record, Row
+from rivermeet.joins.reference.versioned import PlainTable, VersionedTable
+from rivermeet.pipelines import joins as declared
 
 SEMANTICS = ("3.1", "kafka-4", "0.10.2", "0.10.0")
 

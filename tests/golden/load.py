@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from joins.reference.records import Record
+from rivermeet.joins.reference.records import Record
 
 ALWAYS = ("3.1", "kafka-4", "0.10.2")
 PROFILES: dict[str, tuple[tuple[str, ...], str]] = {

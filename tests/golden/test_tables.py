@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from joins.reference.records import Record
-from joins.stream_stream.reference.profile_0_10_0 import StreamStreamEarlyJoin
-from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
-from joins.stream_table.reference import StreamTableJoin
-from joins.table_table.reference import TableTableJoin
-from pipelines import DeclarationError, Files, JoinWindow, Pipeline
+from rivermeet.joins.reference.records import Record
+from rivermeet.joins.stream_stream.reference.profile_0_10_0 import StreamStreamEarlyJoin
+from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
+from rivermeet.joins.stream_table.reference import StreamTableJoin
+from rivermeet.joins.table_table.reference import TableTableJoin
+from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Pipeline
 from tests.golden.load import tables
 
 TESTS = Path(__file__).parents[1]

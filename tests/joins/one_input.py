@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from joins.aggregates.reference import Columns
-from joins.reference.records import Record
-from pipelines import Files, Node, Pipeline, Stream, Table
-from pipelines.operations import Aggregation, average, count, maximum, minimum, total
+from rivermeet.joins.aggregates.reference import Columns
+from rivermeet.joins.reference.records import Record
+from rivermeet.pipelines import Files, Node, Pipeline, Stream, Table
+from rivermeet.pipelines.operations import Aggregation, average, count, maximum, minimum, total
 from tests.joins.epochs.batch import EACH
 from tests.reference.histories import DELAYS, STEPS
 from tests.world import World, cut

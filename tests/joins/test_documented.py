@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.replay.run import Way, at_once, replay
-from joins.foreign_key.reference.join import ForeignKeyJoin
-from joins.reference.records import Join, Record, run
-from joins.stream_global.reference import StreamGlobalJoin
-from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
+from rivermeet.assets.replay.run import Way, at_once, replay
+from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
+from rivermeet.joins.reference.records import Join, Record, run
+from rivermeet.joins.stream_global.reference import StreamGlobalJoin
+from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
 from tests.reference.histories import (
     NASTY_FOREIGN_KEY,
     NASTY_GLOBAL,

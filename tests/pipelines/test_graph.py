@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 from click.testing import CliRunner
 
-from assets.cli.main import main
-from pipelines import Files, JoinWindow, Pipeline, load
-from pipelines.graph import mermaid, svg
+from rivermeet.assets.cli.main import main
+from rivermeet.pipelines import Files, JoinWindow, Pipeline, load
+from rivermeet.pipelines.graph import mermaid, svg
 
 FILES = Files("none", "csv", {"k": "STRING", "v": "STRING", "ts": "BIGINT"})
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from joins.reference.records import Record
+from rivermeet.joins.reference.records import Record
 
 Line = tuple[str, Any, Any, int]  # side, key, value, timestamp
 Draw = tuple[str, Any, Any, int, int]  # side, key, value, step of the clock, delay

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joins.foreign_key.reference.join import ForeignKeyJoin
-from joins.reference.records import Record, Row, run
+from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
+from rivermeet.joins.reference.records import Record, Row, run
 from tests.reference.foreign_key.subscriptions import Subscription, SubscriptionProtocol, prefix_bytes
 from tests.reference.histories import foreign_key_of, histories
 from tests.reference.races import CHANGED, EVENTS, LATER, OLD, TABLES, Event, fk_of

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joins.foreign_key.reference.join import ForeignKeyJoin
-from joins.reference.records import (
+from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
+from rivermeet.joins.reference.records import (
     Join,
     Record,
     Row,
@@ -22,8 +22,8 @@ from joins.reference.records import (
     positioned,
     run,
 )
-from joins.stream_global.reference import StreamGlobalJoin
-from joins.stream_stream.reference.profile_3_1 import BEGINNING, StreamStreamJoin
+from rivermeet.joins.stream_global.reference import StreamGlobalJoin
+from rivermeet.joins.stream_stream.reference.profile_3_1 import BEGINNING, StreamStreamJoin
 from tests.golden.load import PROFILES, Case, cases, decision, tables
 from tests.reference.histories import (
     NASTY_STREAM_STREAM,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pipelines import Files, JoinWindow, Node, Pipeline, SlidingWindows, TimeWindows, expr
-from pipelines.operations import average, count, maximum, minimum, total
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, SlidingWindows, TimeWindows, expr
+from rivermeet.pipelines.operations import average, count, maximum, minimum, total
 from tests.reference.histories import NASTY_FOREIGN_KEY, NASTY_GLOBAL, NASTY_STREAM_STREAM, Line
 
 FILES = Files("none", "csv", {"k": "STRING", "fk": "STRING", "v": "STRING", "n": "BIGINT", "ts": "BIGINT"})

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from assets.testing.by_reference import Result
-from assets.testing.driver import TestDriver
-from assets.testing.expressions import DriverError
-from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, expr
-from pipelines.operations import average
+from rivermeet.assets.testing.by_reference import Result
+from rivermeet.assets.testing.driver import TestDriver
+from rivermeet.assets.testing.expressions import DriverError
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, expr
+from rivermeet.pipelines.operations import average
 from tests.testing.nodes import GROUPS, declared, script
 
 Lines = Sequence[tuple[str, Any, Any, int]]

@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from assets.cli.show.table import table
-from assets.cli.terminal import echo, standard_json
+from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.terminal import echo, standard_json
 
 FORMATS = ("table", "csv", "json", "parquet")
 

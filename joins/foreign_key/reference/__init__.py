@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from joins.foreign_key.reference.cached import CachedForeignKeyJoin
-from joins.foreign_key.reference.join import ForeignKeyJoin
-from joins.foreign_key.reference.profile_0_10_2 import ForeignKeyJoin30
-from joins.reference.families import Asks
-from joins.reference.options import NetOfCommits, VersionedSides
-from joins.reference.records import Join, Value, key_of
-from pipelines import joins as declared
+from rivermeet.joins.foreign_key.reference.cached import CachedForeignKeyJoin
+from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
+from rivermeet.joins.foreign_key.reference.profile_0_10_2 import ForeignKeyJoin30
+from rivermeet.joins.reference.families import Asks
+from rivermeet.joins.reference.options import NetOfCommits, VersionedSides
+from rivermeet.joins.reference.records import Join, Value, key_of
+from rivermeet.pipelines import joins as declared
 
 
 def asks(join: declared.ForeignKeyJoin) -> Asks:

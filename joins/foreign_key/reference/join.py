@@ -14,7 +14,7 @@ Source: KIP-213 (golden `s000.fk.*`, `s001.fk.*`), instruction table of docs/kaf
 from collections.abc import Callable
 from typing import Any
 
-from joins.reference.records import Record, Row, key_bytes
+from rivermeet.joins.reference.records import Record, Row, key_bytes
 
 
 class ForeignKeyJoin:

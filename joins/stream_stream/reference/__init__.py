@@ -1,17 +1,17 @@
 """The join in plain Python, one record at a time: the law that the operators are held to, a file per profile."""
 
-from joins.reference.families import Asks
-from joins.reference.records import Join
-from joins.stream_stream.reference.profile_0_10_0 import StreamStreamEarlyJoin
-from joins.stream_stream.reference.profile_0_10_2 import StreamStreamEagerJoin
-from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
-from joins.stream_stream.reference.profile_kafka_4 import (
+from rivermeet.joins.reference.families import Asks
+from rivermeet.joins.reference.records import Join
+from rivermeet.joins.stream_stream.reference.profile_0_10_0 import StreamStreamEarlyJoin
+from rivermeet.joins.stream_stream.reference.profile_0_10_2 import StreamStreamEagerJoin
+from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
+from rivermeet.joins.stream_stream.reference.profile_kafka_4 import (
     StreamStreamKafka4Join,
     StreamStreamKafka4SelfJoin,
     TwiceSelfJoin,
 )
-from joins.stream_stream.reference.self_join import StreamStreamSelfJoin
-from pipelines import joins as declared
+from rivermeet.joins.stream_stream.reference.self_join import StreamStreamSelfJoin
+from rivermeet.pipelines import joins as declared
 
 
 def asks(join: declared.StreamStreamJoin) -> Asks:

@@ -16,9 +16,9 @@ and in throwing at a left null key of a left join. Source: docs/kafka-streams.md
 
 from dataclasses import dataclass, field, replace
 
-from joins.reference.records import Record, Row
-from joins.stream_stream.reference.profile_0_10_2 import OUTER_SIDES
-from joins.stream_stream.reference.profile_3_1 import one_sided, paired
+from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.stream_stream.reference.profile_0_10_2 import OUTER_SIDES
+from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, paired
 
 SEGMENTS = 3
 SEGMENT = 24 * 60 * 60 * 1000 // (SEGMENTS - 1)  # a day's default retention

@@ -15,8 +15,8 @@ Source: docs/kafka-streams.md 2, and "Late records" of 1.
 
 from dataclasses import dataclass, field
 
-from joins.reference.records import Record, Row
-from joins.stream_stream.reference.profile_3_1 import one_sided, paired
+from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, paired
 
 OUTER_SIDES = {"inner": (), "left": ("left",), "outer": ("left", "right")}
 SMALLEST_SEGMENT = 60_000  # ms; a store drops whole segments, never single records

@@ -13,7 +13,7 @@ Source: the wiki's improved left/outer join (3.1 and newer, golden `s000.ss.v31.
 
 from dataclasses import dataclass, field
 
-from joins.reference.records import Record, Row
+from rivermeet.joins.reference.records import Record, Row
 
 BEGINNING = -(2**63)  # stream time of a partition that has seen nothing
 

@@ -14,9 +14,9 @@ Source: docs/kafka-streams.md 1. Without the throttle (`emit_interval_ms` 0), wh
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from joins.reference.records import Join, Record, Row, key_bytes
-from joins.stream_stream.reference.profile_0_10_2 import OUTER_SIDES, JoinStores, WindowStore
-from joins.stream_stream.reference.profile_3_1 import one_sided, paired
+from rivermeet.joins.reference.records import Join, Record, Row, key_bytes
+from rivermeet.joins.stream_stream.reference.profile_0_10_2 import OUTER_SIDES, JoinStores, WindowStore
+from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, paired
 
 BOTH = {"left", "right"}
 

@@ -14,8 +14,8 @@ record is one.
 
 from dataclasses import replace
 
-from joins.reference.records import Record, Row
-from joins.stream_stream.reference.profile_3_1 import Late, Partition, StreamStreamJoin, one_sided, paired
+from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.stream_stream.reference.profile_3_1 import Late, Partition, StreamStreamJoin, one_sided, paired
 
 
 class StreamStreamSelfJoin(StreamStreamJoin):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assets.replay.run import by_reference
+from rivermeet.assets.replay.run import by_reference
 from tests.reference.recording import read
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -45,7 +45,7 @@ from pathlib import Path
 
 import psutil
 
-from assets.cli.main import main
+from rivermeet.assets.cli.main import main
 
 main(["replay", "cases.json", "-o", "out.json", "--reference"], standalone_mode=False)
 print([name for name in ("pyspark", "delta", "deltalake", "duckdb", "dagster") if name in sys.modules])
@@ -70,7 +70,7 @@ def test_no_engine_takes_part(tmp_path: Path) -> None:
 def test_epochs_are_the_engines(tmp_path: Path) -> None:
     from click.testing import CliRunner
 
-    from assets.cli.main import main
+    from rivermeet.assets.cli.main import main
 
     cases = tmp_path / "cases.json"
     cases.write_text("[]")

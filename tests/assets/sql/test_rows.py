@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from assets.cli.main import main
-from assets.sql.query import QueryError
-from assets.sql.rows import node_rows
-from infra.settings import Settings
+from rivermeet.assets.cli.main import main
+from rivermeet.assets.sql.query import QueryError
+from rivermeet.assets.sql.rows import node_rows
+from rivermeet.infra.settings import Settings
 from tests.assets.sql.test_query import committed
 
 HEADER = "id,n,who,_timestamp,_partition,_offset"

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from infra.settings import Settings
-from joins.reference.records import Record, interleave, run
-from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
-from pipelines import Files, JoinWindow, Node, Pipeline
+from rivermeet.infra.settings import Settings
+from rivermeet.joins.reference.records import Record, interleave, run
+from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline
 from tests.infra.epochs.killed import deliver, once, side_rows, world
 from tests.world import World
 

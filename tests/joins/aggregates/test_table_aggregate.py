@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.delta.io import read
-from joins.aggregates.reference import TableAggregate
-from joins.reference.records import Record
-from pipelines import expr
-from pipelines.operations import count, maximum, total
+from rivermeet.infra.delta.io import read
+from rivermeet.joins.aggregates.reference import TableAggregate
+from rivermeet.joins.reference.records import Record
+from rivermeet.pipelines import expr
+from rivermeet.pipelines.operations import count, maximum, total
 from tests.joins.one_input import AGGREGATIONS, COLUMNS, EACH, TYPES, random_histories, run, table
 from tests.world import World
 

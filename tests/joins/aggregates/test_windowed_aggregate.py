@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from joins.aggregates.reference import SlidingWindowed, TimeWindowed, Windowed
-from joins.reference.records import Record
-from pipelines import SlidingWindows, TimeWindows
-from pipelines.operations import count
+from rivermeet.joins.aggregates.reference import SlidingWindowed, TimeWindowed, Windowed
+from rivermeet.joins.reference.records import Record
+from rivermeet.pipelines import SlidingWindows, TimeWindows
+from rivermeet.pipelines.operations import count
 from tests.joins.one_input import AGGREGATIONS, COLUMNS, EACH, TYPES, random_histories, run, stream
 from tests.world import World
 

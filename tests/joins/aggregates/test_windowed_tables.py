@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from joins.aggregates.reference import TimeWindowed
-from joins.foreign_key.reference.join import ForeignKeyJoin
-from joins.reference.records import Record, interleave
-from joins.stream_table.reference import StreamTableJoin
-from joins.table_table.reference import TableTableJoin
-from pipelines import DeclarationError, Files, JoinWindow, Node, Pipeline, TimeWindows
-from pipelines.operations import count, total
+from rivermeet.joins.aggregates.reference import TimeWindowed
+from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
+from rivermeet.joins.reference.records import Record, interleave
+from rivermeet.joins.stream_table.reference import StreamTableJoin
+from rivermeet.joins.table_table.reference import TableTableJoin
+from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Node, Pipeline, TimeWindows
+from rivermeet.pipelines.operations import count, total
 from tests.world import World, cut
 
 Make = Callable[..., World]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from joins.reference.records import Record, interleave
-from pipelines import Files, GlobalTable, Pipeline, Stream, Table
+from rivermeet.joins.reference.records import Record, interleave
+from rivermeet.pipelines import Files, GlobalTable, Pipeline, Stream, Table
 from tests.reference.histories import split
 from tests.world import World, cut
 

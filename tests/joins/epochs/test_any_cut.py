@@ -20,17 +20,17 @@ from typing import Any
 
 import pytest
 
-from joins.aggregates.reference import Columns, SlidingWindowed, TableAggregate, TimeWindowed
-from joins.foreign_key.reference.join import ForeignKeyJoin
-from joins.one_to_many.reference import OneToManyJoin
-from joins.reference.records import Record, Row, interleave_all
-from joins.stream_global.reference import StreamGlobalJoin
-from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
-from joins.stream_stream.reference.self_join import StreamStreamSelfJoin
-from joins.stream_table.reference import StreamTableJoin
-from joins.table_table.reference import TableTableJoin
-from pipelines import JoinWindow, Pipeline, SlidingWindows, TimeWindows, expr
-from pipelines.operations import count, maximum, total
+from rivermeet.joins.aggregates.reference import Columns, SlidingWindowed, TableAggregate, TimeWindowed
+from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
+from rivermeet.joins.one_to_many.reference import OneToManyJoin
+from rivermeet.joins.reference.records import Record, Row, interleave_all
+from rivermeet.joins.stream_global.reference import StreamGlobalJoin
+from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
+from rivermeet.joins.stream_stream.reference.self_join import StreamStreamSelfJoin
+from rivermeet.joins.stream_table.reference import StreamTableJoin
+from rivermeet.joins.table_table.reference import TableTableJoin
+from rivermeet.pipelines import JoinWindow, Pipeline, SlidingWindows, TimeWindows, expr
+from rivermeet.pipelines.operations import count, maximum, total
 from tests.joins.epochs.any_cut import (
     Groups,
     Input,

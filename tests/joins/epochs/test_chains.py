@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from joins.foreign_key.reference.join import ForeignKeyJoin
-from joins.reference.records import Record, Row, interleave, interleave_all
-from joins.stream_global.reference import StreamGlobalJoin
-from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
-from pipelines import JoinWindow, Pipeline, expr
+from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
+from rivermeet.joins.reference.records import Record, Row, interleave, interleave_all
+from rivermeet.joins.stream_global.reference import StreamGlobalJoin
+from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
+from rivermeet.pipelines import JoinWindow, Pipeline, expr
 from tests.joins.epochs.batch import FILES, TYPES, by_partition
 from tests.joins.epochs.test_waiting import publish_in_pieces, released, together
 from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR

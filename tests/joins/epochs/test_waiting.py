@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from infra.delta.io import arrivals
-from infra.epochs.waiting import NOTHING, Queues
-from joins.reference.records import Record, Row, interleave, interleave_all
-from joins.stream_global.reference import StreamGlobalJoin
-from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
-from joins.stream_table.reference import StreamTableJoin
-from pipelines import Files, JoinWindow, Node, Pipeline
+from rivermeet.infra.delta.io import arrivals
+from rivermeet.infra.epochs.waiting import NOTHING, Queues
+from rivermeet.joins.reference.records import Record, Row, interleave, interleave_all
+from rivermeet.joins.stream_global.reference import StreamGlobalJoin
+from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
+from rivermeet.joins.stream_table.reference import StreamTableJoin
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline
 from tests.golden.load import cases
 from tests.joins.epochs.batch import FILES, TYPES, by_partition
 from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR, set_apart

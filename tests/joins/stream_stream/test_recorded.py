@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from assets.replay.epochs import in_epochs
-from assets.replay.run import Way, at_once, replay
-from joins.reference.records import Join, Record
-from joins.reference.records import run as answered
-from joins.stream_stream.reference.profile_0_10_0 import StreamStreamEarlyJoin
-from joins.stream_stream.reference.profile_0_10_2 import StreamStreamEagerJoin
-from joins.stream_stream.reference.profile_kafka_4 import (
+from rivermeet.assets.replay.epochs import in_epochs
+from rivermeet.assets.replay.run import Way, at_once, replay
+from rivermeet.joins.reference.records import Join, Record
+from rivermeet.joins.reference.records import run as answered
+from rivermeet.joins.stream_stream.reference.profile_0_10_0 import StreamStreamEarlyJoin
+from rivermeet.joins.stream_stream.reference.profile_0_10_2 import StreamStreamEagerJoin
+from rivermeet.joins.stream_stream.reference.profile_kafka_4 import (
     StreamStreamKafka4Join,
     StreamStreamKafka4SelfJoin,
     TwiceSelfJoin,
 )
-from joins.stream_stream.reference.self_join import StreamStreamSelfJoin
-from pipelines import JoinWindow
+from rivermeet.joins.stream_stream.reference.self_join import StreamStreamSelfJoin
+from rivermeet.pipelines import JoinWindow
 from tests.joins.epochs.batch import TYPES, Batch, by_partition, found, run, two_streams
 from tests.joins.epochs.in_steps import in_pieces, in_steps
 from tests.reference.histories import random_histories

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from joins.reference.records import Record
-from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
-from pipelines import JoinWindow
+from rivermeet.joins.reference.records import Record
+from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
+from rivermeet.pipelines import JoinWindow
 from tests.golden.load import cases
 from tests.joins.epochs.batch import TYPES, Batch, by_partition, found, run, two_streams
 from tests.reference.histories import NASTY_STREAM_STREAM, random_histories, records_of

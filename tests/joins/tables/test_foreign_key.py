@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from joins.foreign_key.reference.join import ForeignKeyJoin
-from joins.reference.records import Record
+from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
+from rivermeet.joins.reference.records import Record
 from tests.golden.load import Case, cases
 from tests.joins.epochs.batch import TYPES, Batch, by_partition, run, two_tables
 from tests.reference.histories import (

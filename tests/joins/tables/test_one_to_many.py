@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from assets.replay.epochs import in_epochs
-from assets.replay.run import Way, at_once, replay
-from joins.one_to_many.reference import OneToManyJoin
-from joins.reference.options import NetOfCommits, VersionedSides
-from joins.reference.records import Record
+from rivermeet.assets.replay.epochs import in_epochs
+from rivermeet.assets.replay.run import Way, at_once, replay
+from rivermeet.joins.one_to_many.reference import OneToManyJoin
+from rivermeet.joins.reference.options import NetOfCommits, VersionedSides
+from rivermeet.joins.reference.records import Record
 from tests.golden.load import tables
 from tests.joins.epochs.in_steps import in_pieces, in_steps
 from tests.reference.histories import foreign_key_of, random_histories

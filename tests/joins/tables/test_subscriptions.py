@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import BinaryType, DoubleType, IntegerType, LongType, StringType, StructType
 
-from joins.foreign_key.subscriptions import prefix, serialized, subscriptions
-from joins.reference.records import key_bytes
-from pipelines import Files, ForeignKeyJoin, Pipeline
+from rivermeet.joins.foreign_key.subscriptions import prefix, serialized, subscriptions
+from rivermeet.joins.reference.records import key_bytes
+from rivermeet.pipelines import Files, ForeignKeyJoin, Pipeline
 from tests.golden.load import tables
 from tests.reference.foreign_key.subscriptions import prefix_bytes
 from tests.reference.histories import foreign_key_of

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from joins.reference.records import Record, run
-from joins.stream_global.reference import StreamGlobalJoin
-from joins.stream_table.reference import StreamTableJoin
+from rivermeet.joins.reference.records import Record, run
+from rivermeet.joins.stream_global.reference import StreamGlobalJoin
+from rivermeet.joins.stream_table.reference import StreamTableJoin
 from tests.joins.why.given import SELECT, Given, two
 from tests.reference.histories import NASTY_GLOBAL, foreign_key_of, random_histories, records_of
 

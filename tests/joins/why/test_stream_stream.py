@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from joins.reference.records import run
-from joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
-from joins.why.evidence import Late
-from joins.why.stream_stream import beyond, close
-from pipelines import JoinWindow
+from rivermeet.joins.reference.records import run
+from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
+from rivermeet.joins.why.evidence import Late
+from rivermeet.joins.why.stream_stream import beyond, close
+from rivermeet.pipelines import JoinWindow
 from tests.joins.why.given import SELECT, Given, two
 from tests.reference.histories import NASTY_STREAM_STREAM, random_histories, records_of
 

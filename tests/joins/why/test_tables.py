@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from joins.foreign_key.reference.join import ForeignKeyJoin
-from joins.one_to_many.reference import OneToManyJoin
-from joins.reference.records import Record
-from joins.table_table.reference import TableTableJoin
+from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
+from rivermeet.joins.one_to_many.reference import OneToManyJoin
+from rivermeet.joins.reference.records import Record
+from rivermeet.joins.table_table.reference import TableTableJoin
 from tests.joins.why.given import SELECT, Given, live, two, values
 from tests.reference.histories import NASTY_FOREIGN_KEY, foreign_key_of, random_histories, records_of
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from joins.one_to_many.reference import OneToManyJoin
-from joins.reference.records import Record, Row, run
+from rivermeet.joins.one_to_many.reference import OneToManyJoin
+from rivermeet.joins.reference.records import Record, Row, run
 from tests.golden.load import tables
 from tests.reference.histories import foreign_key_of, histories
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joins.foreign_key.reference.cached import CachedForeignKeyJoin
-from joins.foreign_key.reference.join import ForeignKeyJoin
-from joins.foreign_key.reference.profile_0_10_2 import ForeignKeyJoin30
-from joins.reference.options import CommittedJoin, NetOfCommits, VersionedSides, run_commits
-from joins.reference.records import Join, Record, Row, run
+from rivermeet.joins.foreign_key.reference.cached import CachedForeignKeyJoin
+from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
+from rivermeet.joins.foreign_key.reference.profile_0_10_2 import ForeignKeyJoin30
+from rivermeet.joins.reference.options import CommittedJoin, NetOfCommits, VersionedSides, run_commits
+from rivermeet.joins.reference.records import Join, Record, Row, run
 from tests.reference.foreign_key.record import GROUPS, HOWS, RECORDED, cases
 from tests.reference.histories import foreign_key_of, histories
 from tests.reference.recording import by_group

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from joins.stream_stream.reference.profile_0_10_0 import SEGMENT
-from joins.stream_stream.reference.profile_0_10_2 import segment_of
+from rivermeet.joins.stream_stream.reference.profile_0_10_0 import SEGMENT
+from rivermeet.joins.stream_stream.reference.profile_0_10_2 import segment_of
 from tests.reference.histories import FAMILIES, Draw, timed
 from tests.reference.recording import record
 

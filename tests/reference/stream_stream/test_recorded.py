@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from joins.reference.records import Join, Record, Row, run
-from joins.stream_stream.reference.profile_0_10_0 import StreamStreamEarlyJoin
-from joins.stream_stream.reference.profile_0_10_2 import StreamStreamEagerJoin
-from joins.stream_stream.reference.profile_kafka_4 import (
+from rivermeet.joins.reference.records import Join, Record, Row, run
+from rivermeet.joins.stream_stream.reference.profile_0_10_0 import StreamStreamEarlyJoin
+from rivermeet.joins.stream_stream.reference.profile_0_10_2 import StreamStreamEagerJoin
+from rivermeet.joins.stream_stream.reference.profile_kafka_4 import (
     StreamStreamKafka4Join,
     StreamStreamKafka4SelfJoin,
     TwiceSelfJoin,

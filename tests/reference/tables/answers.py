@@ -7,10 +7,10 @@ answers({"join": "table-table", "type": "inner", "semantics": "kafka-4", "input"
 
 from typing import Any
 
-from joins.reference.records import Row
-from joins.stream_global.reference import StreamGlobalJoin
-from joins.stream_table.reference import StreamTableJoin
-from joins.table_table.reference import TableTableJoin
+from rivermeet.joins.reference.records import Row
+from rivermeet.joins.stream_global.reference import StreamGlobalJoin
+from rivermeet.joins.stream_table.reference import StreamTableJoin
+from rivermeet.joins.table_table.reference import TableTableJoin
 from tests.reference.histories import foreign_key_of, records_of
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from joins.reference.records import Record, Row, run
-from joins.reference.versioned import VersionedTable
-from joins.stream_global.reference import StreamGlobalJoin
-from joins.stream_table.reference import StreamTableJoin
-from joins.table_table.reference import TableTableJoin
+from rivermeet.joins.reference.records import Record, Row, run
+from rivermeet.joins.reference.versioned import VersionedTable
+from rivermeet.joins.stream_global.reference import StreamGlobalJoin
+from rivermeet.joins.stream_table.reference import StreamTableJoin
+from rivermeet.joins.table_table.reference import TableTableJoin
 from tests.reference.histories import Line, records_of
 from tests.reference.recording import read
 from tests.reference.tables.answers import answers
