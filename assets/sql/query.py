@@ -124,13 +124,20 @@ class CommittedState:
             key = json.dumps([name, version])
             if key not in known:
                 known[key] = f"view_{len(known) + 1}"
-                create_view(connection, known[key], self._relation(name, _version(version)))
+                create_view(connection, known[key], self.relation(name, _version(version)))
             found["alias"] = found["alias"] or name[-1]
             found["qualified_name"]["path"], found["at_clause"] = [known[key]], None
         ((sql,),) = connection.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(parsed)]).fetchall()
         return sql
 
-    def _relation(self, name: Sequence[str], version: int | None) -> Relation:
+    def relation(self, name: Sequence[str], version: int | None = None) -> Relation:
+        """What a name stands for: ``(PIPELINE, NODE)``, with one of its tables behind it, or the quality table.
+
+        Raises
+        ------
+        QueryError
+            If it is not there.
+        """
         if len(name) == 1:
             return self._table(name, self.quality, version)
         paths = NodeTables(self.tables, *name[:2])
