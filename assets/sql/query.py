@@ -179,7 +179,8 @@ class CommittedState:
         )
         files = newest(paths, lambda files: files_with(files, upto, ends))
         rows = Relation(f"SELECT {TAIL} FROM {{changelog}} WHERE {between_sql(upto, ends)}", {"changelog": files})
-        if opened(paths.table) is not None:
+        # A run that was killed before its first fold leaves a table's changelog alone.
+        if opened(paths.table) is not None or committed[1].declared.get("kind", "stream") != "stream":
             rows = live_rows(paths, version, upto, ends, rows)
         place = "timestamp AS _timestamp, partition AS _partition, offset AS _offset"
         return Relation(f"SELECT key.*, value.*, {place} FROM ({rows.sql})", rows.parts)
