@@ -1,0 +1,71 @@
+"""The reference of a declared operation: plain Python, one record at a time, the plainest form of what it computes.
+
+A family's ``reference`` module has two functions. ``asks`` says which of the declared expressions it needs of each
+side's records, by name; whoever feeds it evaluates them into `Record.found` and `Value.found`. ``reference_of`` makes
+the join itself; its state lives in it. Records come in processing order (`interleave`), those of a stream that is
+joined with itself once. What has a ``commit`` holds rows back until the epoch's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from rivermeet.pipelines import (
+    Filter,
+    ForeignKeyJoin,
+    MapValues,
+    Merge,
+    OneToManyJoin,
+    Operation,
+    SelectKey,
+    StreamGlobalJoin,
+    StreamStreamJoin,
+    StreamTableJoin,
+    TableAggregate,
+    TableTableJoin,
+    ToStream,
+    ToTable,
+    WindowedAggregate,
+)
+
+if TYPE_CHECKING:
+    from rivermeet.joins.reference.records import Join
+
+Asks = Mapping[str, Mapping[str, Any]]
+"""Side to the expressions that are asked of its records, by name."""
+
+
+class Reference(Protocol):
+    """A family's reference module."""
+
+    def asks(self, operation: Any) -> Asks:
+        """Which expressions are evaluated of a side's records."""
+        ...
+
+    def reference_of(self, operation: Any) -> Join:
+        """The join, without state yet."""
+        ...
+
+
+REFERENCES: dict[type[Operation], str] = {
+    StreamStreamJoin: "rivermeet.joins.stream_stream.reference",
+    StreamTableJoin: "rivermeet.joins.stream_table.reference",
+    StreamGlobalJoin: "rivermeet.joins.stream_global.reference",
+    TableTableJoin: "rivermeet.joins.table_table.reference",
+    ForeignKeyJoin: "rivermeet.joins.foreign_key.reference",
+    OneToManyJoin: "rivermeet.joins.one_to_many.reference",
+    TableAggregate: "rivermeet.joins.aggregates.reference",
+    WindowedAggregate: "rivermeet.joins.aggregates.reference",
+    **dict.fromkeys((Filter, MapValues, SelectKey, ToTable, ToStream, Merge), "rivermeet.joins.stateless.reference"),
+}
+"""Family to the module of its reference."""
+
+
+def reference_module(operation: Operation) -> Reference:
+    """The reference of an operation's family; LookupError where a family from outside has none."""
+    name = REFERENCES.get(type(operation))
+    if name is None:
+        raise LookupError(f"family '{operation.family}' has no reference in plain Python")
+    return cast(Reference, import_module(name))
