@@ -33,6 +33,7 @@ def one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
         from infra.engine.java import JavaError
         from infra.engine.warm import EngineError
         from infra.epochs.refusal import EpochRefusedError
+        from infra.project_file import ProjectFileError
         from infra.settings import SettingsError
         from pipelines import DeclarationError, PipelineFileError
 
@@ -40,6 +41,7 @@ def one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
             EngineError,
             JarsError,
             JavaError,
+            ProjectFileError,
             SettingsError,
             DeclarationError,
             PipelineFileError,

@@ -29,9 +29,9 @@ from infra.engine import conf as spark_conf
 from infra.engine.java import JavaError, find_java
 from infra.engine.process import EngineError, last_said
 from infra.engine.processes import Apart, end, is_free, spawn
-from infra.settings import PROJECT
+from infra.settings import PROJECT, default_cache
 
-CLUSTERS = PROJECT / ".cluster"
+CLUSTERS = PROJECT / ".cluster" if (PROJECT / "Makefile").is_file() else default_cache(os.environ) / "clusters"
 PORT = 7077
 WORKERS = 2
 CORES = 1
