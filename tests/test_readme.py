@@ -98,7 +98,7 @@ def test_command_exists(words: list[str]) -> None:
 def test_options_exist() -> None:
     """Options may also be named by themselves, beside their command."""
     groups = [main, *(command for command in main.commands.values() if isinstance(command, click.Group))]
-    commands = [command for group in groups for command in group.commands.values()]
+    commands = [*groups, *(command for group in groups for command in group.commands.values())]
     known = {name for command in commands for parameter in command.params for name in parameter.opts}
     assert {word for text in code() for word in re.findall(r"(?<!\S)--[a-z][a-z-]*", text)} <= known
 
@@ -121,7 +121,7 @@ def test_markers_are_all_named() -> None:
 
 def test_files_exist() -> None:
     folders = "assets|docs|expectations|infra|joins|pipelines|tests"
-    examples = {"pipelines/shop.py", "pipelines/till.py"}
+    examples = {"pipelines/shop.py", "pipelines/till.py", "tests/test_shop.py"}
     named = {text for text in code() if re.fullmatch(rf"(\.ci|{folders})/[\w./-]*", text)} - examples
     assert named
     assert not [path for path in named if not (PROJECT / path).exists()]

@@ -43,7 +43,7 @@ def _milliseconds(_: click.Context, option: click.Parameter, text: str | None) -
 def rebuild(pipeline: str, selected: Sequence[str], grace: int | None, table_only: bool, lossy: bool) -> None:
     """Recompute PIPELINE from its inputs and replace its rows in one commit; nodes below it follow."""
     from assets.epoch.rebuild import rebuild as compute_anew
-    from pipelines import load
+    from assets.project import load
 
     declared, at = load(pipeline), platform_here()
     nodes = [declared.node(name) for name in selected] or list(declared.stored)
@@ -76,8 +76,8 @@ def verify(pipeline: str, selected: Sequence[str]) -> None:
     """Recompute PIPELINE, compare its changelogs with the result, and judge all that it has committed."""
     from assets.epoch.verify import record
     from assets.epoch.verify import verify as compare
+    from assets.project import load
     from assets.refused.states import lost
-    from pipelines import load
 
     declared, at = load(pipeline), platform_here()
     nodes = [declared.node(name) for name in selected] or list(declared.stored)

@@ -5,8 +5,11 @@ Heavy imports are inside the commands, so that ``rivermeet --help`` answers at o
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -32,10 +35,24 @@ if TYPE_CHECKING:
     from pipelines import Pipeline
 
 
+PROJECT_VARIABLE = "RIVERMEET_PROJECT"
+
+
 @click.group()
 @click.version_option(package_name="rivermeet")
-def main() -> None:
+@click.option(
+    "--project",
+    type=click.Path(path_type=Path),
+    help="Folder of the project; else the nearest with a rivermeet.toml, from the current one upwards.",
+)
+@click.pass_context
+def main(context: click.Context, project: Path | None) -> None:
     """Joins of event streams and change logs in the lakehouse."""
+    if project is not None:
+        # Of this process and of those that it starts, while the command lasts.
+        before = os.environ.get(PROJECT_VARIABLE, "")
+        context.call_on_close(partial(os.environ.__setitem__, PROJECT_VARIABLE, before))
+        os.environ[PROJECT_VARIABLE] = str(project.absolute())
 
 
 main.add_command(engine)
@@ -63,7 +80,7 @@ main.add_command(bench)
 @one_line_errors
 def run(pipeline: str, selected: Sequence[str], only_plan: bool) -> None:
     """Materialise PIPELINE: read what is new, join it, check it."""
-    from pipelines import load
+    from assets.project import load
 
     declared = load(pipeline)
     for name in selected:
@@ -100,15 +117,15 @@ def _run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -
 def status(pipeline: str | None) -> None:
     """Show each node's epoch, rows, lag and last checks."""
     from assets.cli.show.status import status_table
-    from pipelines import load, loaded
+    from assets.project import Project
 
-    platform = platform_here()
-    found, broken = ([load(pipeline)], ()) if pipeline else loaded()
+    platform, project = platform_here(), Project.find()
+    found, problems = ([project.pipeline(pipeline)], ()) if pipeline else (project.pipelines, project.problems)
     for declared in found:
         echo(status_table(platform, declared))
-    for file in broken:
+    for file in problems:
         echo(f"not loaded: {file}", err=True)
-    if broken:
+    if problems:
         sys.exit(1)
 
 
@@ -148,12 +165,12 @@ def demo(pipeline: str, over_topics: bool) -> None:
     """Feed PIPELINE step by step, run it after each, and print what came out."""
     from assets.cli.show.results import print_results
     from assets.epoch.platform import data_root
+    from assets.project import demo_pipeline
     from assets.reports.quality_report import write_report
     from infra.feeds.registry import feed as deliver
     from infra.feeds.registry import steps
-    from pipelines import load
 
-    declared, platform = load(pipeline), platform_here()
+    declared, platform = demo_pipeline(pipeline), platform_here()
     if over_topics:
         from assets.demo.kafka import demonstrated
 

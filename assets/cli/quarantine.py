@@ -35,8 +35,8 @@ def quarantine() -> None:
 @one_line_errors
 def show(pipeline: str, selected: str | None, limit: int) -> None:
     """Show PIPELINE's refused epochs: what they broke, what became of them, and their first rows. Needs no engine."""
+    from assets.project import load
     from assets.refused.states import states
-    from pipelines import load
 
     declared, platform = load(pipeline), platform_here()
     nodes = [declared.node(selected)] if selected else declared.stored
@@ -106,9 +106,9 @@ def drop(pipeline: str, selected: str, epoch: int, yes: bool) -> None:
 
 def _decided(pipeline: str, selected: str, epoch: int, how: Literal["release", "drop"], ask: bool = False) -> None:
     from assets.defs.runs import run_pipeline
+    from assets.project import load
     from assets.refused.decisions import UndecidableError, decidable, decide, loss
     from assets.refused.states import states
-    from pipelines import load
 
     declared, platform = load(pipeline), platform_here()
     node, runner = declared.node(selected), platform.runner(declared)

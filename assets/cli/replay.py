@@ -66,7 +66,7 @@ def replay(cases: Path, output: Path | None, epochs: int | None, semantics: str,
 def explain(pipeline: str, node: str, semantics: str | None, compare: str | None) -> None:
     """Explain what the join NODE of PIPELINE does, and where another profile differs."""
     from assets.defs.lineage import described
-    from pipelines import load
+    from assets.project import load
     from pipelines.profiles import differences, refused, rules_of
 
     join = load(pipeline).node(node).join_spec

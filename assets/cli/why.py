@@ -27,13 +27,13 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
 
     KEY is the text of a key of one column, 'column=value,column=value', or a JSON object.
     """
+    from assets.project import load
     from assets.why.answer import as_json
     from assets.why.changelogs import Changelogs
     from assets.why.expressions import Expressions
     from assets.why.keys import KeyTextError, typed_key
     from assets.why.tree import tree_of
     from assets.why.walk import Walk
-    from pipelines import load
 
     declared, platform = load(pipeline).node(node), platform_here()
     if not declared.is_stored:

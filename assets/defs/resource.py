@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class PlatformResource(dg.ConfigurableResource):
     """Gives steps the platform of their process; its Spark session opens when a step first needs it."""
 
+    project: str = ""
+    """Folder of the project, unless the process has a platform; default: the project that it works in."""
     rebuild: dict[str, int | None] | None = None
     """Nodes that are recomputed from offset 0, with the grace (ms) in place of the declared one."""
     _shown: set[str] = PrivateAttr(default_factory=set)
@@ -93,4 +95,4 @@ class PlatformResource(dg.ConfigurableResource):
     @property
     def platform(self) -> Platform:
         """The platform of the process."""
-        return current()
+        return current(self.project)

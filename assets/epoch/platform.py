@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -296,11 +297,15 @@ class OnEngine(Platform):
 
 
 _current: Platform | None = None
+_made: dict[Settings, Platform] = {}
 
 
-def current() -> Platform:
-    """The platform of this process; made from the environment unless `use` gave one."""
-    return _current or use(Platform(Settings.from_env()))
+def current(project: str = "") -> Platform:
+    """The platform of this process: what `use` was given, or else that of a project, by default the one worked in."""
+    if _current is not None:
+        return _current
+    settings = Settings.from_env({**os.environ, "RIVERMEET_PROJECT": project} if project else None)
+    return _made.setdefault(settings, Platform(settings))
 
 
 def use(platform: Platform) -> Platform:

@@ -9,8 +9,9 @@ import pytest
 
 from assets.definitions import defs
 from assets.defs.lineage import column_lineage
+from assets.project import Project
 from joins.operator import OPERATORS
-from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, load_all, total
+from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, total
 
 _FILES = Files("none/*.csv", "csv", {"id": "STRING", "n": "STRING", "odd name": "DOUBLE", "at": "BIGINT"})
 _OPTIONS: dict[str, Any] = {"key": ["id"], "value": ["n", "odd name"], "timestamp": "at"}
@@ -117,7 +118,7 @@ def test_lineage_names_assets_that_exist() -> None:
     graph = dg.Definitions.merge(defs()).get_repository_def().asset_graph
     mentioned = {
         dep.asset_key
-        for p in load_all()
+        for p in Project.find().pipelines
         for n in p.stored
         if (lineage := column_lineage(n))
         for deps in lineage.deps_by_column.values()

@@ -13,8 +13,9 @@ from assets.cli.maintain import maintain
 from assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
 from assets.defs.resource import PlatformResource
 from assets.epoch.platform import Platform, use
+from assets.project import load
 from infra.settings import Settings
-from pipelines import Pipeline, load
+from pipelines import Pipeline
 
 
 @pytest.fixture

@@ -20,9 +20,10 @@ pytest.importorskip("confluent_kafka")
 from assets.demo.kafka import Compared, demonstrated
 from assets.demo.over_topics import over_topics, results
 from assets.epoch.platform import OnEngine
+from assets.project import load
 from infra.feeds import topics
 from infra.settings import Settings
-from pipelines import Avro, Kafka, load
+from pipelines import Avro, Kafka
 
 pytestmark = pytest.mark.timeout(1200)
 

@@ -19,6 +19,7 @@ from deltalake import CommitProperties, write_deltalake
 from assets.cli.report import report
 from assets.defs.resource import PlatformResource
 from assets.epoch.platform import Platform, use
+from assets.project import load
 from assets.reports.quality_report import REPORT_KEY, report_asset, report_path
 from assets.reports.rows import SHOWN_EPOCHS, histories
 from expectations.history import SCHEMA
@@ -26,7 +27,7 @@ from expectations.invariants import invariants_of
 from infra.delta.lines import append_lines
 from infra.epochs.plan import CommitNote
 from infra.settings import Settings
-from pipelines import Node, Pipeline, load
+from pipelines import Node, Pipeline
 from tests.browser import needs_chromium
 from tests.expectations.recorded import found, judged, line, of_source
 from tests.offline_page import offline_page

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from assets.defs.runs import run_pipeline
 from assets.epoch.platform import Platform
+from assets.project import load
 from infra.settings import Settings
-from pipelines import load
 
 
 def main(stop: Path, pipeline: str, selected: list[str]) -> bool:

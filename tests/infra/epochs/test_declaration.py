@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from assets.project import Project
 from infra.delta.widening import widens
 from infra.epochs.declaration import Change, DeclarationChangedError, changes, declared, refuse_changed, refuse_lacking
 from infra.epochs.declared_text import comparable
 from infra.epochs.plan import CommitNote, EpochPlan
-from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, load_all, total
+from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, total
 
 ORDERS: dict[str, str] = {"id": "STRING", "who": "STRING", "n": "INT", "at": "BIGINT"}
 PEOPLE: dict[str, str] = {"id": "STRING", "name": "STRING", "size": "FLOAT", "at": "BIGINT"}
@@ -308,7 +309,7 @@ def test_functions_of_two_versions_of_python_are_not_compared() -> None:
 
 
 def test_every_declared_pipeline_has_a_text_of_its_own() -> None:
-    for pipeline in load_all():
+    for pipeline in Project.find().pipelines:
         texts = [declared(node) for node in pipeline.stored]
         assert len({tuple(text.items()) for text in texts}) == len(texts)
         assert all(changes(text, text) == Change() for text in texts)

@@ -178,7 +178,7 @@ from assets.defs.maintenance import maintain_pipeline
 from assets.epoch.platform import Platform
 from infra.delta.care.table_care import Retention
 from infra.settings import Settings
-from pipelines import load
+from assets.project import load
 
 for done in maintain_pipeline(Platform(Settings.from_env()), load("invoice"), Retention(versions=1, small_files=0)):
     print(done.table, *done.did, sep=": ")
