@@ -11,6 +11,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.defs.automation import EVERY_15_MINUTES, WHOLE, on_new_epoch_sensor
+from assets.defs.keys import assets_of
 from assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
 from assets.defs.node_assets import node_assets
 from assets.defs.resource import PlatformResource
@@ -29,7 +30,7 @@ def job_of(pipeline: Pipeline) -> dg.UnresolvedAssetJobDefinition:
     """The job that materialises a whole pipeline."""
     return dg.define_asset_job(
         pipeline.name,
-        selection=dg.AssetSelection.groups(pipeline.name) - dg.AssetSelection.assets(maintenance_key(pipeline)),
+        selection=assets_of(pipeline) - dg.AssetSelection.assets(maintenance_key(pipeline)),
         description=pipeline.description,
         executor_def=dg.in_process_executor,
     )

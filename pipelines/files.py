@@ -3,7 +3,7 @@
     a           PIPELINE = Pipeline("a")        loaded
     b, line 3   raises, or is no Python         named with file, line and error; asking for it raises that
     c and d     both Pipeline("c")              neither is loaded: nobody knows which one is meant
-    prices      no PIPELINE                     a helper: a.py may have `from .prices import VAT`
+    prices      no PIPELINE                     a helper: a has `from .prices import VAT`
 
 A project's folder is a package whose name no one else has (`package_of`), so that its files are modules of that package
 by their path, and import each other relatively: folders of the same name elsewhere, `json.py` beside a pipeline, or two

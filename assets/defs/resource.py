@@ -13,6 +13,8 @@ from assets.epoch.platform import Platform, current
 from infra.held_file import HeldFile
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from assets.epoch.run import Outcome
     from assets.epoch.side_by_side import SideBySide
     from pipelines import Node, Pipeline
@@ -91,6 +93,16 @@ class PlatformResource(dg.ConfigurableResource):
         except Exception:  # whatever a template or a disk may raise
             if context.log is not None:
                 context.log.exception("Data Docs have no page of this run; its verdicts are kept")
+
+    def table(self, name: str) -> pyarrow.Table:
+        """What a node has committed, as ``shop.settled``, or one of its tables, as ``shop.settled.late``; no engine.
+
+        Raises
+        ------
+        QueryError
+            If it is not there.
+        """
+        return self.platform.ask(f"FROM {name}")
 
     @property
     def platform(self) -> Platform:

@@ -9,11 +9,10 @@ from pathlib import Path
 from uuid import uuid4
 
 import dagster as dg
-from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluation
 from dagster_shared.error import SerializableErrorInfo
 
 from assets.defs.automation import WHOLE
-from assets.defs.keys import keys_of
+from assets.defs.keys import PIPELINE, keys_of
 from assets.defs.node_assets import node_assets
 from assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, processes
 from assets.defs.resource import PlatformResource
@@ -141,8 +140,7 @@ def run_pipeline(
             instance=instance,
             run_config=QUIET,
             raise_on_error=False,
-            tags={"rivermeet/pipeline": pipeline.name, PROCESS: process.file.name}
-            | ({} if selected else {WHOLE: pipeline.name}),
+            tags={PIPELINE: pipeline.name, PROCESS: process.file.name} | ({} if selected else {WHOLE: pipeline.name}),
         )
         # Left there by what ended otherwise: its run may be noted as unfinished.
         process.file.unlink(missing_ok=True)
@@ -158,7 +156,7 @@ def run_pipeline(
     return result.success and not any(check.severity is dg.AssetCheckSeverity.ERROR for check in failed)
 
 
-def _evaluations(instance: dg.DagsterInstance, run: str) -> list[AssetCheckEvaluation]:
+def _evaluations(instance: dg.DagsterInstance, run: str) -> list[dg.AssetCheckEvaluation]:
     """All verdicts of a run, with those of nodes that have nothing new (``assets/quality/standing.py``)."""
     logged = instance.all_logs(run, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
     return [entry.get_dagster_event().asset_check_evaluation_data for entry in logged]

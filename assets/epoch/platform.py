@@ -17,6 +17,7 @@ from infra.settings import Settings, SettingsError
 from pipelines import DeltaTable, Kafka, Node, Pipeline, Postgres
 
 if TYPE_CHECKING:
+    import pyarrow
     from pyspark.sql import SparkSession
 
     from infra.epochs.context import EpochContext, Quality
@@ -117,6 +118,19 @@ class Platform:
         table = str(home / "quality") if is_local(tables) else f"{tables.rstrip('/')}/{QUALITY}"
         own = self.settings
         return Quality(table, home / "locks" / "quality.lock", own.judge, own.judge_memory, own.spill)
+
+    def ask(self, query: str, as_json: bool = False) -> pyarrow.Table:
+        """Rows of a query over what is committed, as `rivermeet sql` reads it; needs no engine.
+
+        Raises
+        ------
+        QueryError
+            If the text is no query, or names a table that is not there.
+        """
+        from assets.sql.query import CommittedState
+
+        own = self.settings
+        return CommittedState(own.tables, self.quality.table).ask(query, own.judge_memory, own.spill, as_json)
 
     def runner(self, pipeline: Pipeline) -> EpochContext:
         """The context of a pipeline's epochs."""

@@ -99,9 +99,6 @@ def show_standing(
     shown
         Names of the nodes whose verdicts this run has recorded, to which these are added.
     """
-    from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluation
-    from dagster._core.events import DagsterEvent
-
     own = standing_epoch(platform, node, context.run.run_id)
     yield from own[1] if own is not None else ()
     shown.add(node.name)
@@ -115,7 +112,7 @@ def show_standing(
         blocking = {invariant.id: invariant.blocking for invariant in invariants_of(one)}
         for result in standing[1] if standing is not None else ():
             assert result.asset_key is not None and result.check_name is not None
-            evaluation = AssetCheckEvaluation(
+            evaluation = dg.AssetCheckEvaluation(
                 asset_key=result.asset_key,
                 check_name=result.check_name,
                 passed=result.passed,
@@ -125,7 +122,7 @@ def show_standing(
                 description=result.description,
                 blocking=blocking[result.check_name],
             )
-            DagsterEvent.asset_check_evaluation(step, evaluation)
+            dg.DagsterEvent.asset_check_evaluation(step, evaluation)
 
 
 def below(node: Node, context: dg.AssetExecutionContext) -> Iterator[Node]:
