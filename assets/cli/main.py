@@ -21,6 +21,7 @@ from assets.cli.dead_letters import retry_dead_letters
 from assets.cli.engine import engine
 from assets.cli.errors import one_line_errors
 from assets.cli.heal import rebuild, verify
+from assets.cli.init import init
 from assets.cli.maintain import maintain
 from assets.cli.quarantine import quarantine
 from assets.cli.replay import explain, replay
@@ -55,6 +56,7 @@ def main(context: click.Context, project: Path | None) -> None:
         os.environ[PROJECT_VARIABLE] = str(project.absolute())
 
 
+main.add_command(init)
 main.add_command(engine)
 main.add_command(replay)
 main.add_command(explain)
