@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.project_file import FILE, ProjectFileError, find_project
-from infra.settings import PROJECT, Settings, project_file
-from pipelines.files import BrokenFile, PipelineFileError, load_files
-from pipelines.pipeline import Pipeline
+from rivermeet.infra.project_file import FILE, ProjectFileError, find_project
+from rivermeet.infra.settings import PROJECT, Settings, project_file
+from rivermeet.pipelines.files import BrokenFile, PipelineFileError, load_files
+from rivermeet.pipelines.pipeline import Pipeline
 
 DEMO = ("pipelines/flights.py", "pipelines/invoice.py")
 """Files of the pipelines that come along."""

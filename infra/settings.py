@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from infra.project_file import FILE, ProjectFile, find_project, kafka_property, kafka_variable, read_project
-from infra.redaction import redacted
+from rivermeet.infra.project_file import FILE, ProjectFile, find_project, kafka_property, kafka_variable, read_project
+from rivermeet.infra.redaction import redacted
 
 PROJECT = Path(__file__).resolve().parent.parent
 """The folder that our own are in: a checkout, or, installed, the package."""

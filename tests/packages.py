@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from infra.settings import PROJECT
+from rivermeet.infra.settings import PROJECT
 
 SEARCHED = str(PROJECT)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from assets.scaffold.write import write_project
-from infra.settings import Settings
+from rivermeet.assets.scaffold.write import write_project
+from rivermeet.infra.settings import Settings
 from tests.assets.home import Home, homed
 
 PAGE = (Path(__file__).parents[1] / "docs" / "tutorial.md").read_text()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo
 
 
 @click.command()
@@ -15,7 +15,7 @@ from assets.cli.terminal import echo
 @one_line_errors
 def init(folder: Path) -> None:
     """Write a project into the new folder NAME: a pipeline with sample data, its test, settings, and more."""
-    from assets.scaffold.write import InitRefusedError, write_project
+    from rivermeet.assets.scaffold.write import InitRefusedError, write_project
 
     try:
         written = write_project(folder)

@@ -15,11 +15,11 @@ from types import FrameType
 import click
 import psutil
 
-from assets.cli.terminal import echo
-from assets.defs.links import HOST
-from assets.defs.runs import close_runs_left, prepare_instance
-from assets.project import Project
-from infra.settings import PROJECT, Settings
+from rivermeet.assets.cli.terminal import echo
+from rivermeet.assets.defs.links import HOST
+from rivermeet.assets.defs.runs import close_runs_left, prepare_instance
+from rivermeet.assets.project import Project
+from rivermeet.infra.settings import PROJECT, Settings
 
 ENDS_WITHIN = 10
 """Seconds from a signal until nothing of the page runs any more."""
@@ -66,7 +66,7 @@ def code_location(root: Path) -> list[str]:
     """What `dagster dev` loads of a project: its workspace, or its definitions, or else its pipelines alone."""
     if (root / "workspace.yaml").is_file():
         return ["-w", "workspace.yaml"]
-    return ["-f", "definitions.py"] if (root / "definitions.py").is_file() else ["-m", "assets.definitions"]
+    return ["-f", "definitions.py"] if (root / "definitions.py").is_file() else ["-m", "rivermeet.assets.definitions"]
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -98,7 +98,7 @@ def _family(processes: Sequence[subprocess.Popen[bytes]]) -> list[psutil.Process
     while waiting:
         one = waiting.pop()
         with contextlib.suppress(psutil.NoSuchProcess):
-            if "infra.engine.server" not in one.cmdline():
+            if "rivermeet.infra.engine.server" not in one.cmdline():
                 found.append(one)
                 waiting += one.children()
     return found
@@ -116,5 +116,11 @@ def _need(port: int, otherwise: str) -> None:
 def _reports(settings: Settings, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """The server of reports; it ends with its input, and so with this process, however that ends."""
     settings.reports.mkdir(parents=True, exist_ok=True)
-    program = [sys.executable, "-m", "assets.reports.server", str(settings.reports), str(settings.reports_port)]
+    program = [
+        sys.executable,
+        "-m",
+        "rivermeet.assets.reports.server",
+        str(settings.reports),
+        str(settings.reports_port),
+    ]
     return subprocess.Popen(program, stdin=subprocess.PIPE, cwd=PROJECT, env=env)

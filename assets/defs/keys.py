@@ -11,7 +11,7 @@ from typing import TypedDict
 
 import dagster as dg
 
-from pipelines import Node, Pipeline
+from rivermeet.pipelines import Node, Pipeline
 
 PIPELINE = "rivermeet/pipeline"
 """Tag of an asset, and of a run: the pipeline's name."""

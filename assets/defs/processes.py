@@ -29,7 +29,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 
-from infra.held_file import HeldFile, hold_file, read_left_file
+from rivermeet.infra.held_file import HeldFile, hold_file, read_left_file
 
 PROCESS = "rivermeet/process"
 """Tag of a run: the file that its process has locked."""

@@ -20,9 +20,9 @@ from uuid import uuid4
 
 from filelock import FileLock
 
-from infra.engine.jars import fetch
-from infra.feeds.java_server import START_SECONDS, JavaServer, free_port
-from infra.settings import Settings
+from rivermeet.infra.engine.jars import fetch
+from rivermeet.infra.feeds.java_server import START_SECONDS, JavaServer, free_port
+from rivermeet.infra.settings import Settings
 
 PACKAGE = "org.apache.kafka:kafka_2.13:4.3.1"
 _NEEDED = "kafka_2.13-4.3.1.jar"

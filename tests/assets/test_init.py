@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from assets.cli.main import main
-from assets.project import Project
-from assets.scaffold.write import InitRefusedError, write_project
-from infra.project_file import KEYS, read_project
-from infra.settings import Settings
+from rivermeet.assets.cli.main import main
+from rivermeet.assets.project import Project
+from rivermeet.assets.scaffold.write import InitRefusedError, write_project
+from rivermeet.infra.project_file import KEYS, read_project
+from rivermeet.infra.settings import Settings
 from tests.packages import SEARCHED
 
-COMMAND = "import sys; from assets.cli.main import main; sys.argv[0] = 'rivermeet'; main()"
+COMMAND = "import sys; from rivermeet.assets.cli.main import main; sys.argv[0] = 'rivermeet'; main()"
 
 
 def run(arguments: Sequence[str], cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:

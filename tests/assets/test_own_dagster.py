@@ -7,11 +7,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.cli.web import code_location
-from assets.definitions import definitions
-from assets.defs.keys import changelog_key, table_key
-from assets.project import Project
-from assets.scaffold.write import write_project
+from rivermeet.assets.cli.web import code_location
+from rivermeet.assets.definitions import definitions
+from rivermeet.assets.defs.keys import changelog_key, table_key
+from rivermeet.assets.project import Project
+from rivermeet.assets.scaffold.write import write_project
 from tests.assets.test_init import run
 
 PIPELINE = """
@@ -68,7 +68,7 @@ def test_keys_groups_owners_and_tags_are_the_declared_ones(root: Path) -> None:
     ],
 )
 def test_what_dagster_could_not_show_is_refused(options: dict[str, object], says: str) -> None:
-    from pipelines import Pipeline
+    from rivermeet.pipelines import Pipeline
 
     with pytest.raises(ValueError, match=says):
         Pipeline("p", **options)  # pyright: ignore[reportArgumentType]
@@ -113,4 +113,4 @@ def test_ui_loads_what_a_project_has(root: Path) -> None:
     assert code_location(root) == ["-f", "definitions.py"]
     (root / "workspace.yaml").touch()
     assert code_location(root) == ["-w", "workspace.yaml"]
-    assert code_location(root / "data") == ["-m", "assets.definitions"]
+    assert code_location(root / "data") == ["-m", "rivermeet.assets.definitions"]

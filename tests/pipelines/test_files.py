@@ -9,11 +9,11 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
-from assets.project import Project
-from pipelines.files import PipelineFileError, load_files, package_of
+from rivermeet.assets.project import Project
+from rivermeet.pipelines.files import PipelineFileError, load_files, package_of
 from tests.reliability import handled
 
-SOUND = 'from pipelines import Files, Pipeline\nPIPELINE = Pipeline("NAME")\n'
+SOUND = 'from rivermeet.pipelines import Files, Pipeline\nPIPELINE = Pipeline("NAME")\n'
 STREAM = """\
 PIPELINE.stream("s", Files("*", "json", {"id": "STRING", "at": "BIGINT"}), key=["id"], timestamp="at")
 """
@@ -98,7 +98,7 @@ def test_a_file_that_is_named_has_to_be_there(tmp_path: Path) -> None:
 
 
 def test_running_it_is_one_line_and_a_status(folder: Path) -> None:
-    from assets.cli.main import main
+    from rivermeet.assets.cli.main import main
 
     done = CliRunner().invoke(main, ["run", "import"])
     assert done.exit_code == 1
@@ -106,7 +106,7 @@ def test_running_it_is_one_line_and_a_status(folder: Path) -> None:
 
 
 def test_dagster_shows_it_and_loads_the_rest(folder: Path) -> None:
-    from assets.definitions import definitions
+    from rivermeet.assets.definitions import definitions
 
     found = definitions(Project.find())
     keys = {key.to_user_string() for key in found.resolve_asset_graph().get_all_asset_keys()}

@@ -12,10 +12,10 @@ import pytest
 from dagster._core.remote_representation.external_data import RepositorySnap
 from dagster_shared.serdes import serialize_value
 
-from assets.definitions import definitions
-from assets.project import Project
-from infra.settings import PROJECT, Settings
-from pipelines import Files, Pipeline
+from rivermeet.assets.definitions import definitions
+from rivermeet.assets.project import Project
+from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.pipelines import Files, Pipeline
 
 _FILES = Files("none/*.csv", "csv", {"id": "STRING", "of": "STRING", "n": "INT", "at": "BIGINT"})
 

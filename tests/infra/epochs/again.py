@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from assets.defs.runs import run_pipeline
-from assets.epoch.platform import Platform
-from assets.project import load
-from infra.settings import Settings
+from rivermeet.assets.defs.runs import run_pipeline
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import load
+from rivermeet.infra.settings import Settings
 
 
 def main(stop: Path, pipeline: str, selected: list[str]) -> bool:
