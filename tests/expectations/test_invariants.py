@@ -206,6 +206,7 @@ def test_ids_are_unique_and_every_entry_says_what_it_is():
 
 
 def test_declarations_load_neither_spark_nor_great_expectations():
+    names = ("invariants", "results", "gx.data_docs", "history")
     code = (
         "import sys, rivermeet.expectations.invariants, rivermeet.expectations.results, rivermeet.expectations.gx.data_docs, "
         "rivermeet.expectations.history; print([m for m in ('pyspark', 'great_expectations', 'pandas') "
