@@ -73,7 +73,7 @@ def test_make_targets_exist() -> None:
 
 
 def commands_named() -> list[list[str]]:
-    found = (re.match(r"(?:\S*/)?rivermeet ((?:[\w-]+ ?)+)", text) for text in code())
+    found = (re.match(r"(?:\S*/)?rivermeet (?:--project \S+ )?((?!-)(?:[\w-]+ ?)+)", text) for text in code())
     return [match[1].split() for match in found if match]
 
 
@@ -105,7 +105,8 @@ def test_options_exist() -> None:
 
 def test_settings_are_all_named() -> None:
     named = set(re.findall(r"RIVERMEET_[A-Z_]+", (REFERENCE / "settings.md").read_text()))
-    in_code = set(re.findall(r"RIVERMEET_[A-Z_]+", (PROJECT / "infra" / "settings.py").read_text()))
+    code = "".join((PROJECT / "infra" / name).read_text() for name in ("settings.py", "project_file.py"))
+    in_code = set(re.findall(r"RIVERMEET_[A-Z_]+", code))
     # All that begin so are librdkafka's properties; one stands for them.
     family, one = "RIVERMEET_KAFKA_", "RIVERMEET_KAFKA_SASL_PASSWORD"
     given = {"RIVERMEET_KAFKA": "localhost:9092", one: "x"}
