@@ -76,6 +76,23 @@ def test_an_empty_folder_will_do(tmp_path: Path) -> None:
     assert project.settings.data == str(tmp_path / "shop" / "data")
 
 
+def test_outside_of_a_project_both_ways_into_one_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RIVERMEET_PROJECT", raising=False)
+    # Installed, Rivermeet's own folder is no project.
+    monkeypatch.setattr("rivermeet.infra.settings.PROJECT", tmp_path / "site-packages" / "rivermeet")
+    done = CliRunner().invoke(main, ["run", "shop"])
+    assert (done.exit_code, done.output) == (
+        1,
+        f"Error: {tmp_path} is in no project, no folder above it has a rivermeet.toml: `rivermeet init NAME` writes "
+        "one, --project names one\n",
+    )
+    write_project(tmp_path / "shop")
+    named = CliRunner().invoke(main, ["--project", "shop", "run", "shp"])
+    assert named.output == "Error: no pipeline 'shp'; there are shop\n"
+    assert not os.environ.get("RIVERMEET_PROJECT"), "it is of that command alone"
+
+
 def test_its_test_passes(tmp_path: Path) -> None:
     write_project(tmp_path / "shop")
     done = run(["-m", "pytest", "-q", "-p", "no:cacheprovider"], tmp_path / "shop")
@@ -104,6 +121,9 @@ def test_it_runs(tmp_path: Path, settings: Settings) -> None:
         ("o2", "ben", 35.5, None),
         ("o3", "cleo", 12.0, 10.0),
     ]
+    resource = f"Rivermeet(project={str(root)!r})"
+    program = f"from rivermeet.dagster import Rivermeet; print({resource}.table('shop.settled').num_rows)"
+    assert run(["-c", program], tmp_path, **home).stdout.split() == ["3"]
     status = run(["-c", COMMAND, "--project", str(root), "status"], tmp_path, **home)
     assert "settled" in status.stdout and status.returncode == 1
     assert f"not loaded: {root}/pipelines/broken.py, line 1: NameError: name 'Pipeline'" in status.stderr
