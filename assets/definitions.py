@@ -1,4 +1,4 @@
-"""All declared pipelines as one Dagster code location.
+"""The pipelines of a project as Dagster's definitions, to be merged with others; and those of the project worked in.
 
 Importing this opens no session and does not load Great Expectations: the code server and every run import it.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 import dagster as dg
 
 from rivermeet.assets.defs.automation import EVERY_15_MINUTES, WHOLE, on_new_epoch_sensor
+from rivermeet.assets.defs.keys import assets_of
 from rivermeet.assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
 from rivermeet.assets.defs.node_assets import node_assets
 from rivermeet.assets.defs.resource import PlatformResource
@@ -20,21 +21,22 @@ from rivermeet.assets.defs.spark import WarmSparkResource
 from rivermeet.assets.defs.table_checks import reads_table, table_check
 from rivermeet.assets.defs.topic_checks import reads_topic, topic_check
 from rivermeet.assets.epoch.platform import current
+from rivermeet.assets.project import Project
 from rivermeet.assets.reports.quality_report import report_asset
-from rivermeet.pipelines import BrokenFile, Pipeline, loaded
+from rivermeet.pipelines import BrokenFile, Pipeline
 
 
 def job_of(pipeline: Pipeline) -> dg.UnresolvedAssetJobDefinition:
     """The job that materialises a whole pipeline."""
     return dg.define_asset_job(
         pipeline.name,
-        selection=dg.AssetSelection.groups(pipeline.name) - dg.AssetSelection.assets(maintenance_key(pipeline)),
+        selection=assets_of(pipeline) - dg.AssetSelection.assets(maintenance_key(pipeline)),
         description=pipeline.description,
         executor_def=dg.in_process_executor,
     )
 
 
-def schedule_of(pipeline: Pipeline, job: dg.UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
+def schedule_of(pipeline: Pipeline, job: dg.UnresolvedAssetJobDefinition, project: str = "") -> dg.ScheduleDefinition:
     """The schedule of a whole pipeline; a tick that finds nothing new makes no run, and the page keeps its verdicts."""
 
     @dg.schedule(
@@ -47,7 +49,7 @@ def schedule_of(pipeline: Pipeline, job: dg.UnresolvedAssetJobDefinition) -> dg.
     def every_15_minutes() -> dg.RunRequest | dg.SkipReason:
         from rivermeet.assets.epoch.idle import is_idle
 
-        if is_idle(current(), list(pipeline.stored)):
+        if is_idle(current(project), list(pipeline.stored)):
             return dg.SkipReason("Nothing is new in any source; the checks show what stands.")
         return dg.RunRequest(tags={WHOLE: pipeline.name})
 
@@ -69,11 +71,18 @@ def broken_asset(broken: BrokenFile) -> dg.AssetsDefinition:
     return not_loaded
 
 
-@dg.definitions
-def defs() -> dg.Definitions:
-    """Assets, checks, jobs, stopped schedules and stopped sensors for each pipeline."""
-    pipelines, broken = loaded()
-    for file in broken:
+def definitions(project: Project) -> dg.Definitions:
+    """Assets, checks, jobs, stopped schedules and stopped sensors for each pipeline of a project.
+
+    A file that cannot be loaded is an asset that says why and fails.
+
+    Returns
+    -------
+    Definitions
+        ``dg.Definitions.merge`` puts them beside others; their resources are ``rivermeet`` and ``pyspark``.
+    """
+    pipelines, folder = project.pipelines, str(project.root)
+    for file in project.problems:
         dg.get_dagster_logger().error("not loaded: %s", file)
     jobs = {pipeline.name: job_of(pipeline) for pipeline in pipelines}
     care = [maintenance_job(pipeline) for pipeline in pipelines]
@@ -84,16 +93,22 @@ def defs() -> dg.Definitions:
             *(shadow_asset(shadow) for pipeline in pipelines for shadow in pipeline.shadows),
             *(maintenance_asset(pipeline) for pipeline in pipelines),
             report_asset(pipelines),
-            *(broken_asset(file) for file in broken),
+            *(broken_asset(file) for file in project.problems),
         ],
         asset_checks=[
             *(topic_check(node) for pipeline in pipelines for node in pipeline.stored if reads_topic(node)),
             *(table_check(node) for pipeline in pipelines for node in pipeline.stored if reads_table(node)),
         ],
         jobs=[*jobs.values(), *care],
-        schedules=[schedule_of(pipeline, jobs[pipeline.name]) for pipeline in pipelines]
+        schedules=[schedule_of(pipeline, jobs[pipeline.name], folder) for pipeline in pipelines]
         + [maintenance_schedule(job) for job in care],
         sensors=[on_new_epoch_sensor(pipeline) for pipeline in pipelines],
-        resources={"rivermeet": PlatformResource(), "pyspark": WarmSparkResource()},
+        resources={"rivermeet": PlatformResource(project=folder), "pyspark": WarmSparkResource(project=folder)},
         executor=dg.in_process_executor,
     )
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """Those of the project that is worked in: the code location of a checkout, and of a project without its own."""
+    return definitions(Project.find())

@@ -1,4 +1,4 @@
-"""Settings: the environment, read once, checked, and frozen.
+"""Settings: the environment, and the project's `rivermeet.toml` below it, read once, checked, and frozen.
 
 A location stands in plans, Delta commits, SQL and Dagster's metadata, so that one with a credential in it is refused;
 what a message shows of it is `redacted`. Held by ``tests/infra/engine/test_doors.py``.
@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from rivermeet.infra.project_file import FILE, ProjectFile, find_project, kafka_property, kafka_variable, read_project
 from rivermeet.infra.redaction import redacted
 from rivermeet.pipelines.errors import RivermeetError
 
 PROJECT = Path(__file__).resolve().parent.parent
+"""The folder that our own are in: a checkout, or, installed, the package."""
 
 ENGINES = "auto, sc://host:port, local[N], local[*] or spark://host:port"
 _ENGINE = re.compile(r"auto|local(\[(\*|[1-9]\d*)\])?|(sc|spark)://[^/:\s]+(:\d+)?\S*")
@@ -26,7 +28,6 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 # done twice; with the others it panics where it writes, in the home or in an epoch log among the tables.
 _TROUBLE = re.compile(r"%[0-9a-f]{2}|[\\#?\[\]^|]", re.IGNORECASE)
 
-_KAFKA = "RIVERMEET_KAFKA_"
 KAFKA_FIXED = frozenset(
     {
         *("bootstrap.servers", "group.id", "isolation.level", "auto.offset.reset", "enable.auto.commit"),
@@ -37,7 +38,7 @@ KAFKA_FIXED = frozenset(
 
 
 class SettingsError(RivermeetError):
-    """An environment variable has a value that cannot be used."""
+    """A setting has a value that cannot be used."""
 
     remedy = "Set or unset the variable that the message names."
 
@@ -48,6 +49,11 @@ class Settings:
 
     Parameters
     ----------
+    project : Path or None
+        ``RIVERMEET_PROJECT``: folder of the project; else the nearest with a ``rivermeet.toml``, from the current one
+        upwards. None where there is none.
+    cache : Path
+        ``RIVERMEET_CACHE``: what is fetched once for all projects (`default_cache`).
     home : Path
         ``RIVERMEET_HOME``: all that a run writes, unless `tables` says otherwise.
     tables : str
@@ -96,6 +102,8 @@ class Settings:
     home: Path
     tables: str
     data: str
+    cache: Path
+    project: Path | None = None
     engine: str = field(default="auto", repr=False)
     jars: Path | None = None
     engine_idle_minutes: float = 30.0
@@ -116,22 +124,37 @@ class Settings:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
-        """Read `env`, or else ``os.environ``.
+        """Read `env`, or else ``os.environ``, and what it leaves open from the project's file.
 
         Raises
         ------
         SettingsError
-            If a variable holds a value that cannot be used; the message names it.
+            If a setting has a value that cannot be used; the message names it.
+        ProjectFileError
+            If the project's file cannot be read, or ``RIVERMEET_PROJECT`` is no project.
         """
         # An empty variable means unset, as in a shell's `VAR= command`.
         given = {k: v for k, v in (os.environ if env is None else env).items() if v}
-        home = Path(given.get("RIVERMEET_HOME", PROJECT / ".rivermeet")).expanduser().absolute()
+        file = project_file(given)
+        if file is None:
+            return cls._checked(given, None)
+        try:
+            return cls._checked({**file.variables, **given}, file.root)
+        except SettingsError as error:
+            raise SettingsError(file.named(str(error), given)) from None
+
+    @classmethod
+    def _checked(cls, given: Mapping[str, str], project: Path | None) -> Settings:
+        cache = Path(given.get("RIVERMEET_CACHE", default_cache(given))).expanduser().absolute()
+        home = Path(given.get("RIVERMEET_HOME", (project or cache) / ".rivermeet")).expanduser().absolute()
         if home.exists() and not home.is_dir():
             raise SettingsError(f"RIVERMEET_HOME={home} is a file; name a folder")
         _usable("RIVERMEET_HOME", str(home))
         jars = given.get("RIVERMEET_JARS")
         settings = cls(
             home=home,
+            cache=cache,
+            project=project,
             tables=_usable("RIVERMEET_TABLES", _location("RIVERMEET_TABLES", given, home / "tables")),
             data=_location("RIVERMEET_DATA", given, home / "data"),
             engine=_engine(given.get("RIVERMEET_ENGINE", "auto")),
@@ -159,6 +182,8 @@ class Settings:
     def environ(self) -> dict[str, str]:
         """Return the environment variables that give these settings in another process."""
         return {
+            "RIVERMEET_PROJECT": str(self.project or ""),
+            "RIVERMEET_CACHE": str(self.cache),
             "RIVERMEET_HOME": str(self.home),
             "RIVERMEET_TABLES": self.tables,
             "RIVERMEET_DATA": self.data,
@@ -179,7 +204,7 @@ class Settings:
             # To AWS' own libraries an empty one would be another one.
             **({"AWS_ENDPOINT_URL": self.s3_endpoint} if self.s3_endpoint else {}),
             **({"AWS_REGION": self.s3_region} if self.s3_region else {}),
-            **{_variable(name): value for name, value in self.kafka.items()},
+            **{kafka_variable(name): value for name, value in self.kafka.items()},
         }
 
     @property
@@ -223,6 +248,40 @@ class Settings:
     def engine_home(self) -> Path:
         """Folder of the warm engine's state, token and log."""
         return self.home / "engine"
+
+
+def project_file(env: Mapping[str, str]) -> ProjectFile | None:
+    """What the file of the project says that is worked in; None where that is in no project.
+
+    A checkout is a project of its own, and the one of its code where no other is near.
+
+    Raises
+    ------
+    ProjectFileError
+        If it cannot be read.
+    """
+    named = env.get("RIVERMEET_PROJECT")
+    if named:
+        return read_project(Path(named).expanduser().absolute())
+    root = find_project(Path.cwd())
+    if root is None and (PROJECT / FILE).is_file():
+        root = PROJECT
+    return None if root is None else read_project(root)
+
+
+def is_checkout() -> bool:
+    """Whether this code is in the repository, with its Makefile, and not installed."""
+    return (PROJECT / "Makefile").is_file()
+
+
+def default_cache(env: Mapping[str, str]) -> Path:
+    """Where jars are unless ``RIVERMEET_CACHE`` says: in the user's cache folder, or, of a checkout, in ``.jars``.
+
+    So `make`, which looks for `.jars/.fetched` beside the Makefile, and the rest of a checkout share one folder.
+    """
+    if is_checkout():
+        return PROJECT / ".jars"
+    return Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rivermeet"
 
 
 def _location(variable: str, given: Mapping[str, str], default: Path) -> str:
@@ -279,21 +338,14 @@ def _file_reader(value: str) -> Literal["auto", "driver", "engine"]:
 
 def _kafka(given: Mapping[str, str]) -> Mapping[str, str]:
     """Librdkafka's properties; one that would change what an epoch reads is refused."""
-    found = {"bootstrap.servers": given["RIVERMEET_KAFKA"]} if "RIVERMEET_KAFKA" in given else {}
+    found: dict[str, str] = {}
     for variable, value in given.items():
-        if variable.startswith(_KAFKA):
-            name = variable.removeprefix(_KAFKA).lower().replace("_", ".")
-            if name in KAFKA_FIXED:
-                raise SettingsError(
-                    f"{variable} cannot be set: an epoch reads what its plan says, in one way; unset it"
-                )
+        name = kafka_property(variable)
+        if name in KAFKA_FIXED and variable != "RIVERMEET_KAFKA":
+            raise SettingsError(f"{variable} cannot be set: an epoch reads what its plan says, in one way; unset it")
+        if name is not None:
             found[name] = value
     return found
-
-
-def _variable(name: str) -> str:
-    """The variable that gives a property of librdkafka."""
-    return "RIVERMEET_KAFKA" if name == "bootstrap.servers" else _KAFKA + name.upper().replace(".", "_")
 
 
 def _registry(value: str) -> str:

@@ -1,13 +1,13 @@
 """Declarations: what exists, as plain values. No Dagster, no Spark, no effects.
 
-To add a pipeline, add one file here that sets ``PIPELINE``; `load_all` finds it (``files.py``).
+A project adds a pipeline by a file of its own that sets ``PIPELINE`` (``files.py``).
 """
 
 from __future__ import annotations
 
 from rivermeet.pipelines.check import Check
 from rivermeet.pipelines.errors import DeclarationError
-from rivermeet.pipelines.files import BrokenFile, PipelineFileError, load, load_all, loaded
+from rivermeet.pipelines.files import BrokenFile, PipelineFileError
 from rivermeet.pipelines.joins import (
     ForeignKeyJoin,
     GlobalGlobalJoin,
@@ -95,9 +95,6 @@ __all__ = [
     "count",
     "duration_ms",
     "expr",
-    "load",
-    "load_all",
-    "loaded",
     "maximum",
     "minimum",
     "total",

@@ -1,26 +1,28 @@
-"""The files of pipelines: each stands for itself, and one that cannot be loaded stops no other.
+"""The files of a project's pipelines: each stands for itself, and one that cannot be loaded stops no other.
 
     a           PIPELINE = Pipeline("a")        loaded
-    b, line 3   raises, or is no Python         named with file, line and error; `load` of it raises that
+    b, line 3   raises, or is no Python         named with file, line and error; asking for it raises that
     c and d     both Pipeline("c")              neither is loaded: nobody knows which one is meant
+    prices      no PIPELINE                     a helper: a has `from .prices import VAT`
 
-Held by ``tests/pipelines/test_files.py``.
+A project's folder is a package whose name no one else has (`package_of`), so that its files are modules of that package
+by their path, and import each other relatively: folders of the same name elsewhere, `json.py` beside a pipeline, or two
+projects in one process do not meet. Held by ``tests/pipelines/test_files.py``.
 """
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
 
-from rivermeet.pipelines.errors import NotFoundError, RivermeetError, listed
+from rivermeet.pipelines.errors import RivermeetError, listed
 from rivermeet.pipelines.pipeline import Pipeline
-
-_PACKAGE = "rivermeet.pipelines"
 
 
 class PipelineFileError(RivermeetError):
@@ -49,56 +51,71 @@ class BrokenFile:
         return f"{self.file}{line}: {self.error}"
 
 
-def loaded() -> tuple[tuple[Pipeline, ...], tuple[BrokenFile, ...]]:
-    """Every pipeline that is declared in a file of this package, by name, and the files that cannot be loaded."""
+def load_files(root: Path, patterns: Sequence[str]) -> tuple[tuple[Pipeline, ...], tuple[BrokenFile, ...]]:
+    """Load the files of a project, each once in a process.
+
+    Parameters
+    ----------
+    root
+        The project's folder.
+    patterns
+        Patterns of files, relative to it; one without a wildcard names a file that has to be there.
+
+    Returns
+    -------
+    tuple of Pipeline
+        Every pipeline that can be loaded, by name.
+    tuple of BrokenFile
+        The files that cannot.
+    """
     by_name: dict[str, dict[str, Pipeline]] = {}
-    broken: list[BrokenFile] = []
-    for found in pkgutil.iter_modules(importlib.import_module(_PACKAGE).__path__):
-        folder = getattr(found.module_finder, "path", "")
-        file = str(Path(folder, f"{found.name}.py"))
+    package = package_of(root)
+    broken = [_missing(root, one) for one in patterns if not {*"*?["} & {*one} and not (root / one).is_file()]
+    importlib.invalidate_caches()
+    for path in _files(root, patterns):
+        file = str(path)
         try:
-            module = importlib.import_module(f"{_PACKAGE}.{found.name}")
+            declared = _declared(importlib.import_module(_module(package, path.relative_to(root))))
         except (Exception, SystemExit) as error:  # whatever a file may raise
-            broken.append(BrokenFile(found.name, file, _line(error, file), f"{type(error).__name__}: {_said(error)}"))
+            broken.append(BrokenFile(path.stem, file, _line(error, file), _said(error, path)))
             continue
-        declared = _declared(module)
         if declared is not None and not any(declared is other for other in by_name.get(declared.name, {}).values()):
             by_name.setdefault(declared.name, {})[file] = declared
     broken += _twice(by_name)
-    return tuple(next(iter(by_name[name].values())) for name in sorted(by_name) if len(by_name[name]) == 1), tuple(
-        broken
-    )
+    sound = tuple(next(iter(by_name[name].values())) for name in sorted(by_name) if len(by_name[name]) == 1)
+    return sound, tuple(broken)
 
 
-def load_all() -> tuple[Pipeline, ...]:
-    """Every pipeline that can be loaded, by name."""
-    return loaded()[0]
+def package_of(root: Path) -> str:
+    """The name of the package that a project's folder is; made on first use."""
+    name = f"rivermeet_project_{sha256(str(root).encode()).hexdigest()[:12]}"
+    if name not in sys.modules:
+        package = ModuleType(name, f"The files of {root}.")
+        package.__path__ = [str(root)]
+        sys.modules[name] = package
+    return name
 
 
-def load(name: str) -> Pipeline:
-    """The pipeline of that name.
+def _files(root: Path, patterns: Sequence[str]) -> Iterator[Path]:
+    found = {path for one in patterns for path in root.glob(one) if path.suffix == ".py" and path.is_file()}
+    # An editor's or a notebook's copies lie in hidden folders.
+    return (path for path in sorted(found) if not any(part[0] == "." for part in path.relative_to(root).parts))
 
-    Raises
-    ------
-    PipelineFileError
-        If its file cannot be loaded, or it is declared by several.
-    KeyError
-        With the choices, and the files that cannot be loaded, where there is none.
-    """
-    sound, broken = loaded()
-    for pipeline in sound:
-        if pipeline.name == name:
-            return pipeline
-    own = [file for file in broken if file.pipeline == name]
-    if own:
-        raise PipelineFileError(str(own[0]))
-    problems = "".join(f"; not loaded: {file}" for file in broken)
-    raise NotFoundError(f"no pipeline '{name}'; there are {', '.join(p.name for p in sound)}{problems}")
+
+def _module(package: str, file: Path) -> str:
+    parts = [*file.with_suffix("").parts]
+    if "." in "".join(parts):
+        raise ImportError(f"a file or folder with a dot in its name ({file}) cannot be imported; rename it")
+    return ".".join([package, *(parts[:-1] if parts[-1] == "__init__" else parts)])
 
 
 def _declared(module: ModuleType) -> Pipeline | None:
     found = getattr(module, "PIPELINE", None)
     return found if isinstance(found, Pipeline) else None
+
+
+def _missing(root: Path, file: str) -> BrokenFile:
+    return BrokenFile(Path(file).stem, str(root / file), None, "is not there; `pipelines` of rivermeet.toml names it")
 
 
 def _twice(by_name: Mapping[str, Mapping[str, Pipeline]]) -> list[BrokenFile]:
@@ -119,5 +136,9 @@ def _line(error: BaseException, file: str) -> int | None:
     return lines[-1] if lines else None
 
 
-def _said(error: BaseException) -> str:
-    return error.msg if isinstance(error, SyntaxError) else str(error)
+def _said(error: BaseException, file: Path) -> str:
+    said = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+    beside = error.name if isinstance(error, ModuleNotFoundError) else None
+    if beside and (file.with_name(f"{beside}.py").is_file() or file.with_name(beside).is_dir()):
+        return f"{said}; it is beside this file: write `from .{beside} import …`"
+    return said

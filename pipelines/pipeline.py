@@ -96,6 +96,9 @@ class Pipeline:
     freshness
         Duration within which its sources are expected to have news; a join has its window and grace beside. Longer
         without an epoch, and a node is shown as stale. Default: two ticks of the schedule.
+    group, owners, tags, key_prefix
+        Of all its assets in Dagster: their group (default: the pipeline's name), who answers for them (``team:shop`` or
+        an address), tags, and what stands before the pipeline's name in their keys.
 
     Examples
     --------
@@ -111,11 +114,28 @@ class Pipeline:
     ['orders', 'customers', 'named']
     """
 
-    def __init__(self, name: str, description: str = "", freshness: str | int = "30m") -> None:
+    def __init__(
+        self,
+        name: str,
+        description: str = "",
+        freshness: str | int = "30m",
+        *,
+        group: str | None = None,
+        owners: Sequence[str] = (),
+        tags: Mapping[str, str] | None = None,
+        key_prefix: Sequence[str] = (),
+    ) -> None:
         if not _NAME.fullmatch(name):
             raise OptionError(f"pipeline name {name!r}: use letters, digits and _, a letter first")
+        for what, part in (("group", group or name), *(("key_prefix", part) for part in _several(name, key_prefix))):
+            if not _NAME.fullmatch(part):
+                raise OptionError(f"pipeline '{name}': {what} has {part!r}; use letters, digits and _, a letter first")
         self.name = name
         self.description = description
+        self.group = group or name
+        self.owners = _several(name, owners)
+        self.tags = dict(tags or {})
+        self.key_prefix = _several(name, key_prefix)
         self.freshness = duration_ms(freshness)
         if self.freshness < SHORTEST_FRESHNESS:
             raise OptionError(f"pipeline '{name}': freshness is {self.freshness} ms; make it '1m' or more")
@@ -468,3 +488,9 @@ class Pipeline:
         if not columns:
             raise DeclarationError(self.name, name, f"no {what} columns; name at least one")
         return columns
+
+
+def _several(pipeline: str, given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise ValueError(f"pipeline '{pipeline}': {given!r} is one text; give a list, [{given!r}]")
+    return tuple(given)

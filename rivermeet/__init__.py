@@ -4,6 +4,7 @@ What stands in ``__all__`` is public. All else below this package is internal an
 the repository are its sub-packages: links in a checkout, folders in a wheel (docs/decisions/one-package.md).
 """
 
+from rivermeet.assets.project import Project
 from rivermeet.pipelines import (
     JSON,
     Avro,
@@ -46,6 +47,7 @@ __all__ = [
     "Number",
     "Pipeline",
     "Postgres",
+    "Project",
     "Protobuf",
     "Raw",
     "RivermeetError",

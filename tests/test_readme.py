@@ -73,7 +73,7 @@ def test_make_targets_exist() -> None:
 
 
 def commands_named() -> list[list[str]]:
-    found = (re.match(r"(?:\S*/)?rivermeet ((?:[\w-]+ ?)+)", text) for text in code())
+    found = (re.match(r"(?:\S*/)?rivermeet (?:--project \S+ )?((?!-)(?:[\w-]+ ?)+)", text) for text in code())
     return [match[1].split() for match in found if match]
 
 
@@ -98,14 +98,15 @@ def test_command_exists(words: list[str]) -> None:
 def test_options_exist() -> None:
     """Options may also be named by themselves, beside their command."""
     groups = [main, *(command for command in main.commands.values() if isinstance(command, click.Group))]
-    commands = [command for group in groups for command in group.commands.values()]
+    commands = [*groups, *(command for group in groups for command in group.commands.values())]
     known = {name for command in commands for parameter in command.params for name in parameter.opts}
     assert {word for text in code() for word in re.findall(r"(?<!\S)--[a-z][a-z-]*", text)} <= known
 
 
 def test_settings_are_all_named() -> None:
     named = set(re.findall(r"RIVERMEET_[A-Z_]+", (REFERENCE / "settings.md").read_text()))
-    in_code = set(re.findall(r"RIVERMEET_[A-Z_]+", (PROJECT / "infra" / "settings.py").read_text()))
+    code = "".join((PROJECT / "infra" / name).read_text() for name in ("settings.py", "project_file.py"))
+    in_code = set(re.findall(r"RIVERMEET_[A-Z_]+", code))
     # All that begin so are librdkafka's properties; one stands for them.
     family, one = "RIVERMEET_KAFKA_", "RIVERMEET_KAFKA_SASL_PASSWORD"
     given = {"RIVERMEET_KAFKA": "localhost:9092", one: "x"}
@@ -121,7 +122,7 @@ def test_markers_are_all_named() -> None:
 
 def test_files_exist() -> None:
     folders = "assets|docs|expectations|infra|joins|pipelines|tests"
-    examples = {"pipelines/shop.py", "pipelines/till.py"}
+    examples = {"pipelines/shop.py", "pipelines/till.py", "tests/test_shop.py"}
     named = {text for text in code() if re.fullmatch(rf"(\.ci|{folders})/[\w./-]*", text)} - examples
     assert named
     assert not [path for path in named if not (PROJECT / path).exists()]

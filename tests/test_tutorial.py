@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rivermeet.assets.scaffold.write import write_project
 from rivermeet.infra.settings import Settings
 from tests.assets.home import Home, homed
 
@@ -23,7 +24,7 @@ def blocks(language: str) -> list[str]:
 
 def paths(suffix: str) -> list[str]:
     """Where the page says that files are to be saved, relative to the data folder."""
-    return re.findall(rf"`\.rivermeet/data/([\w/]+\.{suffix})`", PAGE)
+    return re.findall(rf"`data/([\w/]+\.{suffix})`", PAGE)
 
 
 @pytest.fixture
@@ -62,6 +63,13 @@ def test_it_goes_as_the_page_says(home: Home, tmp_path: Path, monkeypatch: pytes
     lines = [line for line in without_seconds(home.said) if "VIOLATED" not in line]
     assert sorted(lines) == sorted(said[1].splitlines())
     assert any("VIOLATED" in line and "dropped as late" in line for line in home.said), home.said
+
+
+def test_it_shows_what_init_writes(tmp_path: Path) -> None:
+    written = {path.relative_to(tmp_path / "till"): path.read_text() for path in write_project(tmp_path / "till")}
+    shown = {path: text for path, text in written.items() if path.parts[0] in ("pipelines", "data")}
+    assert {*shown.values()} <= {*blocks("python"), *blocks("csv"), *blocks("json")}
+    assert all(f"`{path}`" in PAGE for path in shown)
 
 
 def check_session(session: str, names: dict[str, Any]) -> None:

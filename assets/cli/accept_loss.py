@@ -27,7 +27,7 @@ def accept_loss(pipeline: str, source: str) -> None:
     The records so far stay as they are, and the epoch log keeps which offsets or versions were lost. Where nothing is
     lost this is a run like any other.
     """
-    from rivermeet.pipelines import load
+    from rivermeet.assets.project import load
 
     echo(accepted(platform_here(), load(pipeline).node(source)))
 

@@ -25,7 +25,7 @@ def check(pipeline: str) -> None:
 
     Of those that can be read: how far they were, and how much log the slot holds back.
     """
-    from rivermeet.pipelines import load
+    from rivermeet.assets.project import load
 
     found = list(checked(platform_here(), load(pipeline)))
     for one in found:
@@ -45,7 +45,7 @@ def check(pipeline: str) -> None:
 def resnapshot(pipeline: str, source: str | None) -> None:
     """Read the PostgreSQL table of SOURCE, or of all sources, as it stands, in place of what was read before."""
     from rivermeet.assets.epoch.rebuild import rebuild
-    from rivermeet.pipelines import load
+    from rivermeet.assets.project import load
 
     declared, platform = load(pipeline), platform_here()
     tables = [node.name for node in tables_of(declared)]

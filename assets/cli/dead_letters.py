@@ -28,7 +28,7 @@ def retry_dead_letters(pipeline: str, selected: Sequence[str]) -> None:
     the pipeline to join them. The others stay dead letters, with their new reason. A file that could not be read is
     read again where it lies; a record of a topic is decoded again from the bytes that its letter keeps.
     """
-    from rivermeet.pipelines import load
+    from rivermeet.assets.project import load
 
     declared, platform = load(pipeline), platform_here()
     for node in _sources(declared, selected):

@@ -53,7 +53,7 @@ def diff(
     from rivermeet.assets.diff.compute import DiffError, affected_nodes, changed_nodes, computed
     from rivermeet.assets.diff.options import Options
     from rivermeet.assets.sql.query import CommittedState
-    from rivermeet.pipelines import load
+    from rivermeet.assets.project import load
 
     declared, platform = load(pipeline), platform_here()
     for name in selected:

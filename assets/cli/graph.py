@@ -16,7 +16,7 @@ from rivermeet.assets.cli.errors import one_line_errors
 @one_line_errors
 def graph(pipeline: str, as_: str | None, output: Path | None) -> None:
     """Draw PIPELINE: its sources, what is made of them, and how they hang together."""
-    from rivermeet.pipelines import load
+    from rivermeet.assets.project import load
     from rivermeet.pipelines.graph import mermaid, svg
 
     declared = load(pipeline)

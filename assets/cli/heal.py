@@ -44,7 +44,7 @@ def milliseconds(_: click.Context, option: click.Parameter, text: str | None) ->
 def rebuild(pipeline: str, selected: Sequence[str], grace: int | None, table_only: bool, lossy: bool) -> None:
     """Recompute PIPELINE from its inputs and replace its rows in one commit; nodes below it follow."""
     from rivermeet.assets.epoch.rebuild import rebuild as compute_anew
-    from rivermeet.pipelines import load
+    from rivermeet.assets.project import load
 
     declared, at = load(pipeline), platform_here()
     nodes = [declared.node(name) for name in selected] or list(declared.stored)
@@ -77,8 +77,8 @@ def verify(pipeline: str, selected: Sequence[str]) -> None:
     """Recompute PIPELINE, compare its changelogs with the result, and judge all that it has committed."""
     from rivermeet.assets.epoch.verify import record
     from rivermeet.assets.epoch.verify import verify as compare
+    from rivermeet.assets.project import load
     from rivermeet.assets.refused.states import lost
-    from rivermeet.pipelines import load
 
     declared, at = load(pipeline), platform_here()
     nodes = [declared.node(name) for name in selected] or list(declared.stored)

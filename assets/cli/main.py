@@ -5,8 +5,11 @@ Heavy imports are inside the commands, so that ``rivermeet --help`` answers at o
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +23,7 @@ from rivermeet.assets.cli.engine import engine
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.graph import graph
 from rivermeet.assets.cli.heal import rebuild, verify
+from rivermeet.assets.cli.init import init
 from rivermeet.assets.cli.maintain import maintain
 from rivermeet.assets.cli.quarantine import quarantine
 from rivermeet.assets.cli.replay import explain, replay
@@ -34,12 +38,27 @@ if TYPE_CHECKING:
     from rivermeet.pipelines import Pipeline
 
 
+PROJECT_VARIABLE = "RIVERMEET_PROJECT"
+
+
 @click.group()
 @click.version_option(package_name="rivermeet")
-def main() -> None:
+@click.option(
+    "--project",
+    type=click.Path(path_type=Path),
+    help="Folder of the project; else the nearest with a rivermeet.toml, from the current one upwards.",
+)
+@click.pass_context
+def main(context: click.Context, project: Path | None) -> None:
     """Joins of event streams and change logs in the lakehouse."""
+    if project is not None:
+        # Of this process and of those that it starts, while the command lasts.
+        before = os.environ.get(PROJECT_VARIABLE, "")
+        context.call_on_close(partial(os.environ.__setitem__, PROJECT_VARIABLE, before))
+        os.environ[PROJECT_VARIABLE] = str(project.absolute())
 
 
+main.add_command(init)
 main.add_command(engine)
 main.add_command(diff)
 main.add_command(graph)
@@ -68,7 +87,7 @@ main.add_command(bench)
 @one_line_errors
 def run(pipeline: str, selected: Sequence[str], only_plan: bool) -> None:
     """Materialise PIPELINE: read what is new, join it, check it."""
-    from rivermeet.pipelines import load
+    from rivermeet.assets.project import load
 
     declared = load(pipeline)
     for name in selected:
@@ -105,15 +124,15 @@ def _run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -
 def status(pipeline: str | None) -> None:
     """Show each node's epoch, rows, lag and last checks."""
     from rivermeet.assets.cli.show.status import status_table
-    from rivermeet.pipelines import load, loaded
+    from rivermeet.assets.project import Project
 
-    platform = platform_here()
-    found, broken = ([load(pipeline)], ()) if pipeline else loaded()
+    platform, project = platform_here(), Project.find()
+    found, problems = ([project.pipeline(pipeline)], ()) if pipeline else (project.pipelines, project.problems)
     for declared in found:
         echo(status_table(platform, declared))
-    for file in broken:
+    for file in problems:
         echo(f"not loaded: {file}", err=True)
-    if broken:
+    if problems:
         sys.exit(1)
 
 
@@ -150,12 +169,12 @@ def demo(pipeline: str, over_topics: bool) -> None:
     """Feed PIPELINE step by step, run it after each, and print what came out."""
     from rivermeet.assets.cli.show.results import print_results
     from rivermeet.assets.epoch.platform import data_root
+    from rivermeet.assets.project import demo_pipeline
     from rivermeet.assets.reports.quality_report import write_report
     from rivermeet.infra.feeds.registry import feed as deliver
     from rivermeet.infra.feeds.registry import steps
-    from rivermeet.pipelines import load
 
-    declared, platform = load(pipeline), platform_here()
+    declared, platform = demo_pipeline(pipeline), platform_here()
     if over_topics:
         from rivermeet.assets.demo.kafka import demonstrated
 

@@ -35,8 +35,8 @@ def maintain(
 ) -> None:
     """Compact small files of PIPELINE's tables, and remove what no run can need any more."""
     from rivermeet.assets.defs.maintenance import maintain_pipeline
+    from rivermeet.assets.project import load
     from rivermeet.infra.delta.care.table_care import Retention
-    from rivermeet.pipelines import load
 
     declared = load(pipeline)
     keep = Retention(versions=keep_versions, late=keep_late, dead_letter=keep_dead_letters, measured=keep_measurements)

@@ -35,8 +35,8 @@ def quarantine() -> None:
 @one_line_errors
 def show(pipeline: str, selected: str | None, limit: int) -> None:
     """Show PIPELINE's refused epochs: what they broke, what became of them, and their first rows. Needs no engine."""
+    from rivermeet.assets.project import load
     from rivermeet.assets.refused.states import states
-    from rivermeet.pipelines import load
 
     declared, platform = load(pipeline), platform_here()
     nodes = [declared.node(selected)] if selected else declared.stored
@@ -106,9 +106,9 @@ def drop(pipeline: str, selected: str, epoch: int, yes: bool) -> None:
 
 def _decided(pipeline: str, selected: str, epoch: int, how: Literal["release", "drop"], ask: bool = False) -> None:
     from rivermeet.assets.defs.runs import run_pipeline
+    from rivermeet.assets.project import load
     from rivermeet.assets.refused.decisions import decidable, decide, loss
     from rivermeet.assets.refused.states import states
-    from rivermeet.pipelines import load
 
     declared, platform = load(pipeline), platform_here()
     node, runner = declared.node(selected), platform.runner(declared)

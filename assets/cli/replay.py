@@ -77,7 +77,7 @@ def _by_engine(epochs: int | None) -> Callable[[list[Any], str], list[dict[str, 
 def explain(pipeline: str, node: str, semantics: str | None, compare: str | None) -> None:
     """Explain what the join NODE of PIPELINE does, and where another profile differs."""
     from rivermeet.assets.defs.lineage import described
-    from rivermeet.pipelines import load
+    from rivermeet.assets.project import load
     from rivermeet.pipelines.profiles import differences, refused, rules_of
 
     join = load(pipeline).node(node).join_spec

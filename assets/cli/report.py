@@ -20,13 +20,13 @@ from rivermeet.assets.cli.terminal import echo, platform_here
 @one_line_errors
 def report(pipelines: Sequence[str], output: Path | None, epochs: int) -> None:
     """Write the quality report of each PIPELINE, or of all: one page that needs no network."""
+    from rivermeet.assets.project import Project
     from rivermeet.assets.reports.quality_report import write_report
-    from rivermeet.pipelines import load, loaded
 
-    declared, broken = [load(name) for name in dict.fromkeys(pipelines)], ()
-    if not declared:
-        declared, broken = loaded()
-    for file in broken:
+    project = Project.find()
+    named = [project.pipeline(name) for name in dict.fromkeys(pipelines)]
+    declared, problems = (named, ()) if named else (project.pipelines, project.problems)
+    for file in problems:
         echo(f"not loaded: {file}", err=True)
     path, _ = write_report(platform_here(), declared, output and output.absolute(), epochs)
     echo(f"report: {path}")

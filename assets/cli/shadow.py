@@ -28,11 +28,11 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
 
     Exit code 0: nothing is lost; 1: it is, or could not be compared.
     """
+    from rivermeet.assets.project import load
     from rivermeet.assets.shadow.audit import audit
     from rivermeet.assets.shadow.marks import mark
     from rivermeet.assets.shadow.recorded import record
     from rivermeet.assets.shadow.words import lines
-    from rivermeet.pipelines import load
 
     at, found = platform_here(), shadow_of(load(pipeline).node(node), topic, group)
     marks = mark(at, found)

@@ -18,6 +18,7 @@ import psutil
 from rivermeet.assets.cli.terminal import echo
 from rivermeet.assets.defs.links import HOST
 from rivermeet.assets.defs.runs import close_runs_left, prepare_instance
+from rivermeet.assets.project import Project
 from rivermeet.infra.settings import PROJECT, Settings
 
 ENDS_WITHIN = 10
@@ -31,7 +32,8 @@ def serve(port: int) -> None:
     `ENDS_WITHIN` seconds, but for the warm engine, which others may use and which stops when idle.
     """
     _need(port, "choose another with --port")
-    settings = Settings.from_env()
+    project = Project.find()
+    settings = project.settings
     if settings.reports_port == port:
         raise click.ClickException(f"port {port} is that of the reports; choose another with --port")
     _need(settings.reports_port, "choose another for the reports with RIVERMEET_REPORTS_PORT")
@@ -48,8 +50,8 @@ def serve(port: int) -> None:
         echo(f"Dagster on http://{HOST}:{port} (Ctrl-C stops it; the history stays)")
         echo(f"reports on http://{HOST}:{settings.reports_port}")
         dagster = str(Path(sys.executable).with_name("dagster"))
-        options = ["-w", "workspace.yaml", "-h", HOST, "-p", str(port)]
-        page = subprocess.Popen([dagster, "dev", *options], cwd=PROJECT, env=env)
+        options = [*code_location(project.root), "-h", HOST, "-p", str(port)]
+        page = subprocess.Popen([dagster, "dev", *options], cwd=project.root, env=env)
         started.append(page)
         sys.exit(page.wait())
     except KeyboardInterrupt:
@@ -58,6 +60,13 @@ def serve(port: int) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         _end(started)
+
+
+def code_location(root: Path) -> list[str]:
+    """What `dagster dev` loads of a project: its workspace, or its definitions, or else its pipelines alone."""
+    if (root / "workspace.yaml").is_file():
+        return ["-w", "workspace.yaml"]
+    return ["-f", "definitions.py"] if (root / "definitions.py").is_file() else ["-m", "rivermeet.assets.definitions"]
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

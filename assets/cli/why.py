@@ -27,13 +27,13 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
 
     KEY is the text of a key of one column, 'column=value,column=value', or a JSON object.
     """
+    from rivermeet.assets.project import load
     from rivermeet.assets.why.answer import as_json
     from rivermeet.assets.why.changelogs import Changelogs
     from rivermeet.assets.why.expressions import Expressions
     from rivermeet.assets.why.keys import typed_key
     from rivermeet.assets.why.tree import tree_of
     from rivermeet.assets.why.walk import Walk
-    from rivermeet.pipelines import load
 
     declared, platform = load(pipeline).node(node), platform_here()
     if not declared.is_stored:

@@ -18,7 +18,7 @@ from typing import Any
 
 import dagster as dg
 
-from rivermeet.assets.defs.keys import keys_of
+from rivermeet.assets.defs.keys import assets_of, keys_of
 from rivermeet.pipelines import Node, Pipeline
 
 EVERY_15_MINUTES = "*/15 * * * *"
@@ -66,7 +66,7 @@ def on_new_epoch_sensor(pipeline: Pipeline) -> dg.AutomationConditionSensorDefin
     """Evaluates the conditions of one pipeline, once it is started."""
     return dg.AutomationConditionSensorDefinition(
         name=f"{pipeline.name}_on_new_epoch",
-        target=dg.AssetSelection.groups(pipeline.name),
+        target=assets_of(pipeline),
         default_status=dg.DefaultSensorStatus.STOPPED,
         description="Runs each node when an input has a new epoch; instead of the schedule.",
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from rivermeet.assets.defs.keys import key_of, shown_as
 from rivermeet.assets.defs.resource import PlatformResource
 from rivermeet.assets.epoch.platform import Platform
 from rivermeet.pipelines import Pipeline
@@ -29,7 +30,7 @@ class RetentionConfig(dg.Config):
 
 def maintenance_key(pipeline: Pipeline) -> dg.AssetKey:
     """The maintenance of a pipeline's tables."""
-    return dg.AssetKey([pipeline.name, "maintenance"])
+    return key_of(pipeline, "maintenance")
 
 
 def maintain_pipeline(platform: Platform, pipeline: Pipeline, keep: "Retention") -> "list[Maintained]":
@@ -49,7 +50,7 @@ def maintenance_asset(pipeline: Pipeline) -> dg.AssetsDefinition:
 
     @dg.asset(
         key=maintenance_key(pipeline),
-        group_name=pipeline.name,
+        **shown_as(pipeline),
         kinds={"delta"},
         description=f"OPTIMIZE, VACUUM and log clean-up of the tables of `{pipeline.name}`. What an open plan or a "
         "join that lags may still need stays.",

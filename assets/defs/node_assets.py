@@ -14,7 +14,7 @@ import dagster as dg
 from rivermeet.assets.defs.automation import on_new_epoch, with_its_changelog
 from rivermeet.assets.defs.failures import explained
 from rivermeet.assets.defs.freshness import freshness_policy
-from rivermeet.assets.defs.keys import changelog_key, keys_of, op_name, table_key
+from rivermeet.assets.defs.keys import changelog_key, keys_of, op_name, shown_as, table_key
 from rivermeet.assets.defs.lineage import described
 from rivermeet.assets.defs.metadata import changelog_metadata, check_results, checked_assets, table_metadata
 from rivermeet.assets.defs.resource import PlatformResource
@@ -115,9 +115,8 @@ def _specs(node: Node) -> list[dg.AssetSpec]:
     deps = [key for part in dict.fromkeys(made.inputs.values()) for key in keys_of(part)] if made else []
     about = " ".join(filter(None, (described(made) if made else "", node.description)))
     common: dict[str, Any] = {
-        "group_name": node.pipeline.name,
+        **shown_as(node.pipeline, _tags(made)),
         "skippable": True,
-        "tags": _tags(made),
         "freshness_policy": freshness_policy(node),
     }
     changelog = dg.AssetSpec(

@@ -28,7 +28,6 @@ from typing import Any
 
 import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
-from dagster._core.storage.dagster_run import DagsterRun
 
 from rivermeet.infra.held_file import HeldFile, hold_file, read_left_file
 
@@ -62,7 +61,7 @@ def processes(dagster_home: Path) -> Path:
     return dagster_home / "processes"
 
 
-def is_held_here(instance: dg.DagsterInstance, run: DagsterRun) -> bool:
+def is_held_here(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Whether this process has locked the file that the run names, which a copied tag does not."""
     name = run.tags.get(PROCESS, "")
     return name.startswith(f"{os.getpid()}-") and (processes(Path(instance.root_directory)) / name).exists()
@@ -106,7 +105,7 @@ class Launcher(dg.DefaultRunLauncher):
         """It can be asked."""
         return True
 
-    def check_run_worker_health(self, run: DagsterRun) -> CheckRunHealthResult:
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Whether the run's process is still there, as far as this host can know."""
         found = _left_by(self._instance, run)
         if found is None or not _is_this_host(found):
@@ -114,7 +113,7 @@ class Launcher(dg.DefaultRunLauncher):
         return CheckRunHealthResult(WorkerStatus.FAILED, _gone(found))
 
 
-def _left_by(instance: dg.DagsterInstance, run: DagsterRun) -> Mapping[str, Any] | None:
+def _left_by(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Mapping[str, Any] | None:
     """What the process of an unfinished run has left, if it is gone."""
     if PROCESS not in run.tags:
         return None

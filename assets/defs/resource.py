@@ -13,6 +13,8 @@ from rivermeet.assets.epoch.platform import Platform, current
 from rivermeet.infra.held_file import HeldFile
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from rivermeet.assets.epoch.run import Outcome
     from rivermeet.assets.epoch.side_by_side import SideBySide
     from rivermeet.pipelines import Node, Pipeline
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 class PlatformResource(dg.ConfigurableResource):
     """Gives steps the platform of their process; its Spark session opens when a step first needs it."""
 
+    project: str = ""
+    """Folder of the project, unless the process has a platform; default: the project that it works in."""
     rebuild: dict[str, int | None] | None = None
     """Nodes that are recomputed from offset 0, with the grace (ms) in place of the declared one."""
     _shown: set[str] = PrivateAttr(default_factory=set)
@@ -90,7 +94,17 @@ class PlatformResource(dg.ConfigurableResource):
             if context.log is not None:
                 context.log.exception("Data Docs have no page of this run; its verdicts are kept")
 
+    def table(self, name: str) -> pyarrow.Table:
+        """What a node has committed, as ``shop.settled``, or one of its tables, as ``shop.settled.late``; no engine.
+
+        Raises
+        ------
+        QueryError
+            If it is not there.
+        """
+        return self.platform.ask(f"FROM {name}")
+
     @property
     def platform(self) -> Platform:
         """The platform of the process."""
-        return current()
+        return current(self.project)

@@ -12,7 +12,7 @@ import dagster as dg
 
 from rivermeet.assets.defs.automation import WHOLE
 from rivermeet.assets.defs.failures import sentence_of
-from rivermeet.assets.defs.keys import keys_of
+from rivermeet.assets.defs.keys import PIPELINE, keys_of
 from rivermeet.assets.defs.node_assets import node_assets
 from rivermeet.assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, processes
 from rivermeet.assets.defs.resource import PlatformResource
@@ -91,8 +91,7 @@ def run_pipeline(
             instance=instance,
             run_config=QUIET,
             raise_on_error=False,
-            tags={"rivermeet/pipeline": pipeline.name, PROCESS: process.file.name}
-            | ({} if selected else {WHOLE: pipeline.name}),
+            tags={PIPELINE: pipeline.name, PROCESS: process.file.name} | ({} if selected else {WHOLE: pipeline.name}),
         )
         # Left there by what ended otherwise: its run may be noted as unfinished.
         process.file.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.keys import changelog_key, key_of, shown_as
 from rivermeet.assets.defs.resource import PlatformResource
 from rivermeet.pipelines import Shadow
 
@@ -27,7 +27,7 @@ LOST, READABLE = "nothing_lost", "output_is_readable"
 
 def shadow_key(shadow: Shadow) -> dg.AssetKey:
     """The audit as an asset."""
-    return dg.AssetKey([shadow.node.pipeline.name, f"{shadow.topic}_shadow"])
+    return key_of(shadow.node.pipeline, f"{shadow.topic}_shadow")
 
 
 def shadow_asset(shadow: Shadow) -> dg.AssetsDefinition:
@@ -40,8 +40,8 @@ def shadow_asset(shadow: Shadow) -> dg.AssetsDefinition:
             dg.AssetSpec(
                 key,
                 deps=[changelog_key(node)],
-                group_name=node.pipeline.name,
                 kinds={"kafka"},
+                **shown_as(node.pipeline),
                 description=f"What an application wrote to topic `{shadow.topic}`, against `{node.name}`.",
             )
         ],

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from rivermeet.assets.defs.failures import explained
-from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.keys import changelog_key, key_of, shown_as
 from rivermeet.assets.defs.resource import PlatformResource
 from rivermeet.pipelines.sink import TopicSink
 
@@ -28,7 +28,7 @@ DELIVERED, READ_BACK = "all_rows_delivered", "rows_read_back"
 
 def topic_key(sink: TopicSink) -> dg.AssetKey:
     """The topic as an asset."""
-    return dg.AssetKey([sink.node.pipeline.name, f"{sink.topic}_topic"])
+    return key_of(sink.node.pipeline, f"{sink.topic}_topic")
 
 
 def sink_asset(sink: TopicSink) -> dg.AssetsDefinition:
@@ -41,8 +41,8 @@ def sink_asset(sink: TopicSink) -> dg.AssetsDefinition:
             dg.AssetSpec(
                 key,
                 deps=[changelog_key(node)],
-                group_name=node.pipeline.name,
                 kinds={"kafka"},
+                **shown_as(node.pipeline),
                 description=f"The changelog of `{node.name}` as topic `{sink.topic}`, each row once.",
             )
         ],

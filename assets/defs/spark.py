@@ -27,10 +27,13 @@ class WarmSparkResource(LazyPySparkResource):
 
     Attributes
     ----------
+    project
+        As of `PlatformResource`.
     spark_config
         Settings of the session. It is one of its own, so that no setting of a user's asset reaches an epoch.
     """
 
+    project: str = ""
     spark_config: dict[str, Any] = Field(default_factory=dict)
 
     @property
@@ -43,7 +46,7 @@ class WarmSparkResource(LazyPySparkResource):
         if self._spark_session is None:
             from rivermeet.infra.engine.session import new_session
 
-            self._spark_session = new_session(current().session())
+            self._spark_session = new_session(current(self.project).session())
             for name, value in self.spark_config.items():
                 self._spark_session.conf.set(name, value)
         return self._spark_session

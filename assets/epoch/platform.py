@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,7 @@ from rivermeet.infra.settings import Settings, SettingsError
 from rivermeet.pipelines import DeltaTable, Kafka, Node, Pipeline, Postgres
 
 if TYPE_CHECKING:
+    import pyarrow
     from pyspark.sql import SparkSession
 
     from rivermeet.infra.epochs.context import EpochContext, Quality
@@ -116,6 +118,19 @@ class Platform:
         table = str(home / "quality") if is_local(tables) else f"{tables.rstrip('/')}/{QUALITY}"
         own = self.settings
         return Quality(table, home / "locks" / "quality.lock", own.judge, own.judge_memory, own.spill)
+
+    def ask(self, query: str, as_json: bool = False) -> pyarrow.Table:
+        """Rows of a query over what is committed, as `rivermeet sql` reads it; needs no engine.
+
+        Raises
+        ------
+        QueryError
+            If the text is no query, or names a table that is not there.
+        """
+        from rivermeet.assets.sql.query import CommittedState
+
+        own = self.settings
+        return CommittedState(own.tables, self.quality.table).ask(query, own.judge_memory, own.spill, as_json)
 
     def runner(self, pipeline: Pipeline) -> EpochContext:
         """The context of a pipeline's epochs."""
@@ -296,11 +311,15 @@ class OnEngine(Platform):
 
 
 _current: Platform | None = None
+_made: dict[Settings, Platform] = {}
 
 
-def current() -> Platform:
-    """The platform of this process; made from the environment unless `use` gave one."""
-    return _current or use(Platform(Settings.from_env()))
+def current(project: str = "") -> Platform:
+    """The platform of this process: what `use` was given, or else that of a project, by default the one worked in."""
+    if _current is not None:
+        return _current
+    settings = Settings.from_env({**os.environ, "RIVERMEET_PROJECT": project} if project else None)
+    return _made.setdefault(settings, Platform(settings))
 
 
 def use(platform: Platform) -> Platform:

@@ -29,9 +29,9 @@ from rivermeet.infra.engine import conf as spark_conf
 from rivermeet.infra.engine.java import JavaError, find_java
 from rivermeet.infra.engine.process import EngineError, last_said
 from rivermeet.infra.engine.processes import Apart, end, is_free, spawn
-from rivermeet.infra.settings import PROJECT
+from rivermeet.infra.settings import PROJECT, default_cache, is_checkout
 
-CLUSTERS = PROJECT / ".cluster"
+CLUSTERS = PROJECT / ".cluster" if is_checkout() else default_cache(os.environ) / "clusters"
 PORT = 7077
 WORKERS = 2
 CORES = 1

@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from rivermeet.infra.engine.java import JavaError, find_java
 from rivermeet.infra.engine.s3_classes import NAME, s3_classes_jar
-from rivermeet.infra.settings import PROJECT, Settings, SettingsError
+from rivermeet.infra.settings import Settings, SettingsError
 from rivermeet.pipelines.errors import RivermeetError
 
 PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
@@ -33,7 +33,6 @@ S3_PACKAGES = (
     "org.apache.hadoop:hadoop-aws:3.5.0",
     *(f"software.amazon.awssdk:{n}:{_SDK}" for n in ("s3", "s3-transfer-manager", "sts")),
 )
-CACHE = PROJECT / ".jars"
 
 # Spark brings its own, newer copies of all these; shipping Delta's beside them invites clashes.
 _SPARK_HAS = (
@@ -72,15 +71,13 @@ class JarsError(RivermeetError):
     remedy = "Check the network, or put the jars in a folder and set RIVERMEET_JARS to it."
 
 
-def jars(settings: Settings, cache: Path = CACHE) -> list[Path]:
+def jars(settings: Settings) -> list[Path]:
     """Return Delta's jars, and those of S3 where tables or data are there, fetching them the first time.
 
     Parameters
     ----------
     settings : Settings
-        `settings.jars` replaces the download; then nothing is fetched.
-    cache : Path
-        Where fetched jars are kept.
+        `settings.jars` replaces the download; then nothing is fetched. Else jars are kept in `settings.cache`.
 
     Returns
     -------
@@ -95,6 +92,7 @@ def jars(settings: Settings, cache: Path = CACHE) -> list[Path]:
     JavaError
         If the classes that write on S3 cannot be built.
     """
+    cache = settings.cache
     if settings.jars is not None:
         given = _given(settings.jars)
         return [*given, *_beside(given, settings.jars, cache)] if settings.on_s3 else given
@@ -134,7 +132,7 @@ def _beside(given: list[Path], folder: Path, cache: Path) -> list[Path]:
     return [] if any(jar.stem.startswith(NAME) for jar in given) else [s3_classes_jar(cache / "s3", given)]
 
 
-def kafka_source_jars(settings: Settings, cache: Path = CACHE) -> list[Path]:
+def kafka_source_jars(settings: Settings) -> list[Path]:
     """Return the jars of Spark's own Kafka source, fetching them the first time; parameters and errors as of `jars`."""
     if settings.jars is not None:
         given = _given(settings.jars)
@@ -142,7 +140,7 @@ def kafka_source_jars(settings: Settings, cache: Path = CACHE) -> list[Path]:
         if len(found) < len(KAFKA_NEEDED):
             raise SettingsError(f"RIVERMEET_JARS={settings.jars} lacks one of {', '.join(KAFKA_NEEDED)}; copy it there")
         return found
-    folder = cache / "kafka-source"
+    folder = settings.cache / "kafka-source"
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "fetch.lock"):
         found = sorted((folder / "jars").glob("*.jar"))

@@ -20,17 +20,19 @@ from uuid import uuid4
 
 from filelock import FileLock
 
-from rivermeet.infra.engine.jars import CACHE, fetch
+from rivermeet.infra.engine.jars import fetch
 from rivermeet.infra.feeds.java_server import START_SECONDS, JavaServer, free_port
+from rivermeet.infra.settings import Settings
 
 PACKAGE = "org.apache.kafka:kafka_2.13:4.3.1"
 _NEEDED = "kafka_2.13-4.3.1.jar"
 
 
-def kafka_jars(cache: Path = CACHE / "kafka") -> list[Path]:
+def kafka_jars() -> list[Path]:
     """The broker's jars, fetched the first time; Scala's library is Spark's."""
     import pyspark
 
+    cache = Settings.from_env().cache / "kafka"
     cache.mkdir(parents=True, exist_ok=True)
     with FileLock(cache / "fetch.lock"):
         if not list(cache.glob(f"jars/*{_NEEDED}")):

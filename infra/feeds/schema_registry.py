@@ -19,9 +19,10 @@ from urllib.request import urlopen
 
 from filelock import FileLock
 
-from rivermeet.infra.engine.jars import CACHE, JarsError
+from rivermeet.infra.engine.jars import JarsError
 from rivermeet.infra.engine.java import find_java
 from rivermeet.infra.feeds.java_server import JavaServer, free_port
+from rivermeet.infra.settings import Settings
 
 # 3 and later are compiled for a Java that Spark does not need.
 GROUP, NAME, VERSION = "io.apicurio", "apicurio-registry-app", "2.6.13.Final"
@@ -37,7 +38,7 @@ _ARTIFACT = f"""\
 """
 
 
-def registry_program(cache: Path = CACHE / "registry") -> Path:
+def registry_program() -> Path:
     """The folder of the program, fetched and unpacked the first time.
 
     Raises
@@ -45,6 +46,7 @@ def registry_program(cache: Path = CACHE / "registry") -> Path:
     JarsError
         Where it cannot be fetched.
     """
+    cache = Settings.from_env().cache / "registry"
     cache.mkdir(parents=True, exist_ok=True)
     program = cache / f"{NAME}-{VERSION}"
     with FileLock(cache / "fetch.lock"):

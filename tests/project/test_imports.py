@@ -184,6 +184,19 @@ def test_joins_run_on_spark_connect() -> None:
     assert not faults, "\n".join(faults)
 
 
+def test_what_is_not_public_of_dagster_is_named_with_the_way_round() -> None:
+    used = {
+        f"`{one.module.rpartition('.')[2]}`"
+        for package in PACKAGES
+        for file in sources(package)
+        for one in imports(ast.parse(file.read_text()))
+        if one.module.startswith("dagster._")
+    }
+    page = (PROJECT / "docs" / "decisions" / "dagster-not-public.md").read_text()
+    named = {name for line in page.splitlines() if line.startswith("| `") for name in line.split("|")[1].split(", ")}
+    assert used == {name.strip() for name in named}
+
+
 @pytest.mark.parametrize(
     ("package", "code", "says"),
     [

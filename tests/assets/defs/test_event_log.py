@@ -57,7 +57,7 @@ def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.Dag
     for name in ("DAGSTER_HOME", "DAGSTER_EVENT_BATCH_SIZE"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    prepare_instance(Settings(tmp_path, str(tmp_path), str(tmp_path)))
+    prepare_instance(Settings(tmp_path, str(tmp_path), str(tmp_path), tmp_path))
     with dg.DagsterInstance.get() as made:
         yield made
 
@@ -129,7 +129,7 @@ def test_a_history_of_dagsters_own_storage_goes_on(instance: dg.DagsterInstance,
     with dg.DagsterInstance.get() as before:
         assert not isinstance(before.event_log_storage, EventLog)
         first = run(before, 3)
-    prepare_instance(Settings(tmp_path, str(tmp_path), str(tmp_path)))
+    prepare_instance(Settings(tmp_path, str(tmp_path), str(tmp_path), tmp_path))
     with dg.DagsterInstance.get() as after:
         second = run(after, 3)
         assert [one for one, name, _ in verdicts(after.event_log_storage) if name == "check_0"] == [second, first]

@@ -9,7 +9,8 @@ import pytest
 
 from rivermeet.assets.definitions import defs
 from rivermeet.assets.defs.lineage import column_lineage
-from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, load_all, total
+from rivermeet.assets.project import Project
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, total
 from rivermeet.pipelines.family import families
 
 _FILES = Files("none/*.csv", "csv", {"id": "STRING", "n": "STRING", "odd name": "DOUBLE", "at": "BIGINT"})
@@ -117,7 +118,7 @@ def test_lineage_names_assets_that_exist() -> None:
     graph = dg.Definitions.merge(defs()).get_repository_def().asset_graph
     mentioned = {
         dep.asset_key
-        for p in load_all()
+        for p in Project.find().pipelines
         for n in p.stored
         if (lineage := column_lineage(n))
         for deps in lineage.deps_by_column.values()

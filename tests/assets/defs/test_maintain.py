@@ -13,8 +13,9 @@ from rivermeet.assets.cli.maintain import maintain
 from rivermeet.assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
 from rivermeet.assets.defs.resource import PlatformResource
 from rivermeet.assets.epoch.platform import Platform, use
+from rivermeet.assets.project import load
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines import Pipeline, load
+from rivermeet.pipelines import Pipeline
 
 
 @pytest.fixture

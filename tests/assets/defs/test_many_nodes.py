@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from time import process_time
 
-import dagster as dg
 import pytest
 from dagster._core.remote_representation.external_data import RepositorySnap
 from dagster_shared.serdes import serialize_value
 
-from rivermeet.assets import definitions
+from rivermeet.assets.definitions import definitions
+from rivermeet.assets.project import Project
+from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import Files, Pipeline
 
 _FILES = Files("none/*.csv", "csv", {"id": "STRING", "of": "STRING", "n": "INT", "at": "BIGINT"})
@@ -34,11 +35,10 @@ def wide(name: str, nodes: int) -> Pipeline:
     return made
 
 
-def loaded(monkeypatch: pytest.MonkeyPatch, pipelines: list[Pipeline]) -> tuple[RepositorySnap, float]:
+def loaded(pipelines: list[Pipeline]) -> tuple[RepositorySnap, float]:
     """What the code server sends of these pipelines, and the processor's seconds that it took."""
-    monkeypatch.setattr(definitions, "loaded", lambda: (pipelines, ()))
     began = process_time()
-    repository = dg.Definitions.merge(definitions.defs()).get_repository_def()
+    repository = definitions(Project(PROJECT, Settings.from_env(), tuple(pipelines))).get_repository_def()
     repository.load_all_definitions()
     sent = RepositorySnap.from_def(repository)
     return sent, process_time() - began
@@ -46,10 +46,10 @@ def loaded(monkeypatch: pytest.MonkeyPatch, pipelines: list[Pipeline]) -> tuple[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pipelines", [1, pytest.param(10, marks=pytest.mark.prove)])
-def test_a_thousand_nodes(monkeypatch: pytest.MonkeyPatch, pipelines: int) -> None:
+def test_a_thousand_nodes(pipelines: int) -> None:
     each = 1000 // pipelines
-    few, _ = loaded(monkeypatch, [wide("few", 100)])
-    many, seconds = loaded(monkeypatch, [wide(f"many_{n}", each) for n in range(pipelines)])
+    few, _ = loaded([wide("few", 100)])
+    many, seconds = loaded([wide(f"many_{n}", each) for n in range(pipelines)])
     changelogs = [asset for asset in many.asset_nodes if asset.asset_key.path[-1].endswith("_changelog")]
     assert len(changelogs) == 1000
     assert len(serialize_value(many)) < 11 * len(serialize_value(few))

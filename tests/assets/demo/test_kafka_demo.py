@@ -20,9 +20,10 @@ pytest.importorskip("confluent_kafka")
 from rivermeet.assets.demo.kafka import Compared, demonstrated
 from rivermeet.assets.demo.over_topics import over_topics, results
 from rivermeet.assets.epoch.platform import OnEngine
+from rivermeet.assets.project import load
 from rivermeet.infra.feeds import topics
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines import Avro, Kafka, load
+from rivermeet.pipelines import Avro, Kafka
 
 pytestmark = pytest.mark.timeout(1200)
 

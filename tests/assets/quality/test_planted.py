@@ -131,7 +131,7 @@ def test_the_query_that_is_shown_finds_the_rows_again(runs: Runs) -> None:
 
 def test_what_verify_finds_is_on_the_page_beside_the_fold(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the last of this file: the quality table has more rows from here on."""
-    monkeypatch.setattr("rivermeet.pipelines.load", lambda name: PIPELINE)
+    monkeypatch.setattr("rivermeet.assets.project.load", lambda name: PIPELINE)
     monkeypatch.setattr("rivermeet.assets.cli.heal.platform_here", lambda: runs.home.platform)
     nodes = ("both", "shelf", "orders", "clicks")
     done = CliRunner().invoke(main, ["verify", PIPELINE.name, *(part for node in nodes for part in ("--select", node))])

@@ -67,7 +67,7 @@ def shop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ne
     here = till(tmp_path, settings)
     monkeypatch.setenv("DAGSTER_HOME", str(here.settings.dagster_home))
     monkeypatch.setattr("rivermeet.assets.epoch.platform._current", None)
-    monkeypatch.setattr("rivermeet.pipelines.load", lambda name: TILL)
+    monkeypatch.setattr("rivermeet.assets.project.load", lambda name: TILL)
     for commands in ("cli.quarantine", "cli.heal"):
         monkeypatch.setattr(f"assets.{commands}.platform_here", lambda: here)
     here.deliver("1", BAD)
@@ -356,7 +356,7 @@ def test_what_there_is_nothing_to_decide_about(
     monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
     for name in ("RIVERMEET_TABLES", "RIVERMEET_DATA"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("rivermeet.pipelines.load", lambda name: TILL)
+    monkeypatch.setattr("rivermeet.assets.project.load", lambda name: TILL)
     done = command(*arguments)
     assert done.exit_code == code, done.output
     assert says in done.output

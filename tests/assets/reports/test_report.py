@@ -19,6 +19,7 @@ from deltalake import CommitProperties, write_deltalake
 from rivermeet.assets.cli.report import report
 from rivermeet.assets.defs.resource import PlatformResource
 from rivermeet.assets.epoch.platform import Platform, use
+from rivermeet.assets.project import load
 from rivermeet.assets.reports.quality_report import REPORT_KEY, report_asset, report_path
 from rivermeet.assets.reports.rows import SHOWN_EPOCHS, histories
 from rivermeet.expectations.history import SCHEMA
@@ -26,7 +27,7 @@ from rivermeet.expectations.invariants import invariants_of
 from rivermeet.infra.delta.lines import append_lines
 from rivermeet.infra.epochs.plan import CommitNote
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines import Node, Pipeline, load
+from rivermeet.pipelines import Node, Pipeline
 from tests.browser import needs_chromium
 from tests.expectations.recorded import found, judged, line, of_source
 from tests.offline_page import offline_page

@@ -46,7 +46,7 @@ def home(town: Town, settings: Settings, tmp_path: Path, monkeypatch: pytest.Mon
     with homed(shop(town), tmp_path / "home", settings) as made:
         made.platform.settings = replace(made.platform.settings, kafka={"bootstrap.servers": town.broker.address})
         monkeypatch.setattr(command, "platform_here", lambda: made.platform)
-        monkeypatch.setattr("rivermeet.pipelines.load", lambda name: made.pipeline)
+        monkeypatch.setattr("rivermeet.assets.project.load", lambda name: made.pipeline)
         yield made
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rivermeet.infra.engine.jars import CACHE, NEEDED, JarsError, jars
+from rivermeet.infra.engine.jars import NEEDED, JarsError, jars
 from rivermeet.infra.engine.java import JavaError, find_java
 from rivermeet.infra.settings import Settings, SettingsError
 
@@ -75,7 +75,7 @@ def test_a_folder_of_jars_replaces_the_download(settings: Settings, tmp_path: Pa
         (tmp_path / jar.name.removeprefix("io.delta_")).symlink_to(jar)
     (tmp_path / "object-store.jar").touch()
     nowhere = tmp_path / "cache"
-    given = jars(replace(settings, jars=tmp_path), cache=nowhere)
+    given = jars(replace(settings, jars=tmp_path, cache=nowhere))
     assert {jar.stem for jar in given} == {*NEEDED, "object-store"}
     assert not nowhere.exists()
 
@@ -94,7 +94,7 @@ def test_a_folder_that_is_not_there_is_refused(settings: Settings, tmp_path: Pat
 
 def test_fetched_jars_are_not_fetched_again(settings: Settings) -> None:
     before = {jar: jar.stat().st_mtime_ns for jar in jars(replace(settings, jars=None))}
-    assert all(jar.is_relative_to(CACHE) for jar in before)
+    assert all(jar.is_relative_to(settings.cache) for jar in before)
     assert before == {jar: jar.stat().st_mtime_ns for jar in jars(replace(settings, jars=None))}
 
 
@@ -108,5 +108,5 @@ def test_no_network_is_reported_in_one_line(
     # Ivy also looks into the user's Maven repository.
     monkeypatch.setenv("JDK_JAVA_OPTIONS", f"-Duser.home={tmp_path}")
     with pytest.raises(JarsError, match=r"could not fetch .*RIVERMEET_JARS") as error:
-        jars(replace(settings, jars=None), cache=tmp_path / "cache")
+        jars(replace(settings, jars=None, cache=tmp_path / "cache"))
     assert "\n" not in str(error.value)

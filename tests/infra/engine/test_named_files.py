@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rivermeet.infra.delta.staged import Staged, stage, staged_rows
-from rivermeet.infra.engine.jars import CACHE, jars
+from rivermeet.infra.engine.jars import jars
 from rivermeet.infra.engine.s3_classes import COMMIT_PROTOCOL, s3_classes_jar
 from rivermeet.infra.engine.session import close, new_session
 from rivermeet.infra.settings import PROJECT, Settings
@@ -54,7 +54,7 @@ print(staged.folder)
 
 @pytest.fixture(scope="module")
 def jar(settings: Settings) -> Path:
-    return s3_classes_jar(CACHE / "s3", jars(settings))
+    return s3_classes_jar(settings.cache / "s3", jars(settings))
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rivermeet.assets.defs.runs import run_pipeline
 from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import load
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines import load
 
 
 def main(stop: Path, pipeline: str, selected: list[str]) -> bool:

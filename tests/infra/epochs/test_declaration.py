@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rivermeet.assets.project import Project
 from rivermeet.infra.delta.widening import widens
 from rivermeet.infra.epochs.declaration import (
     Change,
@@ -20,7 +21,7 @@ from rivermeet.infra.epochs.declaration import (
 )
 from rivermeet.infra.epochs.declared_text import comparable
 from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
-from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, load_all, total
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, total
 
 ORDERS: dict[str, str] = {"id": "STRING", "who": "STRING", "n": "INT", "at": "BIGINT"}
 PEOPLE: dict[str, str] = {"id": "STRING", "name": "STRING", "size": "FLOAT", "at": "BIGINT"}
@@ -316,7 +317,7 @@ def test_functions_of_two_versions_of_python_are_not_compared() -> None:
 
 
 def test_every_declared_pipeline_has_a_text_of_its_own() -> None:
-    for pipeline in load_all():
+    for pipeline in Project.find().pipelines:
         texts = [declared(node) for node in pipeline.stored]
         assert len({tuple(text.items()) for text in texts}) == len(texts)
         assert all(changes(text, text) == Change() for text in texts)

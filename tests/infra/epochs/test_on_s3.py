@@ -178,7 +178,7 @@ from rivermeet.assets.defs.maintenance import maintain_pipeline
 from rivermeet.assets.epoch.platform import Platform
 from rivermeet.infra.delta.care.table_care import Retention
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines import load
+from rivermeet.assets.project import load
 
 for done in maintain_pipeline(Platform(Settings.from_env()), load("invoice"), Retention(versions=1, small_files=0)):
     print(done.table, *done.did, sep=": ")

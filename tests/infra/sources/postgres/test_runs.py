@@ -97,7 +97,7 @@ def test_a_pipeline_over_a_database(
         base.do("INSERT INTO people VALUES (2, 'Cy')", "UPDATE orders SET who = 2 WHERE id = 12")
         assert not home.run()
         assert "`rivermeet resnapshot shop orders`" in "\n".join(home.said)
-        monkeypatch.setattr("rivermeet.pipelines.load", lambda _: home.pipeline)
+        monkeypatch.setattr("rivermeet.assets.project.load", lambda _: home.pipeline)
         monkeypatch.setattr(commands, "platform_here", lambda: home.platform)
         run = CliRunner()
         bad = run.invoke(check, ["shop"])

@@ -1,0 +1,1 @@
+"""What `rivermeet init` writes."""
