@@ -16,9 +16,8 @@ from assets.defs.node_assets import node_assets
 from assets.defs.resource import PlatformResource
 from assets.defs.shadow_assets import shadow_asset
 from assets.defs.sink_assets import sink_asset
+from assets.defs.source_checks import source_checks
 from assets.defs.spark import WarmSparkResource
-from assets.defs.table_checks import reads_table, table_check
-from assets.defs.topic_checks import reads_topic, topic_check
 from assets.epoch.platform import current
 from assets.reports.quality_report import report_asset
 from pipelines import BrokenFile, Pipeline, loaded
@@ -87,8 +86,7 @@ def defs() -> dg.Definitions:
             *(broken_asset(file) for file in broken),
         ],
         asset_checks=[
-            *(topic_check(node) for pipeline in pipelines for node in pipeline.stored if reads_topic(node)),
-            *(table_check(node) for pipeline in pipelines for node in pipeline.stored if reads_table(node)),
+            *(check for pipeline in pipelines for check in source_checks(pipeline)),
         ],
         jobs=[*jobs.values(), *care],
         schedules=[schedule_of(pipeline, jobs[pipeline.name]) for pipeline in pipelines]

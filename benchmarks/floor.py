@@ -17,7 +17,7 @@ from infra.delta.io import last_note, read
 from infra.delta.layout import NodeTables
 from infra.engine.session import session
 from infra.settings import Settings
-from pipelines.source import quoted
+from pipelines.expressions import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

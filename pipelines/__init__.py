@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pipelines.check import Check
 from pipelines.errors import DeclarationError
+from pipelines.expressions import Expr, expr
 from pipelines.files import BrokenFile, PipelineFileError, load, load_all, loaded
 from pipelines.joins import (
     ForeignKeyJoin,
@@ -41,7 +42,7 @@ from pipelines.reads.delta import DeltaTable
 from pipelines.reads.kafka import JSON, Avro, Debezium, Kafka, Number, Protobuf, Raw, Text
 from pipelines.reads.postgres import Postgres
 from pipelines.shadow.declaration import Shadow
-from pipelines.source import Expr, Files, Source, expr
+from pipelines.source import Files, Source
 from pipelines.window import JoinWindow, SlidingWindows, TimeWindows, duration_ms
 
 __all__ = [

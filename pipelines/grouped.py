@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipelines.declare.aggregates import table_aggregate, windowed_aggregate
+from pipelines.expressions import Expr
 from pipelines.nodes import Stream, Table, WindowedTable
 from pipelines.operations import Aggregation
-from pipelines.source import Expr
 from pipelines.window import SlidingWindows, TimeWindows
 
 

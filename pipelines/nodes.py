@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.declare import aggregates, global_tables, stateless, streams, tables
 from pipelines.errors import DeclarationError
+from pipelines.expressions import Expr
 from pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
 from pipelines.operations import Aggregation
 from pipelines.reads.kafka import Format
 from pipelines.shadow.declaration import Shadow, shadow
 from pipelines.sink import TopicSink, Written, WrittenValue, topic_sink
-from pipelines.source import Expr, Source
+from pipelines.source import Source
 from pipelines.window import SlidingWindows, TimeWindows
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pipelines.joins import Operation, ValueExpr
 from pipelines.window import SlidingWindows, TimeWindows
 
 if TYPE_CHECKING:
+    from pipelines.expressions import Expr
     from pipelines.nodes import Node, Stream, Table
-    from pipelines.source import Expr
 
 Function = Literal["count", "sum", "min", "max", "avg"]
 

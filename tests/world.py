@@ -16,13 +16,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from assets.epoch.operator_step import OperatorStep
 from assets.epoch.run import run_node
 from assets.epoch.verify import Verified, verify
+from infra.commit_note import CommitNote
 from infra.delta.care.small_changelogs import append_records
 from infra.delta.fold import fold
 from infra.delta.io import append, last_note, read
 from infra.delta.lines import opened
 from infra.epochs.context import EpochContext, Quality
 from infra.epochs.log import EpochLog
-from infra.epochs.plan import CommitNote
 from infra.epochs.stages.plan import Rebuild
 from infra.epochs.step import EpochResult
 from pipelines import Node

@@ -26,9 +26,10 @@ from infra.epochs.refusal import EpochRefusedError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from infra.commit_note import Skipped
     from infra.engine.shared_frames import SharedFrames
     from infra.epochs.inputs import PinnedInputs
-    from infra.epochs.plan import EpochPlan, InputSlice, Skipped
+    from infra.epochs.plan import EpochPlan, InputSlice
     from infra.epochs.step import StepFrames
     from pipelines import Operation
 
@@ -110,7 +111,7 @@ def letters(pinned: PinnedInputs) -> DataFrame | None:
 
 def _first(step: Computing, spark: SparkSession, plan: EpochPlan) -> Skipped | None:
     """The record that makes the shortest failing beginning of the epoch fail."""
-    from infra.epochs.plan import Skipped
+    from infra.commit_note import Skipped
 
     passes, fails = 0, sum(part.records for part in plan.inputs.values())
     good, bad, reason = _beginning(step, spark, plan, 0), plan, ""

@@ -19,9 +19,9 @@ from assets.quality.quality_table import State, last_states
 from assets.sinks.delivery import sink_lag
 from expectations.invariant import Invariant
 from expectations.invariants import invariants_of
+from infra.commit_note import CommitNote
 from infra.delta.io import is_protected, last_note
 from infra.epochs.context import EpochContext
-from infra.epochs.plan import CommitNote
 from infra.epochs.refusal import EpochRefusedError
 from infra.epochs.stages.fold import Fold
 from infra.epochs.stages.plan import Plan

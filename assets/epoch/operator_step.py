@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from infra.commit_note import CommitNote
 from infra.delta.io import last_note
 from infra.delta.layout import NodeTables
 from infra.epochs.declaration import new_columns, refuse_lacking
 from infra.epochs.external_modifications import refuse_modified_node, refuse_unreadable
 from infra.epochs.inputs import PinnedInputs, broadcast_if_few, pinned_table
-from infra.epochs.plan import CommitNote, EpochPlan, InputSlice
+from infra.epochs.plan import EpochPlan, InputSlice
 from infra.epochs.waiting import Queues, held_back
 from infra.sources.kafka.copartitioned import Topics
 from pipelines import GlobalView, Node, Operation

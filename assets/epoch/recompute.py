@@ -17,7 +17,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from assets.epoch.operator_step import OperatorStep
-from infra.epochs.plan import CommitNote, EpochPlan, InputSlice
+from infra.commit_note import CommitNote
+from infra.epochs.plan import EpochPlan, InputSlice
 from pipelines import Node, Operation
 
 if TYPE_CHECKING:

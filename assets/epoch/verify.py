@@ -24,11 +24,11 @@ from assets.quality.quality_table import remember
 from assets.quality.relations.parts import FrameRows, StagedRows, TableRows
 from expectations.results import InvariantResult, Judged, Part, Relation
 from expectations.rules.verify import VERIFY
+from infra.commit_note import CommitNote
 from infra.delta.io import notes
 from infra.delta.lines import opened
 from infra.delta.staged import discard, stage
 from infra.epochs.context import EpochContext
-from infra.epochs.plan import CommitNote
 from pipelines import Node
 
 if TYPE_CHECKING:

@@ -27,9 +27,10 @@ from assets.refused.states import decision_on
 from expectations.invariant import Moment, moment_of
 from expectations.invariants import Invariant, invariants_of
 from expectations.results import InvariantResult, Judged, Part, Relation
+from infra.commit_note import Decision
 from infra.delta.layout import NodeTables
 from infra.epochs.context import EpochContext
-from infra.epochs.plan import Decision, EpochPlan
+from infra.epochs.plan import EpochPlan
 from infra.epochs.stages.write import Written
 from pipelines import Node
 

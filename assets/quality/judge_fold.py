@@ -26,9 +26,9 @@ from assets.quality.relations.inputs import InputRelations, effective
 from expectations.results import InvariantResult
 from expectations.verdict import Verdict
 from infra import crash
+from infra.commit_note import CommitNote
 from infra.delta.io import last_note
 from infra.epochs.context import EpochContext
-from infra.epochs.plan import CommitNote
 from infra.epochs.stages.fold import Fold
 from pipelines import Node
 

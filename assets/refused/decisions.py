@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Literal
 
 from assets.refused.states import HeldState, now, states
 from infra import crash
+from infra.commit_note import Decision
 from infra.epochs.context import EpochContext
-from infra.epochs.plan import Decision
 from pipelines import Node
 
 if TYPE_CHECKING:

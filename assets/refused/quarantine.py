@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING
 from assets.quality.relations.parts import located, shown_as
 from assets.refused.states import AuditRefusedError, Broken, HeldEpoch, held_epochs, now
 from expectations.results import InvariantResult
+from infra.commit_note import Decision
 from infra.delta.layout import NodeTables
 from infra.delta.scan_sql import type_of
 from infra.epochs.context import EpochContext
-from infra.epochs.plan import Decision, EpochPlan
+from infra.epochs.plan import EpochPlan
 from pipelines import Node
 
 if TYPE_CHECKING:

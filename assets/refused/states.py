@@ -24,10 +24,11 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from infra.commit_note import Decision
 from infra.delta.io import last_note
 from infra.epochs.context import EpochContext
 from infra.epochs.log import EpochLog
-from infra.epochs.plan import Decision, EpochPlan
+from infra.epochs.plan import EpochPlan
 from infra.epochs.refusal import EpochRefusedError
 from pipelines import Node
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from assets.epoch.platform import Platform
+    from infra.commit_note import CommitNote
     from infra.engine.shared_frames import SharedFrames
     from infra.epochs.context import EpochContext
-    from infra.epochs.plan import CommitNote
     from infra.shadow.application import Progress
     from joins.shadow.answers import Answers
     from joins.shadow.causes import Cause

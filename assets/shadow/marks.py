@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from infra.epochs.plan import TopicSlice
 from infra.epochs.refusal import EpochRefusedError
+from infra.sources.kafka.topic_slice import TopicSlice
 from pipelines import Kafka, Node
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from infra.commit_note import CommitNote
 from infra.delta.few_rows import Where, few_rows, rows_where
 from infra.delta.io import last_note
 from infra.delta.lines import opened
-from infra.epochs.plan import CommitNote, EpochPlan
+from infra.epochs.plan import EpochPlan
 
 if TYPE_CHECKING:
     from assets.epoch.platform import Platform

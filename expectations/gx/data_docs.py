@@ -29,8 +29,8 @@ from expectations.gx.expectation import ROW, expect_invariant_holds
 from expectations.invariant import Invariant
 from expectations.invariants import invariants_of
 from expectations.report.templates import templates_of
-from expectations.report.words import moment
 from pipelines import Node
+from pipelines.times import moment
 
 KEPT_RUNS = 200
 """Newest pages that are kept."""

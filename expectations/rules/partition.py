@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from expectations.invariant import ANY, EARLY, Invariant, quoted
 from expectations.rules.record_sql import right_as_left
 from pipelines import Node, StreamTableJoin, TableTableJoin
-from pipelines.source import quoted as quoted_name
+from pipelines.expressions import quoted as quoted_name
 
 
 def _of_one_key(node: Node) -> str:

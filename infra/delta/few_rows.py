@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from infra.delta.io import read
 from infra.delta.lines import lines_of, opened
 from infra.delta.plain_files import is_plain
-from pipelines.source import quoted
+from pipelines.expressions import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -28,6 +28,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from infra import crash
+from infra.commit_note import CommitNote, Offsets
 from infra.delta.changelog_files import bytes_between, records
 from infra.delta.fold_few import stage_few
 from infra.delta.io import FOLDED, RETENTION, VECTORS, append, last_note, merge
@@ -36,7 +37,6 @@ from infra.delta.lines import opened, rows_in
 from infra.delta.staged import commit_staged
 from infra.epochs.column_ranges import ColumnRanges, has_range
 from infra.epochs.offsets import count_between
-from infra.epochs.plan import CommitNote, Offsets
 from records.changelog import table_rows
 
 FEW = 20_000

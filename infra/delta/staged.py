@@ -38,13 +38,13 @@ from pyarrow.fs import FileInfo, FileSelector
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from infra.commit_note import CommitNote
 from infra.delta.evolution import fitted
 from infra.delta.fence import refuse_fenced
 from infra.delta.io import APPEND_ONLY, needs_mapping, once
 from infra.delta.lines import opened
 from infra.delta.location import files_below, is_local, local
 from infra.delta.plain_files import PATTERN
-from infra.epochs.plan import CommitNote
 from records.known_schemas import with_schema
 
 _OPTIONS = {

@@ -15,7 +15,8 @@ SESSION = {
     # SQL text may hold names from data: ${env:HOME} in a folder's name is that name, and no look-up in the engine's
     # environment, where its token is.
     "spark.sql.variable.substitute": "false",
-    # Times in nanoseconds are read as the numbers that they are, and no file fails for them (infra/sources/parquet.py).
+    # Times in nanoseconds are read as the numbers that they are, and no file fails for them
+    # (infra/sources/files/parquet.py).
     "spark.sql.legacy.parquet.nanosAsLong": "true",
     # A foreign-key join keeps a hash of each left row; a MAP in one is stored, and so hashed, in the order it came in.
     "spark.sql.legacy.allowHashOnMapType": "true",

@@ -26,10 +26,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from infra.commit_note import CommitNote
 from infra.delta.layout import NodeTables
 from infra.delta.widening import widens
 from infra.epochs.declared_text import UNKNOWN, column_name, comparable, declared, referred
-from infra.epochs.plan import CommitNote, EpochPlan
+from infra.epochs.plan import EpochPlan
 from infra.epochs.refusal import EpochRefusedError
 from pipelines import ForeignKeyJoin, Node
 

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from infra.commit_note import Offsets, within
 from infra.delta.changelog_files import earlier_epochs, records
 from infra.delta.io import notes, read
 from infra.delta.layout import NodeTables
@@ -17,7 +18,7 @@ from infra.delta.lines import opened
 from infra.delta.plain_files import schema_at
 from infra.epochs.column_ranges import ColumnRanges, all_of_ranges, any_of_ranges, has_range
 from infra.epochs.offsets import WRITTEN_OUT, any_of_sql, count_between, looked_up
-from infra.epochs.plan import EpochPlan, Offsets, within
+from infra.epochs.plan import EpochPlan
 from pipelines import Node
 from records.changelog import RECORD, as_of, unflatten
 from records.known_schemas import with_schema

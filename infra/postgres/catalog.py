@@ -25,8 +25,8 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from infra.epochs.plan import KnownColumn, KnownRelation, KnownTable
 from infra.postgres.refusals import NotLoggedError, NotPublishedError, TableAlteredError, TableRefusedError
+from infra.postgres.wal_range import KnownColumn, KnownRelation, KnownTable
 from pipelines import Postgres
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from infra.epochs.plan import WalRange
 from infra.postgres.refusals import NotPublishedError, TableRefusedError
 from infra.postgres.state import PublicationState, TableState, publication_state, table_state
+from infra.postgres.wal_range import WalRange
 from pipelines import Postgres
 
 if TYPE_CHECKING:

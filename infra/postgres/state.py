@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from infra.epochs.plan import WalRange
 from infra.postgres.refusals import (
     ColumnMissingError,
     IdentityError,
@@ -34,6 +33,7 @@ from infra.postgres.refusals import (
     TableMissingError,
     TableRefusedError,
 )
+from infra.postgres.wal_range import WalRange
 from pipelines import Postgres
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from infra.epochs.plan import TopicSlice
 from infra.sources.kafka.connection import SECONDS, unavailable
 from infra.sources.kafka.consume import consumed
 from infra.sources.kafka.refusals import TopicMissingError, TopicRefusedError
 from infra.sources.kafka.topic import topic_state
+from infra.sources.kafka.topic_slice import TopicSlice
 
 if TYPE_CHECKING:
     from infra.sources.kafka.connection import Connection

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from infra.epochs.plan import TopicSlice
 from infra.sources.kafka.consume import PATIENCE, consumed
 from infra.sources.kafka.landing import Landing
 from infra.sources.kafka.records import landing_of, taken
 from infra.sources.kafka.rows import landed_rows
 from infra.sources.kafka.topic import topic_state
+from infra.sources.kafka.topic_slice import TopicSlice
 from infra.sources.row_to_record import to_records
 from pipelines import Expr, Kafka, Source
-from pipelines.source import quoted
+from pipelines.expressions import quoted
 
 if TYPE_CHECKING:
     from infra.sources.kafka.connection import Connection

@@ -15,8 +15,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from pipelines import Files, Kafka, Source
-from pipelines.source import instant_ms, quoted
+from pipelines import Source
+from pipelines.expressions import quoted
+from pipelines.source import instant_ms
 from pipelines.sql_text import is_column, names_in
 from pipelines.window import duration_ms
 from records.type_text import kind_of
@@ -183,9 +184,7 @@ def out_of_bounds(source: Source, timestamp: Column, modified: Column) -> list[C
         last = instant_ms("not_after", source.not_after)
         problem(timestamp > last, f" is after not_after={source.not_after}")
     if source.max_ahead is not None:
-        clocks = {Files: "its file was modified", Kafka: "the timestamp that Kafka has of it"}
-        since = clocks.get(type(source.reads), "its commit")
-        says = f" is more than max_ahead={source.max_ahead} after {since}, "
+        says = f" is more than max_ahead={source.max_ahead} after {source.reads.clock}, "
         problem(timestamp - modified > duration_ms(source.max_ahead), says, _shown(modified))
     return problems
 

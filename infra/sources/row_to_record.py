@@ -24,9 +24,9 @@ from infra.sources.event_time import (
     out_of_bounds,
     with_moment,
 )
-from infra.sources.line_formats import LINE_COLUMNS
-from pipelines import Expr, Files, Source
-from pipelines.source import quoted
+from infra.sources.places import LINE_COLUMNS
+from pipelines import Expr, Source
+from pipelines.expressions import quoted
 from pipelines.sql_text import is_column
 from records.type_text import kind_of
 
@@ -51,7 +51,7 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
         given, and the column too.
     """
     # A row of a file can be read there; of what a topic may remove, all is kept.
-    kept_whole = not isinstance(source.reads, Files)
+    kept_whole = not source.reads.stays
     own = _prefix(source)
     named = [F.col(f"typed.t{i}").alias(name) for i, name in enumerate(source.reads.schema)]
     typed = rows.select(*named, F.struct(*LINE_COLUMNS, "instants", "malformed").alias(own))

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from pipelines.declare.nodes import WINDOW_KEY, add_node, check_columns, checked_partitions, key_types
 from pipelines.errors import listed
+from pipelines.expressions import Expr
 from pipelines.operations import (
     Aggregation,
     TableAggregate,
     WindowedAggregate,
 )
-from pipelines.source import Expr
 from pipelines.window import SlidingWindows, TimeWindows
 
 if TYPE_CHECKING:

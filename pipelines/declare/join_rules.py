@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pipelines.declare.nodes import WINDOW_KEY, check_columns
 from pipelines.errors import listed
+from pipelines.expressions import quoted
 from pipelines.joins import (
     Cache,
     ForeignKeyJoin,
@@ -22,7 +23,6 @@ from pipelines.joins import (
     TableTableJoin,
     ValueExpr,
 )
-from pipelines.source import quoted
 from pipelines.window import TimeWindows
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipelines.errors import listed
+from pipelines.expressions import Expr
 from pipelines.joins import (
     Operation,
 )
-from pipelines.source import Expr
 from pipelines.window import duration_ms
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pipelines.declare.join_rules import Select, check_one_pipeline, kind_of
 from pipelines.declare.nodes import add_node, check_columns, checked_partitions, history_ms, key_types, node_like
 from pipelines.errors import listed
+from pipelines.expressions import Expr
 from pipelines.operations import (
     Filter,
     MapValues,
@@ -16,7 +17,6 @@ from pipelines.operations import (
     ToStream,
     ToTable,
 )
-from pipelines.source import Expr
 
 if TYPE_CHECKING:
     from pipelines.nodes import Node, Stream, Table

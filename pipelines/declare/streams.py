@@ -17,6 +17,7 @@ from pipelines.declare.join_rules import (
 )
 from pipelines.declare.nodes import WINDOW_KEY, add_node
 from pipelines.errors import listed
+from pipelines.expressions import quoted
 from pipelines.joins import (
     Bootstrap,
     How,
@@ -26,7 +27,6 @@ from pipelines.joins import (
     StreamStreamJoin,
     StreamTableJoin,
 )
-from pipelines.source import quoted
 from pipelines.window import JoinWindow, duration_ms
 
 if TYPE_CHECKING:

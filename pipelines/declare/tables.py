@@ -18,6 +18,7 @@ from pipelines.declare.join_rules import (
 )
 from pipelines.declare.nodes import WINDOW_KEY, add_node
 from pipelines.errors import listed
+from pipelines.expressions import quoted
 from pipelines.joins import (
     Cache,
     ForeignKeyJoin,
@@ -27,7 +28,6 @@ from pipelines.joins import (
     Semantics,
     TableTableJoin,
 )
-from pipelines.source import quoted
 from pipelines.window import duration_ms
 
 if TYPE_CHECKING:

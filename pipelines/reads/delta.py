@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pipelines.reads.names import refuse_alike
+from pipelines.reads.reads import Reads
 
 TableChanges = Literal["append", "feed"]
 FIELDS: Mapping[str, str] = {
@@ -32,7 +33,7 @@ FIELDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class DeltaTable:
+class DeltaTable(Reads):
     """A Delta table, of which each version is consumed once, in their order.
 
     Attributes
@@ -69,6 +70,19 @@ class DeltaTable:
         if unknown is not None:
             raise ValueError(f"order names {unknown!r}, which is no column of the schema; there are {', '.join(own)}")
         object.__setattr__(self, "schema", {**own, **FIELDS})
+
+    @property
+    def named(self) -> str:
+        """The path."""
+        return f"Delta table '{self.path}'"
+
+    def options(self, options: Mapping[str, Any], is_table: bool) -> Mapping[str, Any]:
+        """The commit's time by default, and deletes are tombstones."""
+        if "duplicate_files" in options:
+            raise ValueError("duplicate_files is of files; a table has none of its own")
+        gone, tombstone = "delta_tombstone", options.get("tombstone")
+        tombstone = gone if tombstone is None else f"{gone} OR ({tombstone})"
+        return {"timestamp": "delta_timestamp", **options, "tombstone": tombstone}
 
     @property
     def value_columns(self) -> Mapping[str, str]:

@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from infra.feeds.registry import feed
-from infra.sources.discovery import FileState
-from infra.sources.reading import SourceFrames, read
+from infra.sources.files.discovery import FileState
+from infra.sources.files.reading import read
+from infra.sources.source_frames import SourceFrames
 from pipelines.flights import PIPELINE
 from tests.flights import recompute
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from infra.sources.reading import partition_of
+from infra.sources.source_frames import partition_of
 from joins.stateless import select_key
 from pipelines import Files, Node, Pipeline, Stream, Table, expr
 from tests.joins.epochs.batch import FILES, TYPES, Batch, by_partition

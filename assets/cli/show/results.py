@@ -11,7 +11,7 @@ from assets.quality.quality_table import last_states
 from infra.delta.io import last_note, read
 from infra.delta.lines import opened
 from pipelines import Node, Pipeline
-from pipelines.source import quoted
+from pipelines.expressions import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

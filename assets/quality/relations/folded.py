@@ -20,13 +20,14 @@ from assets.quality.relations.lines import bounds, lines
 from assets.quality.relations.parts import TableRows
 from expectations.invariant import Scope, packed
 from expectations.results import Judged, Relation
+from infra.commit_note import CommitNote
 from infra.delta.changelog_files import files_with
 from infra.delta.io import last_note, note_upto, notes
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened, rows_in
 from infra.epochs.log import EpochLog
 from infra.epochs.offsets import between_sql, count_between
-from infra.epochs.plan import CommitNote, EpochPlan
+from infra.epochs.plan import EpochPlan
 from pipelines import Node
 
 LARGE = 5_000_000

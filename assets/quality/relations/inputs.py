@@ -14,6 +14,7 @@ from assets.quality.relations.parts import TableRows
 from expectations.invariant import quoted
 from expectations.results import Relation
 from expectations.rules.record_sql import last_of
+from infra.commit_note import Offsets
 from infra.delta.changelog_files import files_of, files_with
 from infra.delta.io import notes
 from infra.delta.layout import NodeTables
@@ -21,7 +22,7 @@ from infra.delta.lines import opened
 from infra.delta.plain_files import fields_at, schema_at
 from infra.epochs.inputs import open_sql, pinned_table
 from infra.epochs.offsets import any_of_sql, between_sql
-from infra.epochs.plan import EpochPlan, Offsets
+from infra.epochs.plan import EpochPlan
 from pipelines import Node
 from records.type_text import type_text
 

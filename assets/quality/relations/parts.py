@@ -16,7 +16,7 @@ from infra.delta.plain_files import listed
 from infra.delta.scan import Scan, scan
 from infra.delta.scan_sql import given, named, rows_of
 from infra.delta.staged import Staged
-from pipelines.source import quoted
+from pipelines.expressions import quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -35,7 +35,7 @@ from infra.delta.lines import opened
 from infra.delta.log import KEPT
 from infra.epochs.context import EpochContext
 from pipelines import Node, Pipeline
-from pipelines.source import quoted
+from pipelines.expressions import quoted
 
 TABLES = ("changelog", "table", "memory", "late", "dead_letter", "rejected", "quarantine")
 SMALL = 16 * 2**20

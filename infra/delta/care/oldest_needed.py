@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from infra.commit_note import CommitNote, within
 from infra.delta.io import last_note, notes
 from infra.delta.lines import opened
 from infra.epochs.context import EpochContext
-from infra.epochs.plan import CommitNote, within
 from pipelines import Node
 
 Notes = Sequence[tuple[int, CommitNote]]

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from infra import crash
+from infra.commit_note import CommitNote, Decision
 from infra.delta.io import allow_removal, append, last_note, protect
 from infra.delta.lines import opened
 from infra.delta.side_tables import write_side
 from infra.delta.staged import commit_staged
 from infra.epochs.context import EpochContext
 from infra.epochs.external_modifications import ExternalModificationError
-from infra.epochs.plan import CommitNote, Decision, EpochPlan
+from infra.epochs.plan import EpochPlan
 from infra.epochs.refusal import EpochRefusedError
 from infra.epochs.rows import Totals, later
 from infra.epochs.stages.write import Written

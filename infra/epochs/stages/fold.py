@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from infra.commit_note import CommitNote
 from infra.delta.fold import fold
 from infra.delta.fold import fold_anew as replace_table
 from infra.delta.io import last_note, protect
@@ -30,7 +31,6 @@ from infra.epochs.context import EpochContext
 from infra.epochs.external_modifications import refuse_modified_node
 from infra.epochs.inputs import FEW as BROADCAST
 from infra.epochs.offsets import count_between
-from infra.epochs.plan import CommitNote
 from pipelines import Node
 
 if TYPE_CHECKING:

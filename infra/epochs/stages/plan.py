@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from infra import crash
+from infra.commit_note import CommitNote
 from infra.delta.io import last_note
 from infra.delta.layout import NodeTables
 from infra.epochs.context import EpochContext
 from infra.epochs.declaration import declared, refuse_changed
 from infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node
-from infra.epochs.plan import CommitNote, EpochPlan
+from infra.epochs.plan import EpochPlan
 from infra.epochs.step import Step
 from pipelines import Node
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from infra.commit_note import CommitNote, Offsets
 from infra.delta.changelog_files import part_rows
 from infra.delta.io import notes
-from infra.epochs.plan import CommitNote, Offsets
 from infra.sinks.kafka.messages import COLUMNS
 from infra.sinks.kafka.position import Position
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
-from infra.epochs.plan import Offsets
+from infra.commit_note import Offsets
 from infra.sinks.kafka.refusals import DeliveryFailedError
 from infra.sources.kafka.topic import topic_state
 

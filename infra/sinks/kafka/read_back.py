@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from infra.epochs.plan import TopicSlice
 from infra.sinks.kafka.messages import NODE
 from infra.sinks.kafka.position import Position
 from infra.sources.kafka.consume import consumed
 from infra.sources.kafka.topic import topic_id
+from infra.sources.kafka.topic_slice import TopicSlice
 
 if TYPE_CHECKING:
     from infra.sources.kafka.connection import Connection

@@ -18,8 +18,8 @@ from pyspark.sql import types as T
 from infra.delta.io import read
 from infra.sources.declared_types import as_declared
 from infra.sources.delta.rows import AGAIN, place, raw_row
-from infra.sources.line_formats import no_column
-from infra.sources.parquet import CLOCKS
+from infra.sources.files.parquet import CLOCKS
+from infra.sources.places import no_column
 from pipelines import DeltaTable
 
 _HEADER = "version BIGINT, time BIGINT, change STRING, schema STRING"

@@ -28,15 +28,14 @@ from pyspark.sql import types as T
 
 from infra import small_frames
 from infra.delta.lines import opened
-from infra.epochs.plan import VersionRange
 from infra.sources.declared_types import as_declared
 from infra.sources.delta.log import commits, located
 from infra.sources.delta.table import is_list_of_files, snapshot_files
-from infra.sources.discovery import spark_path
-from infra.sources.line_formats import path_of
-from infra.sources.parquet import CLOCKS
+from infra.sources.delta.version_range import VersionRange
+from infra.sources.files.parquet import CLOCKS
+from infra.sources.places import path_of, spark_path
 from pipelines import DeltaTable
-from pipelines.source import quoted
+from pipelines.expressions import quoted
 from records.type_text import type_text
 
 DELETE, OLD, NEW = range(3)

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from infra.delta.lines import opened
-from infra.epochs.plan import VersionRange
 from infra.sources.delta.log import Commit, commits, missing
 from infra.sources.delta.refusals import (
     FeedOffError,
@@ -38,6 +37,7 @@ from infra.sources.delta.table import (
     properties,
     snapshot_files,
 )
+from infra.sources.delta.version_range import VersionRange
 from pipelines import DeltaTable
 
 

@@ -19,11 +19,11 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from infra.engine.jars import kafka_source_jars
-from infra.epochs.plan import TopicSlice
 from infra.settings import Settings, SettingsError
 from infra.sources.kafka.formats.decoding import JAVA
 from infra.sources.kafka.formats.framing import HEADER
 from infra.sources.kafka.landing import SCHEMA
+from infra.sources.kafka.topic_slice import TopicSlice
 from pipelines import JSON, Avro, Debezium, Kafka, Number, Protobuf
 from pipelines.reads.kafka import Format
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from infra.epochs.plan import TopicSlice
 from infra.sources.kafka.debezium.repeats import Repeats
 from infra.sources.kafka.formats.decoding import Decoded, decoder
 from infra.sources.kafka.formats.framing import schema_id
 from infra.sources.kafka.formats.registry import Registry
 from infra.sources.kafka.landing import SCHEMA, Lands, Payloads
+from infra.sources.kafka.topic_slice import TopicSlice
 from pipelines import JSON, Avro, Debezium, Kafka, Protobuf
 from pipelines.reads.kafka import Format
 

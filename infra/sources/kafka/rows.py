@@ -18,9 +18,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from infra.sources.declared_types import as_declared
-from infra.sources.json import json_field, not_one_object, parsed_json
+from infra.sources.files.json import json_field, not_one_object, parsed_json
 from infra.sources.kafka.formats.framing import HEADER
-from infra.sources.line_formats import LINE_COLUMNS
+from infra.sources.places import LINE_COLUMNS
 from pipelines import JSON, Avro, Debezium, Kafka, Protobuf, Raw, Text
 from pipelines.reads.kafka import Format
 

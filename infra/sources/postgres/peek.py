@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
-from infra.epochs.plan import WalRange
 from infra.postgres.connection import Database, refusing
 from infra.postgres.lsn import lsn_text
 from infra.postgres.pgoutput import Begin, Truncate, decoded
+from infra.postgres.wal_range import WalRange
 from infra.sources.postgres.slot import PipelineSlot
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from infra.epochs.plan import WalRange
 from infra.postgres.catalog import Alterations, catalog, log_problems
 from infra.postgres.publication import publication
 from infra.postgres.refusals import ServerUnfitError, SlotLostError, TableRefusedError
@@ -23,6 +22,7 @@ from infra.postgres.state import (
     table_problems,
     table_state,
 )
+from infra.postgres.wal_range import WalRange
 from infra.sources.postgres.peek import truncating
 from infra.sources.postgres.slot import PipelineSlot
 from pipelines import Postgres

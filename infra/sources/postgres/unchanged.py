@@ -20,10 +20,10 @@ from collections.abc import Collection, Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from infra.sources.line_formats import LINE_COLUMNS
+from infra.sources.places import LINE_COLUMNS
 from infra.sources.postgres.rows import LINEAGE
 from pipelines import Source
-from pipelines.source import quoted
+from pipelines.expressions import quoted
 from records.changelog import field_names
 
 

@@ -22,11 +22,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from infra.commit_note import CommitNote
 from infra.delta import fold, staged
 from infra.delta.layout import NodeTables
 from infra.delta.staged import Staged
 from infra.epochs import rows as epoch_rows
-from infra.epochs.plan import CommitNote, EpochPlan
+from infra.epochs.plan import EpochPlan
 from records.changelog import flatten, table_rows
 
 Change = Callable[[DataFrame], DataFrame]

@@ -22,9 +22,10 @@ from assets.epoch.materialise import materialise
 from assets.quality.quality_table import last_states, quality_lines
 from assets.refused.decisions import UndecidableError, decide, loss
 from assets.refused.states import HeldEpoch, decision_on, held_states
+from infra.commit_note import Decision
 from infra.delta.io import append, last_note
 from infra.epochs.log import EpochLog
-from infra.epochs.plan import Decision, EpochPlan
+from infra.epochs.plan import EpochPlan
 from infra.epochs.refusal import EpochRefusedError
 from infra.settings import Settings
 from pipelines import JoinWindow, Node, Pipeline

@@ -23,8 +23,8 @@ from assets.reports.quality_report import REPORT_KEY, report_asset, report_path
 from assets.reports.rows import SHOWN_EPOCHS, histories
 from expectations.history import SCHEMA
 from expectations.invariants import invariants_of
+from infra.commit_note import CommitNote
 from infra.delta.lines import append_lines
-from infra.epochs.plan import CommitNote
 from infra.settings import Settings
 from pipelines import Node, Pipeline, load
 from tests.browser import needs_chromium

@@ -14,7 +14,7 @@ from deltalake import CommitProperties, write_deltalake
 
 from assets.cli.main import main
 from assets.sql.query import CommittedState, QueryError
-from infra.epochs.plan import CommitNote
+from infra.commit_note import CommitNote
 
 Record = tuple[str | None, Mapping[str, Any] | None, int]
 """Key, value, offset; of partition 0."""

@@ -14,7 +14,7 @@ from infra.delta.io import read
 from infra.epochs.external_modifications import ExternalModificationError
 from infra.epochs.stages.fold import fold_anew
 from infra.settings import Settings
-from pipelines.source import quoted
+from pipelines.expressions import quoted
 from tests.infra.epochs.killed import die, joined, world
 from tests.infra.epochs.test_kill import deliveries, publish
 from tests.reliability import survived

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from infra.commit_note import CommitNote
 from infra.delta import fold as folding
 from infra.delta.care.maintenance import SMALL
 from infra.delta.fold import fold
@@ -19,7 +20,6 @@ from infra.delta.layout import NodeTables
 from infra.delta.lines import opened, rows_in
 from infra.delta.staged import commit_staged, stage
 from infra.engine.session import new_session
-from infra.epochs.plan import CommitNote
 from records.changelog import table_rows
 
 COLUMNS = "key STRUCT<k: STRING>, value STRUCT<v: STRING>, timestamp BIGINT, partition INT, offset BIGINT, epoch BIGINT"

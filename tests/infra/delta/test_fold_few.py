@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from infra.commit_note import CommitNote, Offsets
 from infra.delta.fold import fold
 from infra.delta.fold_few import stage_few
 from infra.delta.io import RETENTION
 from infra.delta.layout import NodeTables
 from infra.delta.lines import opened
 from infra.delta.staged import commit_staged, stage
-from infra.epochs.plan import CommitNote, Offsets
 from joins.tables.cache import emitted_before
 from records.changelog import as_of, table_rows
 

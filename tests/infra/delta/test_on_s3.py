@@ -16,6 +16,7 @@ from deltalake import DeltaTable, WriterProperties, write_deltalake
 from pyspark.sql.types import IntegerType, LongType, StructType
 
 from expectations.judge.duck import database
+from infra.commit_note import CommitNote
 from infra.delta import lines, store_files
 from infra.delta.care.maintenance import maintain_lines
 from infra.delta.care.table_care import Retention
@@ -26,7 +27,6 @@ from infra.delta.location import files_below
 from infra.delta.scan import scan
 from infra.delta.scan_sql import rows_of
 from infra.delta.staged import Staged, commit_staged
-from infra.epochs.plan import CommitNote
 from tests.faulty_s3 import faults
 from tests.reliability import survived
 

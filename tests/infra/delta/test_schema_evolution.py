@@ -24,7 +24,7 @@ from infra.engine.session import new_session
 from infra.epochs.declaration import DeclarationChangedError
 from infra.epochs.inputs import PinnedInputs
 from infra.epochs.plan import EpochPlan, InputSlice
-from infra.sources.ingest import IngestStep
+from infra.sources.files.ingest import IngestStep
 from pipelines import Files, JoinWindow, Node, Pipeline, Stream, Table, TimeWindows, expr, maximum
 from tests.reliability import survived
 from tests.world import Record, World

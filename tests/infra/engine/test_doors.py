@@ -26,7 +26,7 @@ from infra.engine import warm as engine
 from infra.engine.files import EngineFiles
 from infra.redaction import redacted
 from infra.settings import PROJECT, Settings, SettingsError
-from infra.sources.discovery import discover
+from infra.sources.files.discovery import discover
 from pipelines import Files
 from tests.infra.delta.odd_names import NAME, NUMBER, OWNER, PRICE, TOWN, Shop
 from tests.reliability import survived

@@ -27,7 +27,7 @@ from infra.engine.session import new_session, session
 from infra.epochs.context import EpochContext
 from infra.epochs.step import EpochResult, Step
 from infra.settings import PROJECT, Settings
-from infra.sources.ingest import IngestStep
+from infra.sources.files.ingest import IngestStep
 from pipelines import Files, Node, Pipeline, Table
 from tests.crashes import How, crashing_at, doomed
 from tests.joins.epochs.batch import TYPES, two_tables

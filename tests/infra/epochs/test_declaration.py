@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from infra.commit_note import CommitNote
 from infra.delta.widening import widens
 from infra.epochs.declaration import Change, DeclarationChangedError, changes, declared, refuse_changed, refuse_lacking
 from infra.epochs.declared_text import comparable
-from infra.epochs.plan import CommitNote, EpochPlan
+from infra.epochs.plan import EpochPlan
 from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, load_all, total
 
 ORDERS: dict[str, str] = {"id": "STRING", "who": "STRING", "n": "INT", "at": "BIGINT"}

@@ -16,8 +16,8 @@ from assets.quality.judge_fold import judge_fold
 from assets.quality.quality_table import last_states
 from expectations.invariant import moment_of
 from expectations.invariants import invariants_of
+from infra.commit_note import CommitNote
 from infra.delta.io import last_note, read
-from infra.epochs.plan import CommitNote
 from infra.epochs.stages import fold as folds
 from infra.epochs.stages.fold import Fold, Lag, is_read, lag_of
 from infra.settings import Settings

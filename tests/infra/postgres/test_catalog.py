@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from infra.epochs.plan import KnownTable, WalRange
 from infra.postgres.catalog import Alterations, catalog, log_problems
 from infra.postgres.server import PostgresServer
+from infra.postgres.wal_range import KnownTable, WalRange
 from infra.sources.postgres.peek import truncating
 from pipelines import Postgres
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.epochs.plan import CommitNote, Offsets
+from infra.commit_note import CommitNote, Offsets
 from infra.sinks.kafka.parts import Part, parts
 from infra.sinks.kafka.position import Position
 

@@ -17,7 +17,7 @@ from infra.engine.session import new_session, session
 from infra.epochs.context import EpochContext
 from infra.epochs.step import EpochResult
 from infra.settings import Settings
-from infra.sources.ingest import IngestStep
+from infra.sources.files.ingest import IngestStep
 from pipelines import Files, Node, Pipeline
 from tests.world import World
 

@@ -19,10 +19,11 @@ from pyspark.sql import functions as F
 
 from infra.delta.io import read as read_table
 from infra.engine.session import new_session
-from infra.sources.discovery import discover
-from infra.sources.reading import SourceFrames, read, read_all
+from infra.sources.files.discovery import discover
+from infra.sources.files.reading import read, read_all
 from infra.sources.rejected_rows import TooManyBadRowsError
 from infra.sources.row_to_record import KEPT
+from infra.sources.source_frames import SourceFrames
 from pipelines import DeclarationError, Files, JoinWindow, Pipeline, Source
 from tests.infra.sources.feeding import Fed, fed
 from tests.reliability import survived

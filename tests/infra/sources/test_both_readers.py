@@ -24,9 +24,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.sources.discovery import discover
-from infra.sources.landing import files as landed
-from infra.sources.reading import SourceFrames, read, read_all
+from infra.sources.files.discovery import discover
+from infra.sources.files.landing import files as landed
+from infra.sources.files.reading import read, read_all
+from infra.sources.source_frames import SourceFrames
 from pipelines import Expr, Files, Source
 
 pytestmark = pytest.mark.slow

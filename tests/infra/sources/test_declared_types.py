@@ -17,9 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from infra.sources.declared_types import as_declared
-from infra.sources.discovery import discover
-from infra.sources.line_formats import LINE_COLUMNS
-from infra.sources.reading import SourceFrames, read
+from infra.sources.files.discovery import discover
+from infra.sources.files.reading import read
+from infra.sources.places import LINE_COLUMNS
+from infra.sources.source_frames import SourceFrames
 from pipelines import DeclarationError, Files, Pipeline, Source, expr
 from tests.reliability import handled
 

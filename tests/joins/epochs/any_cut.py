@@ -24,8 +24,9 @@ from itertools import count, zip_longest
 from operator import itemgetter
 from typing import Any
 
+from infra.commit_note import Offsets
 from infra.delta.io import last_note, read
-from infra.epochs.plan import EpochPlan, Offsets
+from infra.epochs.plan import EpochPlan
 from pipelines import Join, Node, Pipeline
 from pipelines.operations import OneInput
 from tests.joins.epochs.batch import FILES

@@ -17,10 +17,11 @@ from pyspark.sql import DataFrame
 
 from assets.epoch.operator_step import OperatorStep
 from assets.epoch.run import run_epoch
+from infra.commit_note import CommitNote, Offsets
 from infra.delta.io import last_note
 from infra.engine.session import close, new_session
 from infra.engine.shared_frames import SharedFrames
-from infra.epochs.plan import CommitNote, EpochPlan, Offsets
+from infra.epochs.plan import EpochPlan
 from infra.epochs.rows import with_offsets
 from pipelines import JoinWindow, Node, Pipeline, SlidingWindows, TimeWindows, expr
 from pipelines.operations import count, maximum

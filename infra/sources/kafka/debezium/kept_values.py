@@ -26,7 +26,7 @@ from pyspark.sql import types as T
 
 from infra.sources.kafka.debezium.unavailable import DOUBTFUL
 from pipelines import Debezium, Expr, Source
-from pipelines.source import quoted
+from pipelines.expressions import quoted
 from records.type_text import type_text
 
 ABSENT = "debezium_absent"

@@ -9,10 +9,10 @@ import pytest
 from deltalake import DeltaTable as Written
 from deltalake import write_deltalake
 
-from infra.epochs.plan import VersionRange
 from infra.sources.delta.ranges import next_range
 from infra.sources.delta.refusals import RowsRemovedError, TableMissingError, TableRemadeError, VersionsGoneError
 from infra.sources.delta.table import table_state
+from infra.sources.delta.version_range import VersionRange
 from pipelines import DeltaTable
 from pipelines.reads.delta import TableChanges
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from infra.epochs.plan import TopicSlice
 from infra.settings import Settings, SettingsError
 from infra.sources.kafka.consume import consumed
 from infra.sources.kafka.engine_reader import java_properties, slice_rows
@@ -19,6 +18,7 @@ from infra.sources.kafka.landing import Landing
 from infra.sources.kafka.records import landing_of, taken
 from infra.sources.kafka.refusals import RecordsGoneError
 from infra.sources.kafka.topic import next_slice
+from infra.sources.kafka.topic_slice import TopicSlice
 from pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Raw, Text
 from pipelines.reads.kafka import Format
 from tests.infra.sources.kafka.town import Town

@@ -21,7 +21,7 @@ from infra.delta.lines import opened
 from infra.epochs.stages.plan import Rebuild
 from infra.epochs.step import EpochResult
 from infra.feeds.broker import Broker
-from infra.sources.ingest import IngestStep
+from infra.sources.files.ingest import IngestStep
 from infra.sources.kafka.connection import Connection
 from infra.sources.kafka.formats.registry import Registry
 from infra.sources.kafka.ingest import TopicStep

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import pack
 
-from infra.epochs.plan import WalRange
 from infra.postgres.pgoutput import EPOCH_US
+from infra.postgres.wal_range import WalRange
 from infra.sources.postgres.changes import Changes, Emptied
 from infra.sources.postgres.landing import Landed
 

@@ -6,26 +6,17 @@ parts, and `sequential_lines` walks each file from its start.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from infra.small_frames import frame_of
-from infra.sources.discovery import spark_path
-from infra.sources.landing.lines import field_pattern
+from infra.sources.files.landing.lines import field_pattern
+from infra.sources.places import LINE_COLUMNS, LOCAL, path_of, spark_path
 
-LINE_COLUMNS = ("file_rank", "file", "modified_ms", "member", "block", "row", "line", "text", "header")
-"""``member`` is the archive's member or null, ``line`` the line's number where it is known.
-
-``header`` is what the file says of its columns, without which ``text`` could not be read again.
-"""
-
-_LOCAL = re.compile("^file:/+")
 _NAMES = pa.schema(
     [("uri", pa.string()), ("file", pa.string()), ("file_rank", pa.int32()), ("modified_ms", pa.int64())]
 )
@@ -33,7 +24,6 @@ NOT_UTF8 = "the file is not UTF-8 text; save it as UTF-8"
 _NEVER = "\u0001\u0002\u0003"
 _NO_QUOTE = "\ufdd1"
 """A noncharacter, which no text has; an empty quote would be NUL to Spark, which broken files do have."""
-_SHOWN = 200
 
 
 class Place(NamedTuple):
@@ -96,21 +86,8 @@ def ranked(scan: DataFrame, uris: Sequence[str], ranks: Ranks) -> DataFrame:
     Spark percent-encodes by rules of its own (test: odd file names), and writes the same file as
     ``file:/`` here and ``file:///`` there.
     """
-    rows = [(_LOCAL.sub("/", uri), path_of(uri), *ranks[path_of(uri)]) for uri in uris]
+    rows = [(LOCAL.sub("/", uri), path_of(uri), *ranks[path_of(uri)]) for uri in uris]
     names = frame_of(scan.sparkSession, rows, _NAMES)
-    bare = F.regexp_replace("uri", _LOCAL.pattern, "/")
+    bare = F.regexp_replace("uri", LOCAL.pattern, "/")
     found = scan.withColumn("uri", bare).join(F.broadcast(names), "uri")
     return found.withColumn("header", F.lit(None).cast("string"))
-
-
-def path_of(uri: str) -> str:
-    """The path that Spark writes as ``uri``."""
-    return unquote(_LOCAL.sub("/", uri))
-
-
-def no_column(column: str, names: Iterable[str], found: int = 0) -> str:
-    """Why a file without a declared column, or with ``found`` of that name, cannot be read."""
-    shown = ", ".join(names)
-    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
-    has = "no column" if not found else "two columns"
-    return f"the file has {has} '{column}' (it has {shown}); correct the file, or the schema of the source"

@@ -8,7 +8,7 @@ r"""Lines of text files, cut a block at a time: the number of each, and its text
 
 Lines end with LF, CRLF or CR. What is no UTF-8 becomes U+FFFD. Up to the first field that goes over lines nothing is
 done line by line in Python. This process reads so, and an executor too: this module goes to executors by value, so it
-imports nothing of the project (``infra/sources/sequential_lines.py``).
+imports nothing of the project (``infra/sources/files/sequential_lines.py``).
 Held by ``tests/infra/sources/landing/test_lines.py``.
 """
 

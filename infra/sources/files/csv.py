@@ -17,20 +17,12 @@ from pyspark.sql import types as T
 
 from infra.small_frames import frame_of
 from infra.sources.declared_types import as_declared
-from infra.sources.landing.fields import NOT_UTF8_LINE, fields_of, not_so_wide
-from infra.sources.landing.files import UnreadableError, land
-from infra.sources.landing.lines import Lines, unclosed
-from infra.sources.line_formats import (
-    LINE_COLUMNS,
-    NOT_UTF8,
-    Place,
-    Problems,
-    Ranks,
-    no_column,
-    split_lines,
-    wider,
-)
-from infra.sources.sequential_lines import sequential_lines
+from infra.sources.files.landing.fields import NOT_UTF8_LINE, fields_of, not_so_wide
+from infra.sources.files.landing.files import UnreadableError, land
+from infra.sources.files.landing.lines import Lines, unclosed
+from infra.sources.files.line_formats import NOT_UTF8, Place, Problems, Ranks, split_lines, wider
+from infra.sources.files.sequential_lines import sequential_lines
+from infra.sources.places import LINE_COLUMNS, no_column
 from pipelines import Files
 
 _WANTED = pa.schema([("wanted_file", pa.string()), ("wanted_member", pa.string())])

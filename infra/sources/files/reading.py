@@ -22,17 +22,19 @@ from weakref import WeakSet
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from infra.small_frames import frame_of
-from infra.sources.csv import csv_rows
-from infra.sources.discovery import FileState, unopenable
-from infra.sources.json import json_rows
-from infra.sources.landing.lines import NOT_GZIP
-from infra.sources.line_formats import Place, Problems, Ranks, path_of
-from infra.sources.parquet import parquet_rows
+from infra.sources.files.csv import csv_rows
+from infra.sources.files.discovery import FileState, unopenable
+from infra.sources.files.json import json_rows
+from infra.sources.files.landing.lines import NOT_GZIP
+from infra.sources.files.line_formats import Place, Problems, Ranks
+from infra.sources.files.parquet import parquet_rows
+from infra.sources.places import path_of
 from infra.sources.row_to_record import to_records
+from infra.sources.source_frames import SourceFrames, partition_of
 from pipelines import Files, Source
 
 _CAUSE = re.compile(r"Caused by: (?:[\w$]+\.)*([^\n]*)")
@@ -42,49 +44,6 @@ _UNREAD = pa.schema(
 _in_utc: WeakSet[SparkSession] = WeakSet()
 """Sessions that were asked for their zone."""
 _READERS = {"csv": csv_rows, "json": json_rows, "parquet": parquet_rows}
-
-
-@dataclass(frozen=True)
-class SourceFrames:
-    """What the files hold. Each row is a record, dead, or excluded by the source's ``where``.
-
-    Attributes
-    ----------
-    parsed
-        ``excluded``, ``reason`` (null but for dead rows) and all columns of `records` and `dead`.
-        Persist it, as ``SourceFrames(frames.parsed.persist())``, to count and write without
-        parsing twice.
-    """
-
-    parsed: DataFrame
-
-    @property
-    def records(self) -> DataFrame:
-        """Columns ``key value timestamp partition``, ``origin`` and ``sequence``, the order of arrival.
-
-        ``origin`` STRUCT<file, line> is where a record came from, in the words of a dead letter: a file, and the line
-        where that is known; or TOPIC/PARTITION and the offset.
-        """
-        good = self.parsed.where(F.isnull("reason") & ~F.col("excluded"))
-        origin = F.struct("file", "line").alias("origin")
-        return good.select("key", "value", "timestamp", "partition", origin, "sequence")
-
-    @property
-    def dead(self) -> DataFrame:
-        """Dead letters: ``file``, ``line`` (null where not known), ``position``, ``text``, ``header`` and so on.
-
-        ``position`` is the letter's place among those of its file, from 1; it is 0, and ``text`` null, where the file
-        itself could not be read.
-        """
-        place = F.row_number().over(Window.partitionBy("file").orderBy("sequence"))
-        dead = self.parsed.where(F.isnotnull("reason"))
-        numbered = dead.withColumn("position", F.when(F.isnull("text"), 0).otherwise(place))
-        return numbered.select("file", "line", "position", "text", "header", "modified_ms", "reason")
-
-
-def partition_of(key: Column, partitions: int) -> Column:
-    """Give the partition of a key struct; the names of its columns do not matter."""
-    return F.pmod(F.xxhash64(key), F.lit(partitions)).cast("int")
 
 
 def read(

@@ -7,7 +7,7 @@
     "e"x,5,50                                                        true
 
 Lines without a quote are cut at the delimiter, all at once; one with quotes is read by Python's ``csv``, strictly. What
-that refuses is ``hard``: the engine reads it by the rules of its own parser (``infra/sources/csv.py``).
+that refuses is ``hard``: the engine reads it by the rules of its own parser (``infra/sources/files/csv.py``).
 Held by ``tests/infra/sources/landing/test_fields.py`` and ``tests/infra/sources/test_both_readers.py``.
 """
 

@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from infra.sources.declared_types import as_declared
-from infra.sources.discovery import spark_path
-from infra.sources.line_formats import LINE_COLUMNS, Place, Problems, Ranks, no_column, ranked
+from infra.sources.files.line_formats import Place, Problems, Ranks, ranked
+from infra.sources.places import LINE_COLUMNS, no_column, spark_path
 from pipelines import Files
-from pipelines.source import quoted
+from pipelines.expressions import quoted
 
 _TO_THE_MICROSECOND = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 CLOCKS = {

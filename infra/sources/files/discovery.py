@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from infra.redaction import redacted
+from infra.sources.places import URL
 from pipelines import Files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _WILD = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
@@ -57,7 +57,7 @@ def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) ->
             f"file pattern '{redacted(pattern)}' holds a credential, which plans, logs and dead letters would show; "
             "leave it out and give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
-    if not (_URL.match(pattern) or os.path.isabs(pattern)):
+    if not (URL.match(pattern) or os.path.isabs(pattern)):
         root = _local(data_root)
         if root is not None:
             return _by_path(_find(pattern, root))
@@ -95,7 +95,7 @@ def refuse_changed(consumed: Iterable[FileState], found: Iterable[FileState]) ->
 def moved(planned: Iterable[FileState]) -> Iterator[FileState]:
     """Files of this machine that are gone or of other length or time than planned; of other URLs none is asked."""
     for state in planned:
-        if _URL.match(state.path):
+        if URL.match(state.path):
             continue
         path = Path(state.path)
         if not path.is_file() or _seen(path) != state:
@@ -105,16 +105,7 @@ def moved(planned: Iterable[FileState]) -> Iterator[FileState]:
 def unopenable(states: Iterable[FileState]) -> dict[str, str]:
     """Path of each file that Spark's readers cannot open by its name, and why: Hadoop takes ``a:`` for a scheme."""
     reason = "the file has a colon in its name, which Hadoop cannot open; deliver it under another name"
-    return {s.path: reason for s in states if not _URL.match(s.path) and ":" in Path(s.path).name}
-
-
-def spark_path(path: str) -> str:
-    """Write the path as Spark's readers take it.
-
-    They glob, and look for a path without a scheme in the cluster's own file system.
-    """
-    url = path if _URL.match(path) else f"file://{path}"
-    return re.sub(r"([\\*?\[\]{}])", r"\\\1", url)
+    return {s.path: reason for s in states if not URL.match(s.path) and ":" in Path(s.path).name}
 
 
 def _shown(state: FileState) -> str:
@@ -141,7 +132,7 @@ def _refuse_hidden(pattern: str) -> None:
 
 def _local(path: str) -> str | None:
     """Give the local path that a path or ``file:`` URL names, or None for another URL."""
-    if not _URL.match(path):
+    if not URL.match(path):
         return os.path.abspath(path)
     # Not urlsplit for the whole: it would cut file:/data/a?.csv at the question mark of the glob.
     if urlsplit(path).scheme.lower() != "file":

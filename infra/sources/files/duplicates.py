@@ -5,9 +5,9 @@
     in/b.csv        0 bytes: no record
     in/c.csv        0 bytes: no record, and no duplicate of b.csv, for nothing is there twice
 
-A name that comes again with other bytes is refused elsewhere (``infra/sources/discovery.py``). The plan keeps a digest
-of every file of this machine, whatever its size: that is one more pass over the bytes, at hundreds of megabytes a
-second, and covers files that are gone by now. Files behind other URLs have none, and are read. Held by
+A name that comes again with other bytes is refused elsewhere (``infra/sources/files/discovery.py``). The plan keeps a
+digest of every file of this machine, whatever its size: that is one more pass over the bytes, at hundreds of megabytes
+a second, and covers files that are gone by now. Files behind other URLs have none, and are read. Held by
 ``tests/infra/sources/test_bad_input.py``.
 """
 
@@ -19,8 +19,8 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from infra.epochs.plan import PlannedFile
-from infra.sources.discovery import FileState
+from infra.sources.files.discovery import FileState
+from infra.sources.files.file_list import PlannedFile
 from pipelines.source import FileFormat
 
 

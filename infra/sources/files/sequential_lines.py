@@ -9,9 +9,9 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.sources.discovery import spark_path
-from infra.sources.landing import lines
-from infra.sources.line_formats import LINE_COLUMNS, Ranks, ranked
+from infra.sources.files.landing import lines
+from infra.sources.files.line_formats import Ranks, ranked
+from infra.sources.places import LINE_COLUMNS, spark_path
 
 if TYPE_CHECKING:
     import pyarrow as pa

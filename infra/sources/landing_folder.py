@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from infra.small_frames import no_rows
-from infra.sources.discovery import spark_path
+from infra.sources.places import spark_path
 from records.type_text import quoted, type_text
 
 _Row = TypeVar("_Row")

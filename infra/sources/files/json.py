@@ -18,12 +18,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from infra.sources.declared_types import as_declared
-from infra.sources.landing.fields import NOT_UTF8_LINE
-from infra.sources.landing.files import land
-from infra.sources.landing.lines import Lines
-from infra.sources.line_formats import LINE_COLUMNS, NOT_UTF8, Problems, Ranks, split_lines
+from infra.sources.files.landing.fields import NOT_UTF8_LINE
+from infra.sources.files.landing.files import land
+from infra.sources.files.landing.lines import Lines
+from infra.sources.files.line_formats import NOT_UTF8, Problems, Ranks, split_lines
+from infra.sources.places import LINE_COLUMNS
 from pipelines import Files
-from pipelines.source import quoted
+from pipelines.expressions import quoted
 from records.type_text import kind_of, type_text
 
 _MARK = "\ufdd0"
