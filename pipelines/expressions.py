@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.types import declared_type
+from rivermeet.pipelines.types import declared_type
 
 
 @dataclass(frozen=True)

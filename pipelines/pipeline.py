@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypedDict, TypeVar, Unpack, cast
 
-from pipelines.check import Check, Severity, checked
-from pipelines.declare.nodes import DEFAULT_PARTITIONS, history_ms
-from pipelines.declare.of_the_run import problem_of_the_run
-from pipelines.errors import DeclarationError, listed
-from pipelines.expressions import Expr, quoted
-from pipelines.nodes import OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
-from pipelines.reads.names import refuse_alike
-from pipelines.reads.reads import Reads
-from pipelines.shadow.declaration import Shadow
-from pipelines.sink import TopicSink
-from pipelines.source import FIRST_INSTANT, DuplicateFiles, Source
-from pipelines.types import declared_type, has_map
-from pipelines.window import duration_ms
+from rivermeet.pipelines.check import Check, Severity, checked
+from rivermeet.pipelines.declare.nodes import DEFAULT_PARTITIONS, history_ms
+from rivermeet.pipelines.declare.of_the_run import problem_of_the_run
+from rivermeet.pipelines.errors import DeclarationError, listed
+from rivermeet.pipelines.expressions import Expr, quoted
+from rivermeet.pipelines.nodes import OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
+from rivermeet.pipelines.reads.names import refuse_alike
+from rivermeet.pipelines.reads.reads import Reads
+from rivermeet.pipelines.shadow.declaration import Shadow
+from rivermeet.pipelines.sink import TopicSink
+from rivermeet.pipelines.source import FIRST_INSTANT, DuplicateFiles, Source
+from rivermeet.pipelines.types import declared_type, has_map
+from rivermeet.pipelines.window import duration_ms
 
 SHORTEST_FRESHNESS = 60_000
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

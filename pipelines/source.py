@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Literal, TypeVar, get_args
 
-from pipelines.expressions import Expr
-from pipelines.reads.delta import DeltaTable
-from pipelines.reads.kafka import Kafka
-from pipelines.reads.names import refuse_alike
-from pipelines.reads.postgres import Postgres
-from pipelines.reads.reads import Reads
-from pipelines.window import duration_ms
+from rivermeet.pipelines.expressions import Expr
+from rivermeet.pipelines.reads.delta import DeltaTable
+from rivermeet.pipelines.reads.kafka import Kafka
+from rivermeet.pipelines.reads.names import refuse_alike
+from rivermeet.pipelines.reads.postgres import Postgres
+from rivermeet.pipelines.reads.reads import Reads
+from rivermeet.pipelines.window import duration_ms
 
 _Reads = TypeVar("_Reads", bound=Reads)
 FileFormat = Literal["csv", "json", "parquet"]

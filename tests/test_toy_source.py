@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from assets.cli.accept_loss import accepted
-from assets.cli.dead_letters import retried
-from assets.cli.show.status import status_table
-from assets.defs.keys import changelog_key
-from assets.defs.source_checks import judged, source_checks
-from assets.epoch.explain import explain
-from assets.reports.quality_report import write_report
-from assets.why.changelogs import Changelog
-from assets.why.origins import origin_of
-from infra.delta.io import read
-from infra.settings import Settings
-from infra.sources.kind import register
-from pipelines import DeclarationError, Pipeline
+from rivermeet.assets.cli.accept_loss import accepted
+from rivermeet.assets.cli.dead_letters import retried
+from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.source_checks import judged, source_checks
+from rivermeet.assets.epoch.explain import explain
+from rivermeet.assets.reports.quality_report import write_report
+from rivermeet.assets.why.changelogs import Changelog
+from rivermeet.assets.why.origins import origin_of
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.settings import Settings
+from rivermeet.infra.sources.kind import register
+from rivermeet.pipelines import DeclarationError, Pipeline
 from tests.assets.home import Home, homed
 from tests.toy_source import KIND, Feed
 
@@ -131,15 +131,15 @@ def test_it_is_found_by_its_entry_point(tmp_path: Path) -> None:
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: feed-source\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text("[rivermeet.sources]\nfeed = tests.toy_source:KIND\n")
     program = """
-from infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.plan import EpochPlan
 
 plan = EpochPlan.model_validate({
     "pipeline": "news", "node": "texts", "incarnation": 1, "epoch": 1, "reads": {"feed": {"first": 1, "last": 3}}
 })
 print(plan.reads.described)
 
-from infra.sources.kinds import kind_of
-from pipelines import Pipeline
+from rivermeet.infra.sources.kinds import kind_of
+from rivermeet.pipelines import Pipeline
 from tests.toy_source import Feed
 
 print(kind_of(Pipeline("news").table("texts", Feed("/feed"))).name)

@@ -14,21 +14,21 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from infra.commit_note import CommitNote
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.plan import EpochPlan
-from infra.epochs.refusal import EpochRefusedError
-from infra.epochs.step import StepFrames
-from infra.small_frames import frame_of
-from infra.source_range import Origin, SourceRange
-from infra.sources.declared_types import as_declared
-from infra.sources.kind import FreshnessRule, SourceContext, SourceKind
-from infra.sources.row_to_record import to_records
-from infra.sources.source_frames import SourceFrames, partition_of
-from infra.sources.source_step import SourceStep
-from infra.sources.standing import Fresh, ReportTable, Standing
-from pipelines import Node
-from pipelines.reads.reads import Reads
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.small_frames import frame_of
+from rivermeet.infra.source_range import Origin, SourceRange
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.kind import FreshnessRule, SourceContext, SourceKind
+from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.source_step import SourceStep
+from rivermeet.infra.sources.standing import Fresh, ReportTable, Standing
+from rivermeet.pipelines import Node
+from rivermeet.pipelines.reads.reads import Reads
 
 
 @dataclass(frozen=True)

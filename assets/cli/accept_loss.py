@@ -8,12 +8,12 @@ from uuid import uuid4
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from pipelines import Node
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.pipelines import Node
 
 
 @click.command("accept-loss")
@@ -26,15 +26,15 @@ def accept_loss(pipeline: str, source: str) -> None:
     The records so far stay as they are, and the epoch log keeps which offsets or versions were lost. Where nothing is
     lost this is a run like any other.
     """
-    from pipelines import load
+    from rivermeet.pipelines import load
 
     echo(accepted(platform_here(), load(pipeline).node(source)))
 
 
 def accepted(platform: Platform, node: Node) -> str:
     """Run one epoch of a source that passes over what is gone; a line that says what was lost."""
-    from assets.epoch.run import run_node
-    from infra.sources.kinds import kind_of, load, registered
+    from rivermeet.assets.epoch.run import run_node
+    from rivermeet.infra.sources.kinds import kind_of, load, registered
 
     kind = kind_of(node)
     if kind is None or not kind.can_lose:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from infra.sources.standing import Finding
-    from pipelines import Node, Pipeline
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.infra.sources.standing import Finding
+    from rivermeet.pipelines import Node, Pipeline
 
 
 @click.command()
@@ -25,7 +25,7 @@ def check(pipeline: str) -> None:
 
     Of those that can be read: how far they were, and how much log the slot holds back.
     """
-    from pipelines import load
+    from rivermeet.pipelines import load
 
     found = list(checked(platform_here(), load(pipeline)))
     for one in found:
@@ -44,8 +44,8 @@ def check(pipeline: str) -> None:
 @one_line_errors
 def resnapshot(pipeline: str, source: str | None) -> None:
     """Read the PostgreSQL table of SOURCE, or of all sources, as it stands, in place of what was read before."""
-    from assets.epoch.rebuild import rebuild
-    from pipelines import load
+    from rivermeet.assets.epoch.rebuild import rebuild
+    from rivermeet.pipelines import load
 
     declared, platform = load(pipeline), platform_here()
     tables = [node.name for node in tables_of(declared)]
@@ -83,6 +83,6 @@ def checked(platform: Platform, pipeline: Pipeline) -> Iterator[Finding]:
 
 def tables_of(pipeline: Pipeline) -> list[Node]:
     """The sources that can be read as they stand, in place of what was read before."""
-    from infra.sources.kinds import kind_of
+    from rivermeet.infra.sources.kinds import kind_of
 
     return [node for node in pipeline.stored if (kind := kind_of(node)) is not None and kind.has_snapshots]

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.defs.keys import changelog_key, table_key
-from assets.defs.lineage import column_descriptions, column_lineage
-from assets.defs.links import page_metadata
-from expectations.invariant import Severity
-from expectations.invariants import invariants_of
-from expectations.verdict import Verdict
-from infra.commit_note import Decision
-from infra.delta.layout import NodeTables
-from infra.settings import Settings
-from infra.source_range import SourceRange
-from pipelines import Node
+from rivermeet.assets.defs.keys import changelog_key, table_key
+from rivermeet.assets.defs.lineage import column_descriptions, column_lineage
+from rivermeet.assets.defs.links import page_metadata
+from rivermeet.expectations.invariant import Severity
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.verdict import Verdict
+from rivermeet.infra.commit_note import Decision
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.settings import Settings
+from rivermeet.infra.source_range import SourceRange
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
-    from assets.epoch.run import Outcome
-    from infra.epochs.stages.fold import Lag
-    from infra.epochs.step import EpochResult
+    from rivermeet.assets.epoch.run import Outcome
+    from rivermeet.infra.epochs.stages.fold import Lag
+    from rivermeet.infra.epochs.step import EpochResult
 
 SEVERITY = {
     "critical": dg.AssetCheckSeverity.ERROR,

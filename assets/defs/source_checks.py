@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.defs.keys import changelog_key
-from assets.defs.resource import PlatformResource
-from infra.sources.kinds import kind_of
-from pipelines import Node, Pipeline
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.infra.sources.kinds import kind_of
+from rivermeet.pipelines import Node, Pipeline
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
+    from rivermeet.assets.epoch.platform import Platform
 
 
 def source_checks(pipeline: Pipeline) -> Iterator[dg.AssetChecksDefinition]:
@@ -44,8 +44,8 @@ def source_check(node: Node, name: str, sentence: str) -> dg.AssetChecksDefiniti
 
 def judged(platform: "Platform", node: Node) -> dg.AssetCheckResult:
     """Ask the source, where it reads, how far it is behind."""
-    from infra.epochs.refusal import EpochRefusedError
-    from infra.settings import SettingsError
+    from rivermeet.infra.epochs.refusal import EpochRefusedError
+    from rivermeet.infra.settings import SettingsError
 
     try:
         found = platform.source_step(node).fresh(node.pipeline.freshness, time.time() * 1000)

@@ -11,18 +11,18 @@ from pathlib import Path
 from threading import RLock, local
 from typing import TYPE_CHECKING, Any
 
-from infra.settings import Settings, SettingsError
-from pipelines import Node, Pipeline
+from rivermeet.infra.settings import Settings, SettingsError
+from rivermeet.pipelines import Node, Pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from infra.epochs.context import EpochContext, Quality
-    from infra.epochs.step import Step
-    from infra.sources.kafka.connection import Connection
-    from infra.sources.kafka.formats.registry import Registry
-    from infra.sources.kind import SourceContext
-    from infra.sources.source_step import SourceStep
+    from rivermeet.infra.epochs.context import EpochContext, Quality
+    from rivermeet.infra.epochs.step import Step
+    from rivermeet.infra.sources.kafka.connection import Connection
+    from rivermeet.infra.sources.kafka.formats.registry import Registry
+    from rivermeet.infra.sources.kind import SourceContext
+    from rivermeet.infra.sources.source_step import SourceStep
 
 
 EPOCHS = "_epochs"
@@ -81,7 +81,7 @@ class Platform:
 
     def _own(self, what: str, base: SparkSession) -> SparkSession:
         """The session of this thread for epochs or folds; renewed with that of the process."""
-        from infra.engine.session import new_session
+        from rivermeet.infra.engine.session import new_session
 
         known = self._sessions.__dict__.get(what)
         if known is None or known[0] is not base:
@@ -92,7 +92,7 @@ class Platform:
         return known[1]
 
     def _base(self) -> SparkSession:
-        from infra.engine.session import session
+        from rivermeet.infra.engine.session import session
 
         with self._opening:
             return session(self._engine_settings())
@@ -103,8 +103,8 @@ class Platform:
     @property
     def quality(self) -> Quality:
         """Where verdicts are kept."""
-        from infra.delta.location import is_local
-        from infra.epochs.context import Quality
+        from rivermeet.infra.delta.location import is_local
+        from rivermeet.infra.epochs.context import Quality
 
         home, tables = self.settings.home, self.settings.tables
         # Of tables behind a URL, a home is what one machine happens to have.
@@ -115,9 +115,9 @@ class Platform:
     def runner(self, pipeline: Pipeline) -> EpochContext:
         """The context of a pipeline's epochs."""
         if pipeline.name not in self._runners:
-            from infra.epochs.context import EpochContext
-            from infra.epochs.log import EpochLog
-            from infra.epochs.node_lock import lock_folder
+            from rivermeet.infra.epochs.context import EpochContext
+            from rivermeet.infra.epochs.log import EpochLog
+            from rivermeet.infra.epochs.node_lock import lock_folder
 
             locks = self.settings.home / "locks"
             locks.mkdir(parents=True, exist_ok=True)
@@ -150,7 +150,7 @@ class Platform:
 
     def step(self, node: Node) -> Step:
         """The node's part in an epoch."""
-        from assets.epoch.operator_step import OperatorStep
+        from rivermeet.assets.epoch.operator_step import OperatorStep
 
         if node.operation is None:
             return self.source_step(node)
@@ -160,15 +160,15 @@ class Platform:
 
     def source_step(self, node: Node) -> SourceStep[Any]:
         """A source's part in an epoch, as its kind makes it."""
-        from infra.sources.kinds import kind_of
+        from rivermeet.infra.sources.kinds import kind_of
 
         kind = kind_of(node)
         assert kind is not None, f"{node.name} is a source"
         return kind.step(self._source_context(node.pipeline), node)
 
     def _source_context(self, pipeline: Pipeline) -> SourceContext:
-        from infra.epochs.node_lock import lock_folder
-        from infra.sources.kind import SourceContext
+        from rivermeet.infra.epochs.node_lock import lock_folder
+        from rivermeet.infra.sources.kind import SourceContext
 
         epochs, tables = self.runner(pipeline), self.settings.tables
         return SourceContext(
@@ -185,14 +185,14 @@ class Platform:
     @cached_property
     def connection(self) -> Connection:
         """The broker that topics are read from and written to."""
-        from infra.sources.kafka.connection import Connection
+        from rivermeet.infra.sources.kafka.connection import Connection
 
         return Connection(self.settings.kafka)
 
     @cached_property
     def registry(self) -> Registry:
         """The schema registry, and the schemas that it gave."""
-        from infra.sources.kafka.formats.registry import Registry
+        from rivermeet.infra.sources.kafka.formats.registry import Registry
 
         return Registry(self.settings.schema_registry, self.settings.schemas)
 

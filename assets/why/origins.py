@@ -12,9 +12,9 @@ The words are those of the kind of source (``infra/source_range.py``). Held by `
 
 from __future__ import annotations
 
-from assets.why.changelogs import Changelog, Row
-from infra.source_range import Origin
-from infra.sources.kinds import kind_of
+from rivermeet.assets.why.changelogs import Changelog, Row
+from rivermeet.infra.source_range import Origin
+from rivermeet.infra.sources.kinds import kind_of
 
 
 def origin_of(changelog: Changelog, row: Row) -> Origin:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pipelines.times import moment, span
+from rivermeet.pipelines.times import moment, span
 
 
 def number(n: float | None, missing: str = "not recorded") -> str:

@@ -84,7 +84,7 @@ def _installed(env: Mapping[str, str]) -> Path:
 
 
 def main() -> None:
-    """Check Java from the command line (`python -m infra.engine.java`)."""
+    """Check Java from the command line (`python -m rivermeet.infra.engine.java`)."""
     try:
         find_java()
     except JavaError as error:

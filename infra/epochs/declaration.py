@@ -26,13 +26,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.commit_note import CommitNote
-from infra.delta.layout import NodeTables
-from infra.delta.widening import widens
-from infra.epochs.declared_text import UNKNOWN, column_name, comparable, declared, referred
-from infra.epochs.plan import EpochPlan
-from infra.epochs.refusal import EpochRefusedError
-from pipelines import ForeignKeyJoin, Node
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.widening import widens
+from rivermeet.infra.epochs.declared_text import UNKNOWN, column_name, comparable, declared, referred
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.pipelines import ForeignKeyJoin, Node
 
 _FREE = ("max_task_idle_ms", "history")
 _FIXED = ("kind", "operation", "partitions")

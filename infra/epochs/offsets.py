@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from infra.commit_note import Offsets
+from rivermeet.infra.commit_note import Offsets
 
 WRITTEN_OUT = 16
 """Up to so many partitions a condition names each."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, model_validator
 
-from infra.commit_note import CommitNote, Offsets, Skipped
-from infra.source_range import AnyRange
+from rivermeet.infra.commit_note import CommitNote, Offsets, Skipped
+from rivermeet.infra.source_range import AnyRange
 
 
 class InputSlice(BaseModel, frozen=True, extra="forbid"):

@@ -25,9 +25,9 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from infra.postgres.refusals import NotLoggedError, NotPublishedError, TableAlteredError, TableRefusedError
-from infra.postgres.wal_range import KnownColumn, KnownRelation, KnownTable
-from pipelines import Postgres
+from rivermeet.infra.postgres.refusals import NotLoggedError, NotPublishedError, TableAlteredError, TableRefusedError
+from rivermeet.infra.postgres.wal_range import KnownColumn, KnownRelation, KnownTable
+from rivermeet.pipelines import Postgres
 
 if TYPE_CHECKING:
     import psycopg

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from infra.postgres.refusals import (
+from rivermeet.infra.postgres.refusals import (
     ColumnMissingError,
     IdentityError,
     NotPublishedError,
@@ -33,8 +33,8 @@ from infra.postgres.refusals import (
     TableMissingError,
     TableRefusedError,
 )
-from infra.postgres.wal_range import WalRange
-from pipelines import Postgres
+from rivermeet.infra.postgres.wal_range import WalRange
+from rivermeet.pipelines import Postgres
 
 if TYPE_CHECKING:
     import psycopg

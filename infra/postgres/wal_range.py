@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-from infra.postgres.lsn import lsn_text
-from infra.source_range import Origin, SourceRange
+from rivermeet.infra.postgres.lsn import lsn_text
+from rivermeet.infra.source_range import Origin, SourceRange
 
 
 class KnownColumn(BaseModel, frozen=True, extra="forbid"):

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from infra.delta.lines import opened
-from infra.epochs.plan import EpochPlan
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.plan import EpochPlan
 
 
 @dataclass(frozen=True)

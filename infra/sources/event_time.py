@@ -15,12 +15,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from pipelines import Source
-from pipelines.expressions import quoted
-from pipelines.source import instant_ms
-from pipelines.sql_text import is_column, names_in
-from pipelines.window import duration_ms
-from records.type_text import kind_of
+from rivermeet.pipelines import Source
+from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.source import instant_ms
+from rivermeet.pipelines.sql_text import is_column, names_in
+from rivermeet.pipelines.window import duration_ms
+from rivermeet.records.type_text import kind_of
 
 _MILLIS = (T.LongType, T.IntegerType, T.ShortType, T.ByteType)
 _CLOCKS = (T.TimestampType, T.TimestampNTZType, T.DateType)

@@ -23,15 +23,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from infra.settings import Settings
-from infra.source_range import SourceRange
-from pipelines import Node
+from rivermeet.infra.settings import Settings
+from rivermeet.infra.source_range import SourceRange
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from infra.epochs.context import EpochContext
-    from infra.sources.source_step import SourceStep
+    from rivermeet.infra.epochs.context import EpochContext
+    from rivermeet.infra.sources.source_step import SourceStep
 
 GROUP = "rivermeet.sources"
 """Entry points of other packages: each names a `SourceKind`."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from infra.sources.delta.kind import KIND as DELTA
-from infra.sources.files.kind import KIND as FILES
-from infra.sources.kafka.kind import KIND as KAFKA
-from infra.sources.kind import SourceKind, register, register_installed, registered
-from infra.sources.postgres.kind import KIND as POSTGRES
-from pipelines import Node
+from rivermeet.infra.sources.delta.kind import KIND as DELTA
+from rivermeet.infra.sources.files.kind import KIND as FILES
+from rivermeet.infra.sources.kafka.kind import KIND as KAFKA
+from rivermeet.infra.sources.kind import SourceKind, register, register_installed, registered
+from rivermeet.infra.sources.postgres.kind import KIND as POSTGRES
+from rivermeet.pipelines import Node
 
 
 @cache

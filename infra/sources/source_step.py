@@ -20,20 +20,20 @@ from typing import ClassVar, Generic, TypeVar, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.commit_note import CommitNote
-from infra.delta.io import last_note
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.declaration import new_columns
-from infra.epochs.log import EpochLog
-from infra.epochs.plan import EpochPlan
-from infra.epochs.refusal import EpochRefusedError
-from infra.epochs.step import StepFrames
-from infra.source_range import SourceRange
-from infra.sources.dead_letters import OpenLetters, open_letters
-from infra.sources.rejected_rows import Read, refuse_too_many
-from infra.sources.source_frames import SourceFrames
-from infra.sources.standing import Finding, Fresh, ReportTable, Standing
-from pipelines import Node, Source
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.declaration import new_columns
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.source_range import SourceRange
+from rivermeet.infra.sources.dead_letters import OpenLetters, open_letters
+from rivermeet.infra.sources.rejected_rows import Read, refuse_too_many
+from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.standing import Finding, Fresh, ReportTable, Standing
+from rivermeet.pipelines import Node, Source
 
 _Range = TypeVar("_Range", bound=SourceRange)
 

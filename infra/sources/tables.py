@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from infra.sources.kind import FreshnessRule
-from infra.sources.standing import Fresh
+from rivermeet.infra.sources.kind import FreshnessRule
+from rivermeet.infra.sources.standing import Fresh
 
 FRESHNESS = FreshnessRule(
     "table_is_fresh", "No change of the table has been there for more than {seconds} s and was not read."

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
-from pipelines.reads.names import refuse_alike
-from pipelines.reads.reads import Reads
+from rivermeet.pipelines.reads.names import refuse_alike
+from rivermeet.pipelines.reads.reads import Reads
 
 FIELDS: Mapping[str, str] = {
     "kafka_timestamp": "BIGINT",

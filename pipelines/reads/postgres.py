@@ -28,10 +28,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.errors import listed
-from pipelines.expressions import Expr, quoted
-from pipelines.reads.names import refuse_alike
-from pipelines.reads.reads import Reads
+from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.expressions import Expr, quoted
+from rivermeet.pipelines.reads.names import refuse_alike
+from rivermeet.pipelines.reads.reads import Reads
 
 FIELDS: Mapping[str, str] = {
     "pg_commit_lsn": "BIGINT",

@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from infra.feeds.registry import feed
-from infra.sources.files.discovery import FileState
-from infra.sources.files.reading import read
-from infra.sources.source_frames import SourceFrames
-from pipelines.flights import PIPELINE
+from rivermeet.infra.feeds.registry import feed
+from rivermeet.infra.sources.files.discovery import FileState
+from rivermeet.infra.sources.files.reading import read
+from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.pipelines.flights import PIPELINE
 from tests.flights import recompute
 
 pytestmark = pytest.mark.prove

@@ -6,19 +6,19 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from assets.cli.show.table import table
-from assets.quality.quality_table import last_states
-from assets.refused.states import states
-from infra.commit_note import CommitNote
-from infra.delta.io import last_note
-from infra.delta.lines import opened
-from infra.sources.standing import Standing
-from pipelines import Node, Pipeline, Shadow
-from pipelines.sink import TopicSink
+from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.quality.quality_table import last_states
+from rivermeet.assets.refused.states import states
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.sources.standing import Standing
+from rivermeet.pipelines import Node, Pipeline, Shadow
+from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from assets.refused.states import HeldState
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.assets.refused.states import HeldState
 
 
 ENGINES = {"duckdb": "DuckDB", "spark": "Spark"}
@@ -72,7 +72,7 @@ def _rejected(platform: Platform, node: Node) -> str | None:
 
 def _delivered(platform: Platform, sink: TopicSink) -> str:
     """How far the topic of a sink is."""
-    from assets.sinks.delivery import sink_lag
+    from rivermeet.assets.sinks.delivery import sink_lag
 
     lag = sink_lag(platform, sink)
     behind = f"{lag.due} behind" if lag.epochs else "all of it"
@@ -81,7 +81,7 @@ def _delivered(platform: Platform, sink: TopicSink) -> str:
 
 def _compared(platform: Platform, shadow: Shadow) -> str:
     """What the last audit of an application found."""
-    from assets.shadow.recorded import last_recorded
+    from rivermeet.assets.shadow.recorded import last_recorded
 
     found = last_recorded(platform, shadow)
     said = "not compared yet"
@@ -93,7 +93,7 @@ def _compared(platform: Platform, shadow: Shadow) -> str:
 
 def _behind(platform: Platform, node: Node) -> str | None:
     """How far a node's table is behind its changelog; None where it is not."""
-    from infra.epochs.stages.fold import lag_of
+    from rivermeet.infra.epochs.stages.fold import lag_of
 
     runner = platform.runner(node.pipeline)
     found, folded = last_note(runner.paths(node).changelog), last_note(runner.paths(node).table)
@@ -130,8 +130,8 @@ def _status(platform: Platform, node: Node, held: Sequence[HeldState], asked: St
 
 def _standing(platform: Platform, node: Node) -> Standing:
     """How far a source is behind what it reads, or why nobody knows; each broker and server is asked once."""
-    from infra.epochs.refusal import EpochRefusedError
-    from infra.settings import SettingsError
+    from rivermeet.infra.epochs.refusal import EpochRefusedError
+    from rivermeet.infra.settings import SettingsError
 
     try:
         return platform.source_step(node).standing()

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from infra.commit_note import CommitNote, within
-from infra.delta.io import last_note, notes
-from infra.delta.lines import opened
-from infra.epochs.context import EpochContext
-from pipelines import Node
+from rivermeet.infra.commit_note import CommitNote, within
+from rivermeet.infra.delta.io import last_note, notes
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.pipelines import Node
 
 Notes = Sequence[tuple[int, CommitNote]]
 EVERYTHING = 0

@@ -25,29 +25,29 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.commit_note import CommitNote
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.plan import EpochPlan
-from infra.epochs.refusal import EpochRefusedError
-from infra.epochs.step import StepFrames
-from infra.redaction import redacted
-from infra.source_range import SourceRange
-from infra.sources.delta.letters import letters_again
-from infra.sources.delta.log import Commit
-from infra.sources.delta.old_images import without_needless
-from infra.sources.delta.ranges import next_range
-from infra.sources.delta.refusals import TablePositionLostError
-from infra.sources.delta.rows import added, changes, no_rows, whole_version
-from infra.sources.delta.table import TableState, table_state
-from infra.sources.delta.unreadable import another, unreadable
-from infra.sources.delta.version_range import VersionRange
-from infra.sources.places import URL
-from infra.sources.row_to_record import to_records
-from infra.sources.source_frames import SourceFrames, partition_of
-from infra.sources.source_step import SourceStep
-from infra.sources.standing import Fresh, Standing
-from infra.sources.tables import Unread, is_fresh
-from pipelines import DeltaTable
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.redaction import redacted
+from rivermeet.infra.source_range import SourceRange
+from rivermeet.infra.sources.delta.letters import letters_again
+from rivermeet.infra.sources.delta.log import Commit
+from rivermeet.infra.sources.delta.old_images import without_needless
+from rivermeet.infra.sources.delta.ranges import next_range
+from rivermeet.infra.sources.delta.refusals import TablePositionLostError
+from rivermeet.infra.sources.delta.rows import added, changes, no_rows, whole_version
+from rivermeet.infra.sources.delta.table import TableState, table_state
+from rivermeet.infra.sources.delta.unreadable import another, unreadable
+from rivermeet.infra.sources.delta.version_range import VersionRange
+from rivermeet.infra.sources.places import URL
+from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.source_step import SourceStep
+from rivermeet.infra.sources.standing import Fresh, Standing
+from rivermeet.infra.sources.tables import Unread, is_fresh
+from rivermeet.pipelines import DeltaTable
 
 
 @dataclass(frozen=True)

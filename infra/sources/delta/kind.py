@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from infra.sources.delta.version_range import VersionRange
-from infra.sources.kind import SourceContext, SourceKind
-from infra.sources.tables import FRESHNESS
-from pipelines import DeltaTable, Node
+from rivermeet.infra.sources.delta.version_range import VersionRange
+from rivermeet.infra.sources.kind import SourceContext, SourceKind
+from rivermeet.infra.sources.tables import FRESHNESS
+from rivermeet.pipelines import DeltaTable, Node
 
 if TYPE_CHECKING:
-    from infra.sources.delta.ingest import DeltaStep
+    from rivermeet.infra.sources.delta.ingest import DeltaStep
 
 
 def step(context: SourceContext, node: Node) -> DeltaStep:
     """A node's part in an epoch."""
-    from infra.sources.delta.ingest import DeltaStep
+    from rivermeet.infra.sources.delta.ingest import DeltaStep
 
     data, version = context.settings.data, context.code_version
     return DeltaStep(node, context.changelog(node), context.epochs.log, data, code_version=version)

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from infra.delta.lines import opened
-from infra.sources.delta.log import Commit, commits, missing
-from infra.sources.delta.refusals import (
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.sources.delta.log import Commit, commits, missing
+from rivermeet.infra.sources.delta.refusals import (
     FeedOffError,
     RowsRemovedError,
     TableRefusedError,
@@ -27,7 +27,7 @@ from infra.sources.delta.refusals import (
     VersionsGoneError,
     VersionWentBackError,
 )
-from infra.sources.delta.table import (
+from rivermeet.infra.sources.delta.table import (
     FEED,
     PLAIN,
     TableState,
@@ -37,8 +37,8 @@ from infra.sources.delta.table import (
     properties,
     snapshot_files,
 )
-from infra.sources.delta.version_range import VersionRange
-from pipelines import DeltaTable
+from rivermeet.infra.sources.delta.version_range import VersionRange
+from rivermeet.pipelines import DeltaTable
 
 
 def unreadable(planned: VersionRange, state: TableState, table: DeltaTable, name: str) -> TableRefusedError | None:

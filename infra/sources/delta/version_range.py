@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from infra.source_range import Origin, SourceRange
+from rivermeet.infra.source_range import Origin, SourceRange
 
 
 class VersionRange(SourceRange):

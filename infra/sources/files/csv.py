@@ -15,15 +15,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from infra.small_frames import frame_of
-from infra.sources.declared_types import as_declared
-from infra.sources.files.landing.fields import NOT_UTF8_LINE, fields_of, not_so_wide
-from infra.sources.files.landing.files import UnreadableError, land
-from infra.sources.files.landing.lines import Lines, unclosed
-from infra.sources.files.line_formats import NOT_UTF8, Place, Problems, Ranks, split_lines, wider
-from infra.sources.files.sequential_lines import sequential_lines
-from infra.sources.places import LINE_COLUMNS, no_column
-from pipelines import Files
+from rivermeet.infra.small_frames import frame_of
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.files.landing.fields import NOT_UTF8_LINE, fields_of, not_so_wide
+from rivermeet.infra.sources.files.landing.files import UnreadableError, land
+from rivermeet.infra.sources.files.landing.lines import Lines, unclosed
+from rivermeet.infra.sources.files.line_formats import NOT_UTF8, Place, Problems, Ranks, split_lines, wider
+from rivermeet.infra.sources.files.sequential_lines import sequential_lines
+from rivermeet.infra.sources.places import LINE_COLUMNS, no_column
+from rivermeet.pipelines import Files
 
 _WANTED = pa.schema([("wanted_file", pa.string()), ("wanted_member", pa.string())])
 _MAX_COLUMNS = 20_480

@@ -19,9 +19,9 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from infra.sources.files.discovery import FileState
-from infra.sources.files.file_list import PlannedFile
-from pipelines.source import FileFormat
+from rivermeet.infra.sources.files.discovery import FileState
+from rivermeet.infra.sources.files.file_list import PlannedFile
+from rivermeet.pipelines.source import FileFormat
 
 
 def hashed(states: Iterable[FileState]) -> list[PlannedFile]:

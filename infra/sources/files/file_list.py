@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-from infra.source_range import Origin, SourceRange
+from rivermeet.infra.source_range import Origin, SourceRange
 
 BYTES_A_RECORD = 32
 """About as many bytes of a file are a record; nobody knows before it is read."""

@@ -17,20 +17,20 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from infra.commit_note import CommitNote
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.plan import EpochPlan
-from infra.epochs.step import StepFrames
-from infra.source_range import SourceRange
-from infra.sources.files.discovery import FileState, changed, discover, moved, refuse_changed, unconsumed
-from infra.sources.files.duplicates import duplicates, hashed, marked
-from infra.sources.files.file_list import FileList, PlannedFile
-from infra.sources.files.letters import GONE, rows_again
-from infra.sources.files.reading import read, read_all
-from infra.sources.landing_folder import new_folder
-from infra.sources.source_frames import SourceFrames
-from infra.sources.source_step import SourceHistory, SourceStep
-from infra.sources.standing import Standing
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.source_range import SourceRange
+from rivermeet.infra.sources.files.discovery import FileState, changed, discover, moved, refuse_changed, unconsumed
+from rivermeet.infra.sources.files.duplicates import duplicates, hashed, marked
+from rivermeet.infra.sources.files.file_list import FileList, PlannedFile
+from rivermeet.infra.sources.files.letters import GONE, rows_again
+from rivermeet.infra.sources.files.reading import read, read_all
+from rivermeet.infra.sources.landing_folder import new_folder
+from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.source_step import SourceHistory, SourceStep
+from rivermeet.infra.sources.standing import Standing
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from infra.sources.declared_types import as_declared
-from infra.sources.files.landing.fields import NOT_UTF8_LINE
-from infra.sources.files.landing.files import land
-from infra.sources.files.landing.lines import Lines
-from infra.sources.files.line_formats import NOT_UTF8, Problems, Ranks, split_lines
-from infra.sources.places import LINE_COLUMNS
-from pipelines import Files
-from pipelines.expressions import quoted
-from records.type_text import kind_of, type_text
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.files.landing.fields import NOT_UTF8_LINE
+from rivermeet.infra.sources.files.landing.files import land
+from rivermeet.infra.sources.files.landing.lines import Lines
+from rivermeet.infra.sources.files.line_formats import NOT_UTF8, Problems, Ranks, split_lines
+from rivermeet.infra.sources.places import LINE_COLUMNS
+from rivermeet.pipelines import Files
+from rivermeet.pipelines.expressions import quoted
+from rivermeet.records.type_text import kind_of, type_text
 
 _MARK = "\ufdd0"
 """A noncharacter, which no text has (Unicode, 23.7); a line that has it all the same is malformed."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from infra.sources.files.file_list import FileList
-from infra.sources.kind import SourceContext, SourceKind
-from pipelines import Files, Node
+from rivermeet.infra.sources.files.file_list import FileList
+from rivermeet.infra.sources.kind import SourceContext, SourceKind
+from rivermeet.pipelines import Files, Node
 
 if TYPE_CHECKING:
-    from infra.sources.files.ingest import IngestStep
+    from rivermeet.infra.sources.files.ingest import IngestStep
 
 
 def step(context: SourceContext, node: Node) -> IngestStep:
     """A node's part in an epoch."""
-    from infra.sources.files.ingest import IngestStep
+    from rivermeet.infra.sources.files.ingest import IngestStep
 
     return IngestStep(
         node,

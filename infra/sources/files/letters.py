@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from infra.delta.io import read
-from infra.sources.declared_types import as_declared
-from infra.sources.files.csv import csv_parsed, header_problem
-from infra.sources.files.json import json_parsed
-from infra.sources.files.parquet import parquet_parsed
-from infra.sources.places import LINE_COLUMNS
-from infra.sources.row_to_record import is_cut
-from pipelines import Files
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.files.csv import csv_parsed, header_problem
+from rivermeet.infra.sources.files.json import json_parsed
+from rivermeet.infra.sources.files.parquet import parquet_parsed
+from rivermeet.infra.sources.places import LINE_COLUMNS
+from rivermeet.infra.sources.row_to_record import is_cut
+from rivermeet.pipelines import Files
 
 GONE = "the file cannot be read again, for it is no longer among the files of the source; deliver it anew"
 _OTHER = "the row was a line of JSON; its source reads another format now"

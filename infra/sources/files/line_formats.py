@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.small_frames import frame_of
-from infra.sources.files.landing.lines import field_pattern
-from infra.sources.places import LINE_COLUMNS, LOCAL, path_of, spark_path
+from rivermeet.infra.small_frames import frame_of
+from rivermeet.infra.sources.files.landing.lines import field_pattern
+from rivermeet.infra.sources.places import LINE_COLUMNS, LOCAL, path_of, spark_path
 
 _NAMES = pa.schema(
     [("uri", pa.string()), ("file", pa.string()), ("file_rank", pa.int32()), ("modified_ms", pa.int64())]

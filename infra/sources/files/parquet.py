@@ -16,11 +16,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from infra.sources.declared_types import as_declared
-from infra.sources.files.line_formats import Place, Problems, Ranks, ranked
-from infra.sources.places import LINE_COLUMNS, no_column, spark_path
-from pipelines import Files
-from pipelines.expressions import quoted
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.files.line_formats import Place, Problems, Ranks, ranked
+from rivermeet.infra.sources.places import LINE_COLUMNS, no_column, spark_path
+from rivermeet.pipelines import Files
+from rivermeet.pipelines.expressions import quoted
 
 _TO_THE_MICROSECOND = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 CLOCKS = {

@@ -25,17 +25,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.small_frames import frame_of
-from infra.sources.files.csv import csv_rows
-from infra.sources.files.discovery import FileState, unopenable
-from infra.sources.files.json import json_rows
-from infra.sources.files.landing.lines import NOT_GZIP
-from infra.sources.files.line_formats import Place, Problems, Ranks
-from infra.sources.files.parquet import parquet_rows
-from infra.sources.places import path_of
-from infra.sources.row_to_record import to_records
-from infra.sources.source_frames import SourceFrames, partition_of
-from pipelines import Files, Source
+from rivermeet.infra.small_frames import frame_of
+from rivermeet.infra.sources.files.csv import csv_rows
+from rivermeet.infra.sources.files.discovery import FileState, unopenable
+from rivermeet.infra.sources.files.json import json_rows
+from rivermeet.infra.sources.files.landing.lines import NOT_GZIP
+from rivermeet.infra.sources.files.line_formats import Place, Problems, Ranks
+from rivermeet.infra.sources.files.parquet import parquet_rows
+from rivermeet.infra.sources.places import path_of
+from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.pipelines import Files, Source
 
 _CAUSE = re.compile(r"Caused by: (?:[\w$]+\.)*([^\n]*)")
 _UNREAD = pa.schema(

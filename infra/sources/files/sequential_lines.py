@@ -9,9 +9,9 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.sources.files.landing import lines
-from infra.sources.files.line_formats import Ranks, ranked
-from infra.sources.places import LINE_COLUMNS, spark_path
+from rivermeet.infra.sources.files.landing import lines
+from rivermeet.infra.sources.files.line_formats import Ranks, ranked
+from rivermeet.infra.sources.places import LINE_COLUMNS, spark_path
 
 if TYPE_CHECKING:
     import pyarrow as pa

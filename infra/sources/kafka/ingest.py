@@ -24,32 +24,40 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra import crash
-from infra.commit_note import CommitNote
-from infra.delta.changelog_files import earlier_epochs
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.plan import EpochPlan
-from infra.epochs.refusal import EpochRefusedError
-from infra.epochs.step import StepFrames
-from infra.source_range import SourceRange
-from infra.sources.kafka.connection import Connection
-from infra.sources.kafka.consume import PATIENCE, consumed
-from infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values
-from infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
-from infra.sources.kafka.formats.registry import Registry
-from infra.sources.kafka.lag import COLUMNS, PartitionLag, is_fresh
-from infra.sources.kafka.landing import Landing
-from infra.sources.kafka.letters import letters_again
-from infra.sources.kafka.records import landing_of, taken
-from infra.sources.kafka.refusals import AnotherDatabaseError, PositionLostError
-from infra.sources.kafka.rows import landed_rows
-from infra.sources.kafka.topic import TopicState, lag_of, next_slice, problem, topic_id, topic_state, unreadable
-from infra.sources.kafka.topic_slice import TopicSlice
-from infra.sources.row_to_record import to_records
-from infra.sources.source_frames import SourceFrames, partition_of
-from infra.sources.source_step import SourceStep
-from infra.sources.standing import Fresh, ReportTable, Standing
-from pipelines import Kafka
+from rivermeet.infra import crash
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.delta.changelog_files import earlier_epochs
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.source_range import SourceRange
+from rivermeet.infra.sources.kafka.connection import Connection
+from rivermeet.infra.sources.kafka.consume import PATIENCE, consumed
+from rivermeet.infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values
+from rivermeet.infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.infra.sources.kafka.lag import COLUMNS, PartitionLag, is_fresh
+from rivermeet.infra.sources.kafka.landing import Landing
+from rivermeet.infra.sources.kafka.letters import letters_again
+from rivermeet.infra.sources.kafka.records import landing_of, taken
+from rivermeet.infra.sources.kafka.refusals import AnotherDatabaseError, PositionLostError
+from rivermeet.infra.sources.kafka.rows import landed_rows
+from rivermeet.infra.sources.kafka.topic import (
+    TopicState,
+    lag_of,
+    next_slice,
+    problem,
+    topic_id,
+    topic_state,
+    unreadable,
+)
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.source_step import SourceStep
+from rivermeet.infra.sources.standing import Fresh, ReportTable, Standing
+from rivermeet.pipelines import Kafka
 
 
 @dataclass(frozen=True)

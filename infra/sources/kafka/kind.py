@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from infra.sources.kafka.topic_slice import TopicSlice
-from infra.sources.kind import FreshnessRule, SourceContext, SourceKind
-from pipelines import Kafka, Node
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.infra.sources.kind import FreshnessRule, SourceContext, SourceKind
+from rivermeet.pipelines import Kafka, Node
 
 if TYPE_CHECKING:
-    from infra.sources.kafka.ingest import TopicStep
+    from rivermeet.infra.sources.kafka.ingest import TopicStep
 
 
 def step(context: SourceContext, node: Node) -> TopicStep:
     """A node's part in an epoch."""
-    from infra.sources.kafka.engine_reader import slice_rows
-    from infra.sources.kafka.ingest import TopicStep
+    from rivermeet.infra.sources.kafka.engine_reader import slice_rows
+    from rivermeet.infra.sources.kafka.ingest import TopicStep
 
     return TopicStep(
         node,

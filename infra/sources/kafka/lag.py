@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from infra.sources.standing import Form, Fresh
-from pipelines.times import span
+from rivermeet.infra.sources.standing import Form, Fresh
+from rivermeet.pipelines.times import span
 
 COLUMNS: Sequence[tuple[str, Form]] = (
     ("partition", "number"),

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from infra.sources.landing_folder import LandingFolder, new_folder
-from infra.sources.places import spark_path
+from rivermeet.infra.sources.landing_folder import LandingFolder, new_folder
+from rivermeet.infra.sources.places import spark_path
 
 SCHEMA = pa.schema(
     [

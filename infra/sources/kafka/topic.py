@@ -19,16 +19,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.kafka.topics import topic_refusal
-from infra.sources.kafka.connection import SECONDS, Connection
-from infra.sources.kafka.lag import PartitionLag
-from infra.sources.kafka.refusals import (
+from rivermeet.infra.kafka.topics import topic_refusal
+from rivermeet.infra.sources.kafka.connection import SECONDS, Connection
+from rivermeet.infra.sources.kafka.lag import PartitionLag
+from rivermeet.infra.sources.kafka.refusals import (
     EndWentBackError,
     RecordsGoneError,
     TopicRefusedError,
     TopicRemadeError,
 )
-from infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 
 
 @dataclass(frozen=True)

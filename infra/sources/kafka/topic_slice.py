@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from infra.commit_note import Offsets
-from infra.source_range import Origin, SourceRange
-from infra.sources.kafka.lag import PartitionLag, most
-from pipelines.times import moment
+from rivermeet.infra.commit_note import Offsets
+from rivermeet.infra.source_range import Origin, SourceRange
+from rivermeet.infra.sources.kafka.lag import PartitionLag, most
+from rivermeet.pipelines.times import moment
 
 
 class TopicSlice(SourceRange):

@@ -24,19 +24,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra import crash
-from infra.commit_note import CommitNote
-from infra.delta.io import last_note
-from infra.delta.layout import NodeTables
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.plan import EpochPlan
-from infra.epochs.refusal import EpochRefusedError
-from infra.epochs.step import StepFrames
-from infra.postgres.catalog import Alterations, catalog
-from infra.postgres.connection import Database
-from infra.postgres.lsn import lsn_text
-from infra.postgres.publication import publish
-from infra.postgres.refusals import (
+from rivermeet.infra import crash
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.postgres.catalog import Alterations, catalog
+from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.lsn import lsn_text
+from rivermeet.infra.postgres.publication import publish
+from rivermeet.infra.postgres.refusals import (
     KeyRepeatedError,
     NotPublishedError,
     NotRepeatableError,
@@ -44,7 +44,7 @@ from infra.postgres.refusals import (
     TableAlteredError,
     TableRefusedError,
 )
-from infra.postgres.state import (
+from rivermeet.infra.postgres.state import (
     TableState,
     cured,
     identities,
@@ -53,31 +53,31 @@ from infra.postgres.state import (
     server_state,
     table_state,
 )
-from infra.postgres.unique import is_unique, key_warning
-from infra.postgres.wal_range import KnownTable, WalRange
-from infra.settings import SettingsError
-from infra.source_range import SourceRange
-from infra.sources.postgres.changes import Changes
-from infra.sources.postgres.copied import Line
-from infra.sources.postgres.emptied import with_emptied
-from infra.sources.postgres.lag import COLUMNS, WalLag, lag_of
-from infra.sources.postgres.landing import Landing
-from infra.sources.postgres.own_rows import own_rows
-from infra.sources.postgres.peek import peeked
-from infra.sources.postgres.position import note_snapshot, position
-from infra.sources.postgres.problems import found_problems
-from infra.sources.postgres.repeated_key import repeated_key
-from infra.sources.postgres.rows import landed_rows
-from infra.sources.postgres.slot import PipelineSlot, SlotLine
-from infra.sources.postgres.snapshot import release
-from infra.sources.postgres.unchanged import filled
-from infra.sources.row_to_record import to_records
-from infra.sources.source_frames import SourceFrames, partition_of
-from infra.sources.source_step import SourceStep
-from infra.sources.standing import Finding, Fresh, ReportTable, Standing
-from infra.sources.tables import Unread, is_fresh
-from pipelines import Node, Postgres
-from pipelines.expressions import quoted
+from rivermeet.infra.postgres.unique import is_unique, key_warning
+from rivermeet.infra.postgres.wal_range import KnownTable, WalRange
+from rivermeet.infra.settings import SettingsError
+from rivermeet.infra.source_range import SourceRange
+from rivermeet.infra.sources.postgres.changes import Changes
+from rivermeet.infra.sources.postgres.copied import Line
+from rivermeet.infra.sources.postgres.emptied import with_emptied
+from rivermeet.infra.sources.postgres.lag import COLUMNS, WalLag, lag_of
+from rivermeet.infra.sources.postgres.landing import Landing
+from rivermeet.infra.sources.postgres.own_rows import own_rows
+from rivermeet.infra.sources.postgres.peek import peeked
+from rivermeet.infra.sources.postgres.position import note_snapshot, position
+from rivermeet.infra.sources.postgres.problems import found_problems
+from rivermeet.infra.sources.postgres.repeated_key import repeated_key
+from rivermeet.infra.sources.postgres.rows import landed_rows
+from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine
+from rivermeet.infra.sources.postgres.snapshot import release
+from rivermeet.infra.sources.postgres.unchanged import filled
+from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.source_step import SourceStep
+from rivermeet.infra.sources.standing import Finding, Fresh, ReportTable, Standing
+from rivermeet.infra.sources.tables import Unread, is_fresh
+from rivermeet.pipelines import Node, Postgres
+from rivermeet.pipelines.expressions import quoted
 
 if TYPE_CHECKING:
     import psycopg

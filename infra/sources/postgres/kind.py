@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from infra.postgres.wal_range import WalRange
-from infra.sources.kind import SourceContext, SourceKind
-from infra.sources.tables import FRESHNESS
-from pipelines import Node, Postgres
+from rivermeet.infra.postgres.wal_range import WalRange
+from rivermeet.infra.sources.kind import SourceContext, SourceKind
+from rivermeet.infra.sources.tables import FRESHNESS
+from rivermeet.pipelines import Node, Postgres
 
 if TYPE_CHECKING:
-    from infra.sources.postgres.ingest import PostgresStep
+    from rivermeet.infra.sources.postgres.ingest import PostgresStep
 
 
 def step(context: SourceContext, node: Node) -> PostgresStep:
     """A node's part in an epoch."""
-    from infra.postgres.connection import Database
-    from infra.sources.postgres.ingest import PostgresStep
-    from infra.sources.postgres.slot import PipelineSlot
+    from rivermeet.infra.postgres.connection import Database
+    from rivermeet.infra.sources.postgres.ingest import PostgresStep
+    from rivermeet.infra.sources.postgres.slot import PipelineSlot
 
     assert node.source is not None
     database = Database(context.settings.postgres, node.source.postgres.database)

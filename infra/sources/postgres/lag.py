@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from infra.postgres.connection import Database
-from infra.postgres.lsn import lsn_text
-from infra.postgres.pgoutput import EPOCH_US
-from infra.postgres.state import server_state, slot_state
-from infra.postgres.wal_range import WalRange
-from infra.sources.postgres.slot import PipelineSlot
-from infra.sources.standing import Form
+from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.lsn import lsn_text
+from rivermeet.infra.postgres.pgoutput import EPOCH_US
+from rivermeet.infra.postgres.state import server_state, slot_state
+from rivermeet.infra.postgres.wal_range import WalRange
+from rivermeet.infra.sources.postgres.slot import PipelineSlot
+from rivermeet.infra.sources.standing import Form
 
 COLUMNS: Sequence[tuple[str, Form]] = (
     ("read up to", "text"),

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import json
 
-from infra.commit_note import CommitNote
-from infra.epochs.log import EpochLog
-from infra.epochs.plan import EpochPlan
-from infra.postgres.refusals import PositionLostError
-from infra.postgres.wal_range import WalRange
-from pipelines import Node
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.postgres.refusals import PositionLostError
+from rivermeet.infra.postgres.wal_range import WalRange
+from rivermeet.pipelines import Node
 
 
 def position(log: EpochLog, node: Node, note: CommitNote | None) -> WalRange | None:

@@ -7,12 +7,12 @@ import re
 import dagster as dg
 import pytest
 
-from assets.defs.source_checks import source_checks
-from infra.sources import tables
-from infra.sources.kafka import lag as topics
-from infra.sources.kafka.lag import PartitionLag
-from infra.sources.tables import Unread
-from pipelines import JSON, DeltaTable, Files, Kafka, Pipeline, Postgres
+from rivermeet.assets.defs.source_checks import source_checks
+from rivermeet.infra.sources import tables
+from rivermeet.infra.sources.kafka import lag as topics
+from rivermeet.infra.sources.kafka.lag import PartitionLag
+from rivermeet.infra.sources.tables import Unread
+from rivermeet.pipelines import JSON, DeltaTable, Files, Kafka, Pipeline, Postgres
 
 NOW = 10_000_000
 FRESHNESS = 30 * 60_000

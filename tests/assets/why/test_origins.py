@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from assets.why.changelogs import Changelog
-from assets.why.origins import origin_of
-from infra.epochs.plan import EpochPlan
-from infra.postgres.wal_range import WalRange
-from infra.sources.delta.version_range import VersionRange
-from infra.sources.kafka.topic_slice import TopicSlice
-from pipelines import JSON, DeltaTable, Kafka, Pipeline, Postgres, Text
+from rivermeet.assets.why.changelogs import Changelog
+from rivermeet.assets.why.origins import origin_of
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.postgres.wal_range import WalRange
+from rivermeet.infra.sources.delta.version_range import VersionRange
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.pipelines import JSON, DeltaTable, Kafka, Pipeline, Postgres, Text
 from tests.assets.why.small import Small, small
 
 

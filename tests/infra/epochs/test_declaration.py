@@ -8,12 +8,19 @@ from typing import Any
 
 import pytest
 
-from infra.commit_note import CommitNote
-from infra.delta.widening import widens
-from infra.epochs.declaration import Change, DeclarationChangedError, changes, declared, refuse_changed, refuse_lacking
-from infra.epochs.declared_text import comparable
-from infra.epochs.plan import EpochPlan
-from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, load_all, total
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.delta.widening import widens
+from rivermeet.infra.epochs.declaration import (
+    Change,
+    DeclarationChangedError,
+    changes,
+    declared,
+    refuse_changed,
+    refuse_lacking,
+)
+from rivermeet.infra.epochs.declared_text import comparable
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, load_all, total
 
 ORDERS: dict[str, str] = {"id": "STRING", "who": "STRING", "n": "INT", "at": "BIGINT"}
 PEOPLE: dict[str, str] = {"id": "STRING", "name": "STRING", "size": "FLOAT", "at": "BIGINT"}

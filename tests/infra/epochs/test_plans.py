@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from infra.epochs.plan import EpochPlan
-from infra.postgres.wal_range import KnownColumn, KnownRelation, KnownTable, WalRange
-from infra.source_range import SourceRange
-from infra.sources.delta.version_range import VersionRange
-from infra.sources.files.file_list import FileList, PlannedFile
-from infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.postgres.wal_range import KnownColumn, KnownRelation, KnownTable, WalRange
+from rivermeet.infra.source_range import SourceRange
+from rivermeet.infra.sources.delta.version_range import VersionRange
+from rivermeet.infra.sources.files.file_list import FileList, PlannedFile
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 
 FILES = """{"pipeline":"shop","node":"orders","incarnation":2,"epoch":3,"since":2,"previous_epoch":2,"inputs":{},
 "files":[{"path":"/data/a.csv","length":64,"modified_ms":17,"sha256":"5f0c","duplicate_of":null},

@@ -24,11 +24,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.sources.files.discovery import discover
-from infra.sources.files.landing import files as landed
-from infra.sources.files.reading import read, read_all
-from infra.sources.source_frames import SourceFrames
-from pipelines import Expr, Files, Source
+from rivermeet.infra.sources.files.discovery import discover
+from rivermeet.infra.sources.files.landing import files as landed
+from rivermeet.infra.sources.files.reading import read, read_all
+from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.pipelines import Expr, Files, Source
 
 pytestmark = pytest.mark.slow
 SCHEMA = {"id": "STRING", "n": "INT", "at": "BIGINT"}

@@ -16,12 +16,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.sources.declared_types import as_declared
-from infra.sources.files.discovery import discover
-from infra.sources.files.reading import read
-from infra.sources.places import LINE_COLUMNS
-from infra.sources.source_frames import SourceFrames
-from pipelines import DeclarationError, Files, Pipeline, Source, expr
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.files.discovery import discover
+from rivermeet.infra.sources.files.reading import read
+from rivermeet.infra.sources.places import LINE_COLUMNS
+from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.pipelines import DeclarationError, Files, Pipeline, Source, expr
 from tests.reliability import handled
 
 pytestmark = pytest.mark.both_engines

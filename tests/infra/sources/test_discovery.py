@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.sources.files.discovery import (
+from rivermeet.infra.sources.files.discovery import (
     FileState,
     _list_by_spark,
     changed,
@@ -19,8 +19,8 @@ from infra.sources.files.discovery import (
     unconsumed,
     unopenable,
 )
-from infra.sources.places import spark_path
-from pipelines import Files
+from rivermeet.infra.sources.places import spark_path
+from rivermeet.pipelines import Files
 
 ODD = ["a[1].csv", "x'; DROP TABLE y; --.csv", "a b%20+ü#,.csv", "{e}.csv", "b\\s.csv", "q?*.csv"]
 

@@ -19,10 +19,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from infra.sources.files.discovery import discover
-from infra.sources.files.reading import read
-from infra.sources.source_frames import SourceFrames, partition_of
-from pipelines import Expr, Files, Source, expr
+from rivermeet.infra.sources.files.discovery import discover
+from rivermeet.infra.sources.files.reading import read
+from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.pipelines import Expr, Files, Source, expr
 
 SCHEMA = {"id": "STRING", "n": "INT", "at": "BIGINT"}
 CSV = "id,n,at\na,1,10\nb,2,20\n"

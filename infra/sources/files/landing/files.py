@@ -28,10 +28,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.sources.files.landing.lines import Lines, members, read_lines, unreadable
-from infra.sources.files.line_formats import Place, Problems, Ranks
-from infra.sources.landing_folder import LandingFolder
-from infra.sources.places import LINE_COLUMNS
+from rivermeet.infra.sources.files.landing.lines import Lines, members, read_lines, unreadable
+from rivermeet.infra.sources.files.line_formats import Place, Problems, Ranks
+from rivermeet.infra.sources.landing_folder import LandingFolder
+from rivermeet.infra.sources.places import LINE_COLUMNS
 
 MOST = 256 << 20
 """Bytes of an epoch's files, unpacked, that this process reads; the engine reads what is more, on all of its cores."""

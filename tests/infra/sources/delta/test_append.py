@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from infra.sources.delta.refusals import RowsRemovedError, TableUnreadableError
-from infra.sources.delta.version_range import VersionRange
-from pipelines import DeltaTable, Pipeline, Stream
+from rivermeet.infra.sources.delta.refusals import RowsRemovedError, TableUnreadableError
+from rivermeet.infra.sources.delta.version_range import VersionRange
+from rivermeet.pipelines import DeltaTable, Pipeline, Stream
 from tests.infra.sources.delta.shed import Shed
 from tests.reliability import survived
 

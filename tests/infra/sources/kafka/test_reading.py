@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from infra.sources.kafka.consume import consumed
-from infra.sources.kafka.lag import PartitionLag
-from infra.sources.kafka.topic import lag_of, topic_state
-from infra.sources.kafka.topic_slice import TopicSlice
-from pipelines import JSON, Kafka, Pipeline, Stream, Table, Text, expr
+from rivermeet.infra.sources.kafka.consume import consumed
+from rivermeet.infra.sources.kafka.lag import PartitionLag
+from rivermeet.infra.sources.kafka.topic import lag_of, topic_state
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.pipelines import JSON, Kafka, Pipeline, Stream, Table, Text, expr
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import handled, survived
 

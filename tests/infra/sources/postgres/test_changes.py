@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import pack
 
-from infra.postgres.pgoutput import EPOCH_US
-from infra.postgres.wal_range import WalRange
-from infra.sources.postgres.changes import Changes, Emptied
-from infra.sources.postgres.landing import Landed
+from rivermeet.infra.postgres.pgoutput import EPOCH_US
+from rivermeet.infra.postgres.wal_range import WalRange
+from rivermeet.infra.sources.postgres.changes import Changes, Emptied
+from rivermeet.infra.sources.postgres.landing import Landed
 
 OURS, OTHER = 7, 8
 U = "unchanged"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from infra.postgres.connection import Database
-from infra.postgres.wal_range import WalRange
-from pipelines import Pipeline, Stream, Table
+from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.wal_range import WalRange
+from rivermeet.pipelines import Pipeline, Stream, Table
 from tests.infra.sources.postgres.base import Base
 
 pytestmark = pytest.mark.slow
