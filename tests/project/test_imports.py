@@ -79,7 +79,8 @@ def imports(tree: ast.AST, inside: bool = False) -> Iterator[Import]:
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             # `from rivermeet.joins import order` means joins.order.
-            yield from (Import(f"{module}.{name.name}", node.lineno, inside or bool(node.level)) for name in node.names)
+            names = (our(f"{module}.{name.name}") for name in node.names)
+            yield from (Import(name, node.lineno, inside or bool(node.level)) for name in names)
         else:
             function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             yield from imports(node, inside or function)
