@@ -119,7 +119,7 @@ def class_of(kind: str) -> type[SourceRange]:
     """
     if kind not in _classes:
         # By name: what reads plans knows no kind of source, and those of other packages are found the same way.
-        import_module(f"{__package__}.sources.kinds").load()
+        import_module(f"{__package__}.source_kinds").load()
     if kind not in _classes:
         raise ValueError(
             f"the plan reads '{kind}', which no kind of source here does; there are {', '.join(sorted(_classes))}; "

@@ -138,7 +138,7 @@ plan = EpochPlan.model_validate({
 })
 print(plan.reads.described)
 
-from rivermeet.infra.sources.kinds import kind_of
+from rivermeet.infra.source_kinds import kind_of
 from rivermeet.pipelines import Pipeline
 from tests.toy_source import Feed
 

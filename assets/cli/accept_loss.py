@@ -34,14 +34,14 @@ def accept_loss(pipeline: str, source: str) -> None:
 def accepted(platform: Platform, node: Node) -> str:
     """Run one epoch of a source that passes over what is gone; a line that says what was lost."""
     from rivermeet.assets.epoch.run import run_node
-    from rivermeet.infra.sources.kinds import kind_of, load, registered
+    from rivermeet.infra.source_kinds import kind_of, load, registered
 
     kind = kind_of(node)
     if kind is None or not kind.can_lose:
         load()
-        kinds = " or ".join(sorted(one.name for one in registered().values() if one.can_lose))
+        kinds = " and no ".join(sorted(one.name for one in registered().values() if one.can_lose))
         raise click.ClickException(
-            f"'{node.pipeline.name}.{node.name}' cannot lose records: accept-loss is of a source that reads a {kinds}"
+            f"'{node.pipeline.name}.{node.name}' reads no {kinds}, so that none can lose records"
         )
     step = replace(platform.source_step(node), accept_loss=True)
     result = run_node(platform.runner(node.pipeline), step, str(uuid4())).result

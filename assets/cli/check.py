@@ -83,6 +83,6 @@ def checked(platform: Platform, pipeline: Pipeline) -> Iterator[Finding]:
 
 def tables_of(pipeline: Pipeline) -> list[Node]:
     """The sources that can be read as they stand, in place of what was read before."""
-    from rivermeet.infra.sources.kinds import kind_of
+    from rivermeet.infra.source_kinds import kind_of
 
     return [node for node in pipeline.stored if (kind := kind_of(node)) is not None and kind.has_snapshots]

@@ -13,7 +13,7 @@ import dagster as dg
 
 from rivermeet.assets.defs.keys import changelog_key
 from rivermeet.assets.defs.resource import PlatformResource
-from rivermeet.infra.sources.kinds import kind_of
+from rivermeet.infra.source_kinds import kind_of
 from rivermeet.pipelines import Node, Pipeline
 
 if TYPE_CHECKING:

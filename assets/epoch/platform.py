@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from rivermeet.infra.epochs.context import EpochContext, Quality
     from rivermeet.infra.epochs.step import Step
-    from rivermeet.infra.sources.kafka.connection import Connection
-    from rivermeet.infra.sources.kafka.formats.registry import Registry
+    from rivermeet.infra.kafka.connection import Connection
+    from rivermeet.infra.kafka.formats.registry import Registry
     from rivermeet.infra.sources.kind import SourceContext
     from rivermeet.infra.sources.source_step import SourceStep
 
@@ -160,7 +160,7 @@ class Platform:
 
     def source_step(self, node: Node) -> SourceStep[Any]:
         """A source's part in an epoch, as its kind makes it."""
-        from rivermeet.infra.sources.kinds import kind_of
+        from rivermeet.infra.source_kinds import kind_of
 
         kind = kind_of(node)
         assert kind is not None, f"{node.name} is a source"
@@ -185,14 +185,14 @@ class Platform:
     @cached_property
     def connection(self) -> Connection:
         """The broker that topics are read from and written to."""
-        from rivermeet.infra.sources.kafka.connection import Connection
+        from rivermeet.infra.kafka.connection import Connection
 
         return Connection(self.settings.kafka)
 
     @cached_property
     def registry(self) -> Registry:
         """The schema registry, and the schemas that it gave."""
-        from rivermeet.infra.sources.kafka.formats.registry import Registry
+        from rivermeet.infra.kafka.formats.registry import Registry
 
         return Registry(self.settings.schema_registry, self.settings.schemas)
 

@@ -209,8 +209,8 @@ class _Output(NamedTuple):
 @contextmanager
 def _theirs(platform: Platform, shadow: Shadow, marks: Marks, ours: _Ours) -> Iterator[_Output]:
     """The application's rows, as long as their files last, and how many records they come from."""
+    from rivermeet.infra.kafka.formats.registry import Registry
     from rivermeet.infra.shadow.output import decoded, landed
-    from rivermeet.infra.sources.kafka.formats.registry import Registry
 
     settings, node = platform.settings, shadow.node
     key, value = ours.types("key"), ours.types("value")

@@ -13,8 +13,8 @@ The words are those of the kind of source (``infra/source_range.py``). Held by `
 from __future__ import annotations
 
 from rivermeet.assets.why.changelogs import Changelog, Row
+from rivermeet.infra.source_kinds import kind_of
 from rivermeet.infra.source_range import Origin
-from rivermeet.infra.sources.kinds import kind_of
 
 
 def origin_of(changelog: Changelog, row: Row) -> Origin:

@@ -22,8 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.delta.lines import lines_of, opened
+from rivermeet.infra.delta.offsets import WRITTEN_OUT, between
 from rivermeet.infra.delta.plain_files import is_plain, listed
-from rivermeet.infra.epochs.offsets import WRITTEN_OUT, between
 
 
 def records(

@@ -1,10 +1,5 @@
-"""An epoch that must not be committed."""
+"""An epoch that must not be committed (``infra/refusal.py``)."""
 
-from __future__ import annotations
+from rivermeet.infra.refusal import EpochRefusedError
 
-
-class EpochRefusedError(RuntimeError):
-    """An epoch that must not be planned or committed; the message says why, and what mends it."""
-
-    replan = False
-    """Whether the plan is passed over, so that mended inputs can be planned anew."""
+__all__ = ["EpochRefusedError"]

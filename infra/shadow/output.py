@@ -31,8 +31,8 @@ from rivermeet.pipelines import Expr, Kafka, Source
 from rivermeet.pipelines.expressions import quoted
 
 if TYPE_CHECKING:
-    from rivermeet.infra.sources.kafka.connection import Connection
-    from rivermeet.infra.sources.kafka.formats.registry import Registry
+    from rivermeet.infra.kafka.connection import Connection
+    from rivermeet.infra.kafka.formats.registry import Registry
 
 
 @dataclass(frozen=True)

@@ -51,10 +51,6 @@ class SourceHistory:
         return open_letters(self.dead_letters, self.plans)
 
 
-class PositionLostError(EpochRefusedError):
-    """The epoch log does not have the plan of the last committed epoch."""
-
-
 @dataclass(frozen=True)
 class SourceStep(Generic[_Range]):
     """A source's part in an epoch.
@@ -80,7 +76,7 @@ class SourceStep(Generic[_Range]):
     unit: ClassVar[str] = "row"
     """What the number of a bad row counts."""
     cure: ClassVar[str] = "mend the declaration or raise the share"
-    position_lost: ClassVar[type[EpochRefusedError]] = PositionLostError
+    position_lost: ClassVar[type[EpochRefusedError]] = EpochRefusedError
     ranges: ClassVar[type[SourceRange]] = SourceRange
 
     def next_range(self, previous: CommitNote | None) -> _Range | None:

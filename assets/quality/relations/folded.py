@@ -25,8 +25,8 @@ from rivermeet.infra.delta.changelog_files import files_with
 from rivermeet.infra.delta.io import last_note, note_upto, notes
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import opened, rows_in
+from rivermeet.infra.delta.offsets import between_sql, count_between
 from rivermeet.infra.epochs.log import EpochLog
-from rivermeet.infra.epochs.offsets import between_sql, count_between
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node
 

@@ -19,9 +19,9 @@ from rivermeet.infra.delta.changelog_files import files_of, files_with
 from rivermeet.infra.delta.io import notes
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.offsets import any_of_sql, between_sql
 from rivermeet.infra.delta.plain_files import fields_at, schema_at
 from rivermeet.infra.epochs.inputs import open_sql, pinned_table
-from rivermeet.infra.epochs.offsets import any_of_sql, between_sql
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node
 from rivermeet.records.type_text import type_text

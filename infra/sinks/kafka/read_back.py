@@ -20,7 +20,7 @@ from rivermeet.infra.sources.kafka.topic import topic_id
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 
 if TYPE_CHECKING:
-    from rivermeet.infra.sources.kafka.connection import Connection
+    from rivermeet.infra.kafka.connection import Connection
     from rivermeet.pipelines.sink import TopicSink
 
 

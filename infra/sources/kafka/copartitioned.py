@@ -19,7 +19,7 @@ from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.sources.kafka.refusals import NotCoPartitionedError
+from rivermeet.infra.kafka.refusals import NotCoPartitionedError
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import Node
 

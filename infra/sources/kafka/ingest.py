@@ -31,17 +31,17 @@ from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.kafka.formats.registry import Registry
+from rivermeet.infra.kafka.refusals import AnotherDatabaseError, PositionLostError
 from rivermeet.infra.source_range import SourceRange
-from rivermeet.infra.sources.kafka.connection import Connection
 from rivermeet.infra.sources.kafka.consume import PATIENCE, consumed
 from rivermeet.infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values
 from rivermeet.infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
-from rivermeet.infra.sources.kafka.formats.registry import Registry
 from rivermeet.infra.sources.kafka.lag import COLUMNS, PartitionLag, is_fresh
 from rivermeet.infra.sources.kafka.landing import Landing
 from rivermeet.infra.sources.kafka.letters import letters_again
 from rivermeet.infra.sources.kafka.records import landing_of, taken
-from rivermeet.infra.sources.kafka.refusals import AnotherDatabaseError, PositionLostError
 from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.infra.sources.kafka.topic import (
     TopicState,

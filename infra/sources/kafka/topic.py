@@ -19,15 +19,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivermeet.infra.kafka.topics import topic_refusal
-from rivermeet.infra.sources.kafka.connection import SECONDS, Connection
-from rivermeet.infra.sources.kafka.lag import PartitionLag
-from rivermeet.infra.sources.kafka.refusals import (
+from rivermeet.infra.kafka.connection import SECONDS, Connection
+from rivermeet.infra.kafka.refusals import (
     EndWentBackError,
     RecordsGoneError,
     TopicRefusedError,
     TopicRemadeError,
 )
+from rivermeet.infra.kafka.topics import topic_refusal
+from rivermeet.infra.sources.kafka.lag import PartitionLag
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fastavro import parse_schema, schemaless_writer
 
-from rivermeet.infra.sources.kafka.refusals import RegistryUnavailableError
+from rivermeet.infra.kafka.refusals import RegistryUnavailableError
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.rejected_rows import TooManyBadRowsError
 from rivermeet.infra.sources.row_to_record import KEPT

@@ -16,9 +16,7 @@ import pytest
 
 from rivermeet.infra import crash
 from rivermeet.infra.feeds.broker import running
-from rivermeet.infra.settings import PROJECT, Settings
-from rivermeet.infra.sources.kafka import consume, ingest
-from rivermeet.infra.sources.kafka.refusals import (
+from rivermeet.infra.kafka.refusals import (
     BrokerUnavailableError,
     EndWentBackError,
     PositionLostError,
@@ -27,6 +25,8 @@ from rivermeet.infra.sources.kafka.refusals import (
     TopicRefusedError,
     TopicRemadeError,
 )
+from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.infra.sources.kafka import consume, ingest
 from rivermeet.infra.sources.kafka.topic import lag_of, topic_id
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import Kafka, Pipeline, Stream, Text

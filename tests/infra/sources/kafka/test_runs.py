@@ -126,5 +126,5 @@ def test_status_without_a_broker(
 def test_only_topics_lose_records(settings: Settings, tmp_path: Path) -> None:
     made = Pipeline("shop")
     node = made.stream("files", Files("*.csv", "csv", {"id": "INT", "n": "INT"}), key=["id"], timestamp="n")
-    with pytest.raises(click.ClickException, match=r"'shop.files' reads no topic"):
+    with pytest.raises(click.ClickException, match=r"'shop.files' reads no Delta table and no"):
         accepted(OnEngine(replace(settings, home=tmp_path), engine=settings), node)

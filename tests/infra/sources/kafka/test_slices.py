@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from rivermeet.infra.sources.kafka.refusals import (
+from rivermeet.infra.kafka.refusals import (
     EndWentBackError,
     RecordsGoneError,
     TopicRemadeError,

@@ -19,11 +19,11 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
+from rivermeet.infra.kafka.formats.avro import avro_decode
+from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError
+from rivermeet.infra.kafka.formats.protobuf import protobuf_decode
+from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.sources.kafka.debezium.envelope import Envelope, envelope_decode, key_decode
-from rivermeet.infra.sources.kafka.formats.avro import avro_decode
-from rivermeet.infra.sources.kafka.formats.framing import Decode, UndecodableError
-from rivermeet.infra.sources.kafka.formats.protobuf import protobuf_decode
-from rivermeet.infra.sources.kafka.formats.registry import Registry
 from rivermeet.pipelines import Avro, Debezium, Number, Protobuf
 from rivermeet.pipelines.reads.kafka import Format
 

@@ -21,9 +21,9 @@ from functools import cache
 from io import BytesIO
 from typing import Any
 
+from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError, framed
+from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.json_text import as_json
-from rivermeet.infra.sources.kafka.formats.framing import Decode, UndecodableError, framed
-from rivermeet.infra.sources.kafka.formats.registry import Registry
 from rivermeet.pipelines import Avro
 
 _DECIMAL = "rivermeet-decimal"

@@ -19,8 +19,8 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, ShortTy
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.changelog_files import files_with
 from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.offsets import any_of_sql
 from rivermeet.infra.delta.plain_files import is_plain
-from rivermeet.infra.epochs.offsets import any_of_sql
 from rivermeet.pipelines.expressions import quoted
 
 WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)

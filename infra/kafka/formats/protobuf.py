@@ -18,8 +18,8 @@ import base64
 from functools import cache
 from typing import TYPE_CHECKING
 
-from rivermeet.infra.sources.kafka.formats.framing import Decode, UndecodableError, framed
-from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError, framed
+from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.pipelines import Protobuf
 
 if TYPE_CHECKING:

@@ -28,12 +28,12 @@ from filelock import FileLock
 from pyspark.sql import SparkSession
 
 from rivermeet.infra import crash
-from rivermeet.infra.delta.care.oldest_needed import oldest_needed
 from rivermeet.infra.delta.care.table_care import Maintained, Retention, TableCare
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.delta.log import KEPT
 from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.oldest_needed import oldest_needed
 from rivermeet.pipelines import Node, Pipeline
 from rivermeet.pipelines.expressions import quoted
 
