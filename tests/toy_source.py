@@ -136,7 +136,7 @@ class FeedStep(SourceStep[FeedRange]):
         parsed = to_records(as_declared(raw, self.source.reads.schema), self.source)
         key = parsed["key"]
         found = shared.keep(parsed.withColumn("partition", partition_of(key, self.node.partitions)))
-        return self.judged(plan, SourceFrames(found))
+        return self.finish(plan, SourceFrames(found))
 
     def standing(self) -> Standing:
         behind = len([number for number in self.numbers() if number > self.read()])

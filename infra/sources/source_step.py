@@ -142,7 +142,7 @@ class SourceStep(Generic[_Range]):
         """Whether an epoch is due though nothing is new: what reads the source has to find a column that it gets."""
         return previous is None or bool(new_columns(self.node, previous))
 
-    def judged(
+    def finish(
         self,
         plan: EpochPlan,
         parsed: SourceFrames,
@@ -152,7 +152,7 @@ class SourceStep(Generic[_Range]):
         rows: DataFrame | None = None,
         counted: Mapping[str, int] | None = None,
     ) -> StepFrames:
-        """The end of each epoch: records, dead letters, and the refusal where too many rows are bad.
+        """End an epoch: records, dead letters, and the refusal where too many rows are bad.
 
         Parameters
         ----------

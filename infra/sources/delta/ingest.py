@@ -146,7 +146,7 @@ class DeltaStep(SourceStep[VersionRange]):
         self._refuse_unreadable(planned)
         try:
             parsed = shared.keep(reduce(DataFrame.unionByName, self._parsed(spark, plan, planned)))
-            found = self.judged(plan, SourceFrames(parsed))
+            found = self.finish(plan, SourceFrames(parsed))
         except PySparkException:
             self._refuse_unreadable(planned)
             raise

@@ -114,7 +114,7 @@ class IngestStep(SourceStep[FileList]):
 
         found = read_all(kept, {state.path for state in files})
         whole = found.dead_files if self.source.max_bad_share else len(duplicates(planned))
-        return self.judged(plan, found.frames, dead=found.dead, not_rows=whole)
+        return self.finish(plan, found.frames, dead=found.dead, not_rows=whole)
 
     def within(self, plan: EpochPlan) -> str:
         """How many files."""

@@ -195,7 +195,7 @@ class TopicStep(SourceStep[TopicSlice]):
         if seen is not None and (seen.absent or plan.retries):
             # Kept before, too: what parses a record would be repeated for each value that it may lack.
             parsed = shared.keep(with_kept_values(parsed, self.source, self._earlier(spark, plan)))
-        return self.judged(plan, SourceFrames(parsed), counted=seen.counted if seen is not None else {})
+        return self.finish(plan, SourceFrames(parsed), counted=seen.counted if seen is not None else {})
 
     def within(self, plan: EpochPlan) -> str:
         """The topic."""

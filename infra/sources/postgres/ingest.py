@@ -260,7 +260,7 @@ class PostgresStep(SourceStep[WalRange]):
         parsed = shared.keep(self._parsed(landing.read(spark), changes, own))
         frames = SourceFrames(parsed)
         emptied = changes.emptied if changes is not None else ()
-        return self.judged(plan, frames, rows=with_emptied(frames.records, own, emptied, self.reads.table))
+        return self.finish(plan, frames, rows=with_emptied(frames.records, own, emptied, self.reads.table))
 
     def within(self, plan: EpochPlan) -> str:
         """The table."""
