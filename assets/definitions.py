@@ -17,9 +17,8 @@ from rivermeet.assets.defs.node_assets import node_assets
 from rivermeet.assets.defs.resource import PlatformResource
 from rivermeet.assets.defs.shadow_assets import shadow_asset
 from rivermeet.assets.defs.sink_assets import sink_asset
+from rivermeet.assets.defs.source_checks import source_checks
 from rivermeet.assets.defs.spark import WarmSparkResource
-from rivermeet.assets.defs.table_checks import reads_table, table_check
-from rivermeet.assets.defs.topic_checks import reads_topic, topic_check
 from rivermeet.assets.epoch.platform import current
 from rivermeet.assets.project import Project
 from rivermeet.assets.reports.quality_report import report_asset
@@ -96,8 +95,7 @@ def definitions(project: Project) -> dg.Definitions:
             *(broken_asset(file) for file in project.problems),
         ],
         asset_checks=[
-            *(topic_check(node) for pipeline in pipelines for node in pipeline.stored if reads_topic(node)),
-            *(table_check(node) for pipeline in pipelines for node in pipeline.stored if reads_table(node)),
+            *(check for pipeline in pipelines for check in source_checks(pipeline)),
         ],
         jobs=[*jobs.values(), *care],
         schedules=[schedule_of(pipeline, jobs[pipeline.name], folder) for pipeline in pipelines]

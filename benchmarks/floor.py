@@ -17,7 +17,7 @@ from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.engine.session import session
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

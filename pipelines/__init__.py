@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from rivermeet.pipelines.check import Check
 from rivermeet.pipelines.errors import DeclarationError
+from rivermeet.pipelines.expressions import Expr, expr
 from rivermeet.pipelines.files import BrokenFile, PipelineFileError
 from rivermeet.pipelines.joins import (
     ForeignKeyJoin,
@@ -41,7 +42,7 @@ from rivermeet.pipelines.reads.delta import DeltaTable
 from rivermeet.pipelines.reads.kafka import JSON, Avro, Debezium, Kafka, Number, Protobuf, Raw, Text
 from rivermeet.pipelines.reads.postgres import Postgres
 from rivermeet.pipelines.shadow.declaration import Shadow
-from rivermeet.pipelines.source import Expr, Files, Source, expr
+from rivermeet.pipelines.source import Files, Source
 from rivermeet.pipelines.window import JoinWindow, SlidingWindows, TimeWindows, duration_ms
 
 __all__ = [

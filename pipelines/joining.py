@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Required, TypedDict, get_args
 
 from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.expressions import quoted
 from rivermeet.pipelines.joins import (
     Bootstrap,
     Cache,
@@ -39,7 +40,6 @@ from rivermeet.pipelines.joins import (
     TableTableJoin,
     ValueExpr,
 )
-from rivermeet.pipelines.source import quoted
 from rivermeet.pipelines.window import JoinWindow, TimeWindows, duration_ms
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
 from rivermeet.pipelines import joining
 from rivermeet.pipelines.errors import DeclarationError, listed
+from rivermeet.pipelines.expressions import Expr
 from rivermeet.pipelines.joining import WINDOW_KEY
 from rivermeet.pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
 from rivermeet.pipelines.operations import (
@@ -30,7 +31,7 @@ from rivermeet.pipelines.operations import (
 from rivermeet.pipelines.reads.kafka import Format
 from rivermeet.pipelines.shadow.declaration import Shadow, shadow
 from rivermeet.pipelines.sink import TopicSink, Written, WrittenValue, topic_sink
-from rivermeet.pipelines.source import Expr, Source
+from rivermeet.pipelines.source import Source
 from rivermeet.pipelines.window import SlidingWindows, TimeWindows, duration_ms
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from rivermeet.pipelines.joins import Operation, ValueExpr
 from rivermeet.pipelines.window import SlidingWindows, TimeWindows
 
 if TYPE_CHECKING:
+    from rivermeet.pipelines.expressions import Expr
     from rivermeet.pipelines.nodes import Node, Stream, Table
-    from rivermeet.pipelines.source import Expr
 
 Function = Literal["count", "sum", "min", "max", "avg"]
 

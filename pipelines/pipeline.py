@@ -7,18 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypedDict, TypeVar, Unpack, cast
 
-from rivermeet.pipelines.change_log import change_log_options
 from rivermeet.pipelines.check import Check, Severity, checked
 from rivermeet.pipelines.errors import DeclarationError, NotFoundError, OptionError, listed
+from rivermeet.pipelines.expressions import Expr, quoted
 from rivermeet.pipelines.nodes import DEFAULT_PARTITIONS, OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
 from rivermeet.pipelines.of_the_run import problem_of_the_run
-from rivermeet.pipelines.reads.delta import DeltaTable
-from rivermeet.pipelines.reads.kafka import Kafka
 from rivermeet.pipelines.reads.names import refuse_alike
-from rivermeet.pipelines.reads.postgres import Postgres
+from rivermeet.pipelines.reads.reads import Reads
 from rivermeet.pipelines.shadow.declaration import Shadow
 from rivermeet.pipelines.sink import TopicSink
-from rivermeet.pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Reads, Source, quoted
+from rivermeet.pipelines.source import FIRST_INSTANT, DuplicateFiles, Source
 from rivermeet.pipelines.types import declared_type, has_map
 from rivermeet.pipelines.window import duration_ms
 
@@ -359,7 +357,7 @@ class Pipeline:
         if partitions is not None and partitions < 1:
             raise DeclarationError(self.name, name, f"partitions is {partitions}; give 1 or more")
         source = self._source(name, reads, options, is_table=issubclass(kind, Table | GlobalTable))
-        if partitions is None and isinstance(reads, Kafka):
+        if partitions is None and reads.keeps_partitions:
             self._refuse_other_key(name, source, reads)
             partitions = OF_ITS_TOPIC
         node = kind(
@@ -374,13 +372,13 @@ class Pipeline:
         )
         return self.add(node) if add else node
 
-    def _refuse_other_key(self, name: str, source: Source, topic: Kafka) -> None:
+    def _refuse_other_key(self, name: str, source: Source, reads: Reads) -> None:
         """A topic's partitions are those of its keys: equal keys of another kind may lie in several."""
-        if sorted(e.sql for e in source.key.values()) != sorted(quoted(column) for column in topic.key_columns):
+        if sorted(e.sql for e in source.key.values()) != sorted(quoted(column) for column in reads.key_columns):
             raise DeclarationError(
                 self.name,
                 name,
-                f"key {listed(source.key)} is not the key of topic '{topic.topic}' ({listed(topic.key_columns)}), so "
+                f"key {listed(source.key)} is not the key of {reads.named} ({listed(reads.key_columns)}), so "
                 "that equal keys may lie in several of its partitions; give partitions=N to hash them anew",
             )
 
@@ -388,12 +386,10 @@ class Pipeline:
         unknown = set(options) - set(_OPTIONS)
         if unknown:
             raise DeclarationError(self.name, name, f"no option {listed(unknown)}; there are {listed(_OPTIONS)}")
-        if isinstance(reads, Kafka):
-            options = self._of_topic(name, reads, options)
-        elif isinstance(reads, DeltaTable):
-            options = self._of_table(name, options)
-        elif isinstance(reads, Postgres):
-            options = self._of_database(name, reads, options, is_table)
+        try:
+            options = cast(SourceOptions, reads.options(options, is_table))
+        except ValueError as error:
+            raise DeclarationError(self.name, name, str(error)) from None
         for column, kind in reads.schema.items():
             try:
                 declared_type(kind)
@@ -401,15 +397,12 @@ class Pipeline:
                 raise DeclarationError(self.name, name, f"column '{column}': {error}") from None
         lacking = [option for option in ("key", "timestamp") if option not in options]
         if lacking:
-            what = "files" if isinstance(reads, Files) else "a table"
-            raise DeclarationError(self.name, name, f"a source of {what} needs {listed(lacking)}")
+            raise DeclarationError(self.name, name, f"a source of {reads.what} needs {listed(lacking)}")
         keys = self._columns(name, "key", reads, options.get("key", ()))
         value = options.get("value")
         if value is None:
             used = {e.sql for e in keys.values()}
-            own = {Files: "schema", Postgres: "columns"}.get(type(reads), "value_columns")
-            columns: Mapping[str, str] = getattr(reads, own)
-            value = [c for c in columns if c not in keys and quoted(c) not in used]
+            value = [c for c in reads.value_columns if c not in keys and quoted(c) not in used]
         values = self._columns(name, "value", reads, value)
         clash = [c for c in values if c in keys] + [c for c in (*keys, *values) if c in RESERVED]
         if clash:
@@ -441,35 +434,6 @@ class Pipeline:
         except ValueError as error:
             raise DeclarationError(self.name, name, str(error)) from None
 
-    def _of_topic(self, name: str, topic: Kafka, options: SourceOptions) -> SourceOptions:
-        """Options as they are of a topic: its own key and time by default, and tombstones without being declared."""
-        if "duplicate_files" in options:
-            raise DeclarationError(self.name, name, "duplicate_files is of files, and a topic has none; leave it out")
-        where, tombstone = options.get("where"), options.get("tombstone")
-        gone = "(kafka_tombstone OR debezium_op <=> 'd')" if topic.envelope else "kafka_tombstone"
-        found: SourceOptions = {"key": list(topic.key_columns), "timestamp": "kafka_timestamp"}
-        return {
-            **found,
-            **options,
-            # Where the value is null, so is what is asked of it: a filter must not keep rows from being deleted.
-            "where": None if where is None else f"coalesce(({where}), {gone})",
-            "tombstone": gone if tombstone is None else f"{gone} OR ({tombstone})",
-        }
-
-    def _of_table(self, name: str, options: SourceOptions) -> SourceOptions:
-        """Options as they are of a Delta table: the commit's time by default, and deletes are tombstones."""
-        if "duplicate_files" in options:
-            raise DeclarationError(self.name, name, "duplicate_files is of files; a table has none of its own")
-        gone, tombstone = "delta_tombstone", options.get("tombstone")
-        found: SourceOptions = {"timestamp": "delta_timestamp"}
-        return {**found, **options, "tombstone": gone if tombstone is None else f"{gone} OR ({tombstone})"}
-
-    def _of_database(self, name: str, table: Postgres, options: SourceOptions, is_table: bool) -> SourceOptions:
-        try:
-            return cast(SourceOptions, change_log_options(table, options, is_table))
-        except ValueError as error:
-            raise DeclarationError(self.name, name, str(error)) from None
-
     def _columns(self, name: str, what: str, reads: Reads, given: Columns) -> dict[str, Expr]:
         pairs = given.items() if isinstance(given, Mapping) else [(c, c) for c in given]
         columns: dict[str, Expr] = {}
@@ -492,5 +456,5 @@ class Pipeline:
 
 def _several(pipeline: str, given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str):
-        raise ValueError(f"pipeline '{pipeline}': {given!r} is one text; give a list, [{given!r}]")
+        raise OptionError(f"pipeline '{pipeline}': {given!r} is one text; give a list, [{given!r}]")
     return tuple(given)

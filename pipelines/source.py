@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, get_args
+from typing import ClassVar, Literal, TypeVar, get_args
 
 from rivermeet.pipelines.errors import OptionError
+from rivermeet.pipelines.expressions import Expr
 from rivermeet.pipelines.reads.delta import DeltaTable
 from rivermeet.pipelines.reads.kafka import Kafka
 from rivermeet.pipelines.reads.names import refuse_alike
 from rivermeet.pipelines.reads.postgres import Postgres
-from rivermeet.pipelines.types import declared_type
+from rivermeet.pipelines.reads.reads import Reads
 from rivermeet.pipelines.window import duration_ms
 
+_Reads = TypeVar("_Reads", bound=Reads)
 FileFormat = Literal["csv", "json", "parquet"]
 DuplicateFiles = Literal["dead_letter", "read"]
 _TIMES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE", "BIGINT")
@@ -23,25 +25,7 @@ FIRST_INSTANT = "1970-01-01"
 
 
 @dataclass(frozen=True)
-class Expr:
-    """A Spark SQL expression over a file's columns, with the type of its result."""
-
-    sql: str
-    type: str
-
-
-def quoted(identifier: str) -> str:
-    """A column's name, or a table's path, as SQL text takes it."""
-    return "`" + identifier.replace("`", "``") + "`"
-
-
-def expr(sql: str, type: str) -> Expr:
-    """An expression and its Spark SQL type, like ``expr("to_date(day)", "DATE")``."""
-    return Expr(sql, declared_type(type))
-
-
-@dataclass(frozen=True)
-class Files:
+class Files(Reads):
     """Files that are each consumed once, in the order of their paths.
 
     Attributes
@@ -59,6 +43,9 @@ class Files:
         CSV: what separates the columns.
     """
 
+    what: ClassVar[str] = "files"
+    clock: ClassVar[str] = "its file was modified"
+    stays: ClassVar[bool] = True
     pattern: str
     format: FileFormat
     schema: Mapping[str, str]
@@ -72,9 +59,10 @@ class Files:
             raise OptionError("the schema of a source is empty; give column names and Spark types")
         refuse_alike(self.schema, f"the schema of files '{self.pattern}'")
 
-
-Reads = Files | Kafka | DeltaTable | Postgres
-"""What a source can read."""
+    @property
+    def named(self) -> str:
+        """The pattern."""
+        return f"files '{self.pattern}'"
 
 
 @dataclass(frozen=True)
@@ -149,38 +137,27 @@ class Source:
     @property
     def files(self) -> Files:
         """The files that are read; there are none of a topic."""
-        if not isinstance(self.reads, Files):
-            raise TypeError(f"a source of {_named(self.reads)} reads no files")
-        return self.reads
+        return self._declared(Files, "files")
 
     @property
     def topic(self) -> Kafka:
         """The topic that is read; there is none of files."""
-        if not isinstance(self.reads, Kafka):
-            raise TypeError(f"a source of {_named(self.reads)} reads no topic")
-        return self.reads
+        return self._declared(Kafka, "topic")
 
     @property
     def delta(self) -> DeltaTable:
         """The Delta table that is read; there is none of what else is read."""
-        if not isinstance(self.reads, DeltaTable):
-            raise TypeError(f"a source of {_named(self.reads)} reads no Delta table")
-        return self.reads
+        return self._declared(DeltaTable, "Delta table")
 
     @property
     def postgres(self) -> Postgres:
         """The table of PostgreSQL that is read."""
-        if not isinstance(self.reads, Postgres):
-            raise TypeError(f"a source of {_named(self.reads)} reads no table of PostgreSQL")
+        return self._declared(Postgres, "table of PostgreSQL")
+
+    def _declared(self, kind: type[_Reads], what: str) -> _Reads:
+        if not isinstance(self.reads, kind):
+            raise TypeError(f"a source of {self.reads.named} reads no {what}")
         return self.reads
-
-
-def _named(reads: Reads) -> str:
-    if isinstance(reads, Files):
-        return f"files '{reads.pattern}'"
-    if isinstance(reads, Kafka):
-        return f"topic '{reads.topic}'"
-    return f"Delta table '{reads.path}'" if isinstance(reads, DeltaTable) else f"table '{reads.table}'"
 
 
 _BOUNDS = ("not_before", "not_after")

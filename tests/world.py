@@ -16,13 +16,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from rivermeet.assets.epoch.operator_step import OperatorStep
 from rivermeet.assets.epoch.run import run_node
 from rivermeet.assets.epoch.verify import Verified, verify
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.care.small_changelogs import append_records
 from rivermeet.infra.delta.fold import fold
 from rivermeet.infra.delta.io import append, last_note, read
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.epochs.context import EpochContext, Quality
 from rivermeet.infra.epochs.log import EpochLog
-from rivermeet.infra.epochs.plan import CommitNote
 from rivermeet.infra.epochs.stages.plan import Rebuild
 from rivermeet.infra.epochs.step import EpochResult
 from rivermeet.pipelines import Node

@@ -13,7 +13,6 @@ from rivermeet.assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.platform import Platform
-    from rivermeet.infra.epochs.plan import VersionRange
     from rivermeet.pipelines import Node
 
 
@@ -35,26 +34,17 @@ def accept_loss(pipeline: str, source: str) -> None:
 def accepted(platform: Platform, node: Node) -> str:
     """Run one epoch of a source that passes over what is gone; a line that says what was lost."""
     from rivermeet.assets.epoch.run import run_node
-    from rivermeet.infra.sources.delta.ingest import DeltaStep
-    from rivermeet.infra.sources.kafka.ingest import TopicStep
+    from rivermeet.infra.source_kinds import kind_of, load, registered
 
-    step = platform.source_step(node) if node.source is not None else None
-    if not isinstance(step, TopicStep | DeltaStep):
-        why = "reads no topic and no Delta table, so that none can lose records"
-        raise click.ClickException(f"'{node.pipeline.name}.{node.name}' {why}")
-    result = run_node(platform.runner(node.pipeline), replace(step, accept_loss=True), str(uuid4())).result
-    if result is not None and result.plan.delta is not None:
-        return f"{node.name}: {result.rows:,} records read of {result.plan.delta.shown}; {_lost(result.plan.delta)}"
-    if result is None or result.plan.topic is None:
+    kind = kind_of(node)
+    if kind is None or not kind.can_lose:
+        load()
+        kinds = " and no ".join(sorted(one.name for one in registered().values() if one.can_lose))
+        raise click.ClickException(
+            f"'{node.pipeline.name}.{node.name}' reads no {kinds}, so that none can lose records"
+        )
+    step = replace(platform.source_step(node), accept_loss=True)
+    result = run_node(platform.runner(node.pipeline), step, str(uuid4())).result
+    if result is None or result.plan.reads is None:
         return f"{node.name}: nothing is lost, and nothing is new"
-    found = result.plan.topic
-    gone = "; ".join(f"partition {p}, offsets {start} to {end - 1}" for p, (start, end) in found.lost.items())
-    start = ", ".join(f"{p}: {first}" for p, (first, _) in found.ranges.items())
-    lost = f"lost: {gone}" if gone else "no offset of this topic is lost"
-    return f"{node.name}: {result.rows:,} records read from offsets {start}; {lost}"
-
-
-def _lost(found: VersionRange) -> str:
-    parts = [f"lost: versions {found.lost[0]} to {found.lost[1]}"] if found.lost is not None else []
-    parts += [f"passed over: versions {', '.join(map(str, found.passed))}"] if found.passed else []
-    return "; ".join(parts) or "no version of this table is lost"
+    return f"{node.name}: {result.plan.reads.accepted(result.rows)}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +13,7 @@ from rivermeet.assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.platform import Platform
-    from rivermeet.infra.sources.postgres.ingest import PostgresStep
+    from rivermeet.infra.sources.standing import Finding
     from rivermeet.pipelines import Node, Pipeline
 
 
@@ -57,15 +57,6 @@ def resnapshot(pipeline: str, source: str | None) -> None:
         sys.exit(1)
 
 
-class Finding(NamedTuple):
-    """A line about a table, whether it is good, and else the SQL statements that mend it in a database, if any do."""
-
-    line: str
-    is_good: bool
-    database: str = ""
-    cure: Sequence[str] = ()
-
-
 def script(found: Iterable[Finding]) -> Iterator[str]:
     """All that mends what was found, as one script for psql, each statement once; nothing where no statement does."""
     by_database: dict[str, dict[str, None]] = {}
@@ -84,45 +75,14 @@ def script(found: Iterable[Finding]) -> Iterator[str]:
 
 
 def checked(platform: Platform, pipeline: Pipeline) -> Iterator[Finding]:
-    """What there is to say about each table: all that its run would be refused for, or how far it was read."""
-    from rivermeet.infra.epochs.refusal import EpochRefusedError
-    from rivermeet.infra.postgres.state import table_state
-    from rivermeet.infra.postgres.unique import key_warning
-    from rivermeet.infra.settings import SettingsError
-    from rivermeet.infra.sources.postgres.lag import lag_of
-
-    for node in tables_of(pipeline):
-        step = table_step(platform, node)
-        try:
-            read = step.position(step.note())
-            with step.database.asked() as connection:
-                problems = list(step.problems(connection, read))
-                table = table_state(connection, step.reads)
-                warning = key_warning(connection, step.reads)
-            for problem in problems:
-                yield Finding(f"{node.name}: {problem}", False, step.database.name, problem.cure)
-            if problems:
-                continue
-            about = "not read yet" if read is None else lag_of(step.database, step.slot, read).shown
-            if table is not None and table.heirs:
-                about += f"; rows of what inherits from it are no part of it: {', '.join(table.heirs)}"
-            about += f"; {warning}" if warning is not None else ""
-            yield Finding(f"{node.name}: table '{step.reads.table}' can be read; {about}", True)
-        except (EpochRefusedError, SettingsError) as refusal:
-            yield Finding(f"{node.name}: {refusal}", False)
+    """What there is to say about each source: all that its run would be refused for, or how far it was read."""
+    for node in pipeline.stored:
+        if node.source is not None:
+            yield from platform.source_step(node).findings()
 
 
 def tables_of(pipeline: Pipeline) -> list[Node]:
-    """The sources that read PostgreSQL."""
-    from rivermeet.pipelines import Postgres
+    """The sources that can be read as they stand, in place of what was read before."""
+    from rivermeet.infra.source_kinds import kind_of
 
-    return [node for node in pipeline.stored if node.source is not None and isinstance(node.source.reads, Postgres)]
-
-
-def table_step(platform: Platform, node: Node) -> PostgresStep:
-    """The step of a source that reads PostgreSQL."""
-    from rivermeet.infra.sources.postgres.ingest import PostgresStep
-
-    step = platform.source_step(node)
-    assert isinstance(step, PostgresStep), f"{node.name} reads a table"
-    return step
+    return [node for node in pipeline.stored if (kind := kind_of(node)) is not None and kind.has_snapshots]

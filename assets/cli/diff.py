@@ -52,8 +52,8 @@ def diff(
     from rivermeet.assets.diff.compare import compare
     from rivermeet.assets.diff.compute import DiffError, affected_nodes, changed_nodes, computed
     from rivermeet.assets.diff.options import Options
-    from rivermeet.assets.sql.query import CommittedState
     from rivermeet.assets.project import load
+    from rivermeet.assets.sql.query import CommittedState
 
     declared, platform = load(pipeline), platform_here()
     for name in selected:

@@ -37,7 +37,7 @@ def maintain_pipeline(platform: Platform, pipeline: Pipeline, keep: "Retention")
     """Maintain all tables of a pipeline, and the quality table that pipelines share."""
     from filelock import FileLock
 
-    from rivermeet.infra.delta.care.maintenance import maintain, maintain_lines
+    from rivermeet.infra.epochs.maintenance import maintain, maintain_lines
 
     runner = platform.runner(pipeline)
     done = maintain(runner, pipeline, platform.fold_session, keep)

@@ -13,11 +13,11 @@ from rivermeet.assets.defs.lineage import column_descriptions, column_lineage
 from rivermeet.assets.defs.links import page_metadata
 from rivermeet.expectations.invariant import Severity
 from rivermeet.expectations.invariants import invariants_of
-from rivermeet.expectations.report.words import moment
 from rivermeet.expectations.verdict import Verdict
+from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.epochs.plan import Decision, TopicSlice
 from rivermeet.infra.settings import Settings
+from rivermeet.infra.source_range import SourceRange
 from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
@@ -38,11 +38,7 @@ def changelog_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mappi
     assert result is not None and judgement is not None
     plan = result.plan
     rows_in = {f"rows_in_{side}": part.records for side, part in plan.inputs.items()}
-    of_files = plan.topic is None and plan.delta is None and plan.wal is None
-    rows_in |= {"files": len(plan.files)} if node.source and of_files else {}
-    rows_in |= {"version_in": plan.delta.end} if plan.delta is not None else {}
-    rows_in |= {"wal_bytes_in": (plan.wal.end or 0) - (plan.wal.start or 0)} if plan.wal is not None else {}
-    rows_in |= _topic(plan.topic) if plan.topic is not None else {}
+    rows_in |= _read(plan.reads) if plan.reads is not None else {}
     return {
         "epoch": plan.epoch,
         **rows_in,
@@ -149,39 +145,24 @@ def _positions(result: EpochResult) -> Mapping[str, Any]:
         }
         for side, part in plan.inputs.items()
     }
-    files = {"files": [f.path for f in plan.files]} if plan.files else {}
-    topic = {"topic": plan.topic.model_dump(mode="json")} if plan.topic is not None else {}
-    table = {"delta": plan.delta.model_dump(mode="json")} if plan.delta is not None else {}
-    wal = {"wal": plan.wal.model_dump(mode="json")} if plan.wal is not None else {}
-    return {**inputs, **files, **topic, **table, **wal}
+    shown = plan.reads.shown() if plan.reads is not None else None
+    return {**inputs, **({plan.reads.kind: shown} if plan.reads is not None and shown else {})}
 
 
-def _topic(found: TopicSlice) -> Mapping[str, Any]:
-    """What an epoch has read of a topic, and what was there when it was planned."""
-    from rivermeet.infra.kafka.lag import most, planned_lag
-
-    now, partitions = time.time() * 1000, planned_lag(found)
-    kinds = {"partition": "int", "consumed": "int", "high_watermark": "int", "held_back": "int", "newest": "string"}
-    rows = [
-        {
-            "partition": one.partition,
-            "consumed": one.consumed,
-            "high_watermark": one.high_watermark,
-            "held_back": one.held_back,
-            "newest": moment(one.consumed_ms, ""),
-        }
-        for one in partitions
-    ]
-    # Of the partition that is read least far: the newest record that was read of it is so old.
-    oldest = most([one.age(now) for one in partitions])
+def _read(found: SourceRange) -> Mapping[str, Any]:
+    """What an epoch of a source has read, and what was there when it was planned."""
     return {
-        "offsets_in": found.records,
-        "lag_held_back": sum(one.held_back for one in partitions),
-        **({"lag_seconds": round(oldest, 3)} if oldest is not None else {}),
-        "lag_by_partition": dg.MetadataValue.table(
-            [dg.TableRecord(row) for row in rows], dg.TableSchema([dg.TableColumn(*item) for item in kinds.items()])
-        ),
+        name: _table(value) if isinstance(value, list) else value
+        for name, value in found.metadata(time.time() * 1000).items()
     }
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
+    columns = rows[0] if rows else {}
+    kinds = [(name, "int" if isinstance(value, int) else "string") for name, value in columns.items()]
+    return dg.MetadataValue.table(
+        [dg.TableRecord(row) for row in rows], dg.TableSchema([dg.TableColumn(*kind) for kind in kinds])
+    )
 
 
 def _described(node: Node, path: str, *, lineage: bool) -> Mapping[str, Any]:

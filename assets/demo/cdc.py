@@ -24,6 +24,7 @@ from rivermeet.assets.demo.shop import JOINED, TABLES, Shop
 from rivermeet.assets.epoch.platform import OnEngine, Platform, use
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.postgres.lsn import lsn_text
+from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.pipelines import Pipeline, Postgres
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ def _fixed(platform: Platform, pipeline: Pipeline) -> str:
     found = last_note(platform.runner(pipeline).paths(step.node).changelog)
     assert found is not None
     plan = step.plan(found[1], found[0], found[1].epoch + 1)
-    assert plan is not None and plan.wal is not None and plan.wal.end is not None, "the shop is never idle"
-    return lsn_text(plan.wal.end)
+    assert plan is not None and isinstance(plan.reads, WalRange), "the shop is never idle"
+    return lsn_text(plan.reads.position)
 
 
 def _rows(platform: Platform, pipeline: Pipeline) -> Iterator[tuple[Any, ...]]:

@@ -57,13 +57,8 @@ def _node(platform: Platform, node: Node, selected: Sequence[str]) -> Iterator[s
     yield f"plan     {_epoch(planned, planned.plan)}{f'; {later}' if later else ''}"
     for side, part in planned.plan.inputs.items():
         yield f"         {side}: {_range(part)}"
-    for file in planned.plan.files:
-        yield f"         {file.path}{', a duplicate' if file.duplicate_of else ''}"
-    if (topic := planned.plan.topic) is not None:
-        ranges = topic.unread.items()
-        yield from (f"         {topic.topic}/{p}: offsets {start}-{end - 1}" for p, (start, end) in ranges)
-    if (table := planned.plan.delta) is not None:
-        yield f"         {table.shown}"
+    if planned.plan.reads is not None:
+        yield from (f"         {part}" for part in planned.plan.reads.parts())
     for stage in stages_of(step, planned.plan, planned):
         yield f"{stage.name:<8} {stage.explain(context)}"
 

@@ -26,9 +26,10 @@ from rivermeet.infra.epochs.refusal import EpochRefusedError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from rivermeet.infra.commit_note import Skipped
     from rivermeet.infra.engine.shared_frames import SharedFrames
     from rivermeet.infra.epochs.inputs import PinnedInputs
-    from rivermeet.infra.epochs.plan import EpochPlan, InputSlice, Skipped
+    from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
     from rivermeet.infra.epochs.step import StepFrames
     from rivermeet.pipelines import Operation
 
@@ -112,7 +113,7 @@ def letters(pinned: PinnedInputs) -> DataFrame | None:
 
 def _first(step: Computing, spark: SparkSession, plan: EpochPlan) -> Skipped | None:
     """The record that makes the shortest failing beginning of the epoch fail."""
-    from rivermeet.infra.epochs.plan import Skipped
+    from rivermeet.infra.commit_note import Skipped
 
     passes, fails = 0, sum(part.records for part in plan.inputs.values())
     good, bad, reason = _beginning(step, spark, plan, 0), plan, ""

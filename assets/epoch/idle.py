@@ -19,9 +19,9 @@ from rivermeet.assets.quality.quality_table import State, last_states
 from rivermeet.assets.sinks.delivery import sink_lag
 from rivermeet.expectations.invariant import Invariant
 from rivermeet.expectations.invariants import invariants_of
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import is_protected, last_note
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.epochs.plan import CommitNote
 from rivermeet.infra.epochs.stages.fold import Fold
 from rivermeet.infra.epochs.stages.plan import Plan
 from rivermeet.pipelines import Node, Pipeline

@@ -96,24 +96,10 @@ def _line(node: Node, outcome: Outcome) -> str:
 
 
 def _warnings(node: Node, outcome: Outcome) -> Iterator[str]:
-    """What a topic or a table has become since the epoch before, and a person should know."""
-    table = outcome.result.plan.delta if outcome.result is not None else None
-    if table is not None and table.lost is not None:
-        yield f"versions {table.lost[0]} to {table.lost[1]} of table {table.path} are lost, as was accepted"
-    if table is not None and table.passed:
-        yield f"versions {', '.join(map(str, table.passed))} of table {table.path} are passed over, as was accepted"
-    found = outcome.result.plan.topic if outcome.result is not None else None
-    if found is None:
-        return
-    if found.added:
-        moved = (
-            " keys may lie elsewhere from now on, and their order across that is not given"
-            if not node.partitions
-            else ""
-        )
-        yield f"topic '{found.topic}' has got partitions {', '.join(map(str, found.added))};{moved or ' they are read'}"
-    for partition, (start, end) in found.lost.items():
-        yield f"topic '{found.topic}', partition {partition}: offsets {start} to {end - 1} are lost, as was accepted"
+    """What a source has become since the epoch before, and a person should know."""
+    reads = outcome.result.plan.reads if outcome.result is not None else None
+    if reads is not None:
+        yield from reads.warnings(hashed=bool(node.partitions))
 
 
 def _holds(verdicts: Sequence[Verdict]) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.epochs.declaration import new_columns, refuse_lacking
 from rivermeet.infra.epochs.external_modifications import refuse_modified_node, refuse_unreadable
 from rivermeet.infra.epochs.inputs import PinnedInputs, broadcast_if_few, pinned_table
-from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, InputSlice
+from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
 from rivermeet.infra.epochs.waiting import Queues, held_back
 from rivermeet.infra.sources.kafka.copartitioned import Topics
 from rivermeet.pipelines import GlobalView, Node, Operation

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from threading import RLock, local
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rivermeet.infra.settings import Settings, SettingsError
-from rivermeet.pipelines import DeltaTable, Kafka, Node, Pipeline, Postgres
+from rivermeet.pipelines import Node, Pipeline
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,14 +21,10 @@ if TYPE_CHECKING:
 
     from rivermeet.infra.epochs.context import EpochContext, Quality
     from rivermeet.infra.epochs.step import Step
-    from rivermeet.infra.kafka.lag import PartitionLag
-    from rivermeet.infra.sources.delta.ingest import DeltaStep
-    from rivermeet.infra.sources.ingest import IngestStep
-    from rivermeet.infra.sources.kafka.connection import Connection
-    from rivermeet.infra.sources.kafka.formats.registry import Registry
-    from rivermeet.infra.sources.kafka.ingest import TopicStep
-    from rivermeet.infra.sources.postgres.ingest import PostgresStep
-    from rivermeet.infra.sources.postgres.lag import WalLag
+    from rivermeet.infra.kafka.connection import Connection
+    from rivermeet.infra.kafka.formats.registry import Registry
+    from rivermeet.infra.sources.kind import SourceContext
+    from rivermeet.infra.sources.source_step import SourceStep
 
 
 EPOCHS = "_epochs"
@@ -178,125 +173,43 @@ class Platform:
             node, self.settings.tables, self.code_version, session=self.session, log=self.runner(node.pipeline).log
         )
 
-    def source_step(self, node: Node) -> IngestStep | TopicStep | DeltaStep | PostgresStep:
-        """A source's part in an epoch."""
-        from rivermeet.infra.sources.ingest import IngestStep
+    def source_step(self, node: Node) -> SourceStep[Any]:
+        """A source's part in an epoch, as its kind makes it."""
+        from rivermeet.infra.source_kinds import kind_of
 
-        context, settings = self.runner(node.pipeline), self.settings
-        changelog = context.paths(node).changelog
-        landing = settings.landing / node.pipeline.name / node.name
-        assert node.source is not None
-        if isinstance(node.source.reads, Kafka):
-            from rivermeet.infra.sources.kafka.ingest import TopicStep
+        kind = kind_of(node)
+        assert kind is not None, f"{node.name} is a source"
+        return kind.step(self._source_context(node.pipeline), node)
 
-            step = TopicStep(node, changelog, context.log, self.connection, self.registry, landing, self.code_version)
-            if settings.topic_reader == "driver":
-                return step
-            from rivermeet.infra.sources.kafka.engine_reader import slice_rows
+    def _source_context(self, pipeline: Pipeline) -> SourceContext:
+        from rivermeet.infra.epochs.node_lock import lock_folder
+        from rivermeet.infra.sources.kind import SourceContext
 
-            return replace(step, by_engine=partial(slice_rows, settings))
-        if isinstance(node.source.reads, DeltaTable):
-            from rivermeet.infra.sources.delta.ingest import DeltaStep
-
-            return DeltaStep(node, changelog, context.log, settings.data, self.code_version)
-        if isinstance(node.source.reads, Postgres):
-            from rivermeet.infra.epochs.node_lock import lock_folder
-            from rivermeet.infra.postgres.connection import Database
-            from rivermeet.infra.sources.postgres.ingest import PostgresStep
-            from rivermeet.infra.sources.postgres.slot import PipelineSlot
-
-            database = Database(settings.postgres, node.source.reads.database)
-            lock = lock_folder(settings.tables, EPOCHS, node.pipeline.name, context.locks) / f".{database.name}.lock"
-            slot = PipelineSlot(database, context.log, str(lock), node.pipeline.name)
-            return PostgresStep(node, changelog, context.log, slot, landing, self.code_version)
-        lands = landing if self._engine_settings().lands_files else None
-        return IngestStep(node, changelog, context.log, settings.data, self.session, self.code_version, landing=lands)
-
-    def topic_lag(self, node: Node) -> list[PartitionLag]:
-        """How far a source is behind its topic, per partition; asks the broker.
-
-        Raises
-        ------
-        EpochRefusedError
-            Where the next run would be refused: the topic was made anew, or has lost records.
-        """
-        from rivermeet.infra.kafka.lag import lag_of
-        from rivermeet.infra.sources.kafka.ingest import TopicStep
-        from rivermeet.infra.sources.kafka.topic import problem
-
-        step = self.source_step(node)
-        assert isinstance(step, TopicStep), f"{node.name} reads a topic"
-        read, state = step.position(step.note()), step.state()
-        if read is not None:
-            # Of a topic that was made anew the offsets that were read say nothing.
-            ends = {p: end for p, (_, end) in read.ranges.items()}
-            refused = problem(state, read.topic, read.id, ends, ends, f"{node.pipeline.name}.{node.name}")
-            if refused is not None:
-                raise refused
-        return lag_of(read, state)
-
-    def table_lag(self, node: Node) -> WalLag | None:
-        """How far a source is behind its table of PostgreSQL; None where it was never read. Asks the server."""
-        from rivermeet.infra.sources.postgres.ingest import PostgresStep
-        from rivermeet.infra.sources.postgres.lag import lag_of
-
-        step = self.source_step(node)
-        assert isinstance(step, PostgresStep), f"{node.name} reads a table"
-        read = step.position(step.note())
-        return None if read is None else lag_of(step.database, step.slot, read)
-
-    def unread(self, node: Node) -> Unread | None:
-        """What a source has not read of its table; None where it has read nothing yet. Asks where the table is.
-
-        Raises
-        ------
-        EpochRefusedError
-            Where the next run would be refused.
-        """
-        from rivermeet.infra.sources.delta.ingest import DeltaStep
-        from rivermeet.infra.sources.postgres.ingest import PostgresStep
-
-        step = self.source_step(node)
-        if isinstance(step, DeltaStep):
-            if step.note() is None:
-                return None
-            changed = [one for one in step.unread() if one.fed]
-            return Unread(len(changed), "versions", changed[0].timestamp if changed else None)
-        assert isinstance(step, PostgresStep), f"{node.name} reads a table"
-        read = step.position(step.note())
-        with step.database.asked() as connection:
-            for problem in step.problems(connection, read):
-                raise problem
-        lag = self.table_lag(node)
-        if lag is None:
-            return None
-        since = None if lag.since_ms is None else round(time.time() * 1000) - lag.since_ms
-        return Unread(lag.behind, "bytes", since)
+        epochs, tables = self.runner(pipeline), self.settings.tables
+        return SourceContext(
+            self.settings,
+            epochs,
+            lock_folder(tables, EPOCHS, pipeline.name, epochs.locks),
+            self.session,
+            self._engine_settings().lands_files,
+            self.code_version,
+            lambda: self.connection,
+            lambda: self.registry,
+        )
 
     @cached_property
     def connection(self) -> Connection:
         """The broker that topics are read from and written to."""
-        from rivermeet.infra.sources.kafka.connection import Connection
+        from rivermeet.infra.kafka.connection import Connection
 
         return Connection(self.settings.kafka)
 
     @cached_property
     def registry(self) -> Registry:
         """The schema registry, and the schemas that it gave."""
-        from rivermeet.infra.sources.kafka.formats.registry import Registry
+        from rivermeet.infra.kafka.formats.registry import Registry
 
         return Registry(self.settings.schema_registry, self.settings.schemas)
-
-
-class Unread(NamedTuple):
-    """What was not read of a table: how much, of what, and when the first change of it was committed (epoch millis).
-
-    ``since`` is None where no change is in it.
-    """
-
-    amount: int
-    unit: str
-    since: int | None
 
 
 @dataclass

@@ -17,7 +17,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rivermeet.assets.epoch.operator_step import OperatorStep
-from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, InputSlice
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
 from rivermeet.pipelines import Node, Operation
 
 if TYPE_CHECKING:

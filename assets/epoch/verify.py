@@ -24,11 +24,11 @@ from rivermeet.assets.quality.quality_table import remember
 from rivermeet.assets.quality.relations.parts import FrameRows, StagedRows, TableRows
 from rivermeet.expectations.results import InvariantResult, Judged, Part, Relation
 from rivermeet.expectations.rules.verify import VERIFY
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import notes
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.delta.staged import discard, stage
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.epochs.plan import CommitNote
 from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:

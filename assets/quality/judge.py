@@ -27,9 +27,10 @@ from rivermeet.assets.refused.states import decision_on
 from rivermeet.expectations.invariant import Moment, moment_of
 from rivermeet.expectations.invariants import Invariant, invariants_of
 from rivermeet.expectations.results import InvariantResult, Judged, Part, Relation
+from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.epochs.plan import Decision, EpochPlan
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.stages.write import Written
 from rivermeet.pipelines import Node
 

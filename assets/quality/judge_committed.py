@@ -32,8 +32,8 @@ from rivermeet.expectations.verdict import Verdict
 from rivermeet.infra.delta.changelog_files import epoch_files
 from rivermeet.infra.delta.io import last_note, note_upto
 from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.epochs.offsets import count_between
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node
 

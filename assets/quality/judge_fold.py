@@ -26,9 +26,9 @@ from rivermeet.assets.quality.relations.inputs import InputRelations, effective
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.expectations.verdict import Verdict
 from rivermeet.infra import crash
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.epochs.plan import CommitNote
 from rivermeet.infra.epochs.stages.fold import Fold
 from rivermeet.pipelines import Node
 

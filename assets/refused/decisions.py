@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Literal
 
 from rivermeet.assets.refused.states import HeldState, now, states
 from rivermeet.infra import crash
+from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.epochs.plan import Decision
 from rivermeet.pipelines import Node
 from rivermeet.pipelines.errors import RivermeetError
 

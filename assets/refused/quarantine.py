@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING
 from rivermeet.assets.quality.relations.parts import located, shown_as
 from rivermeet.assets.refused.states import AuditRefusedError, Broken, HeldEpoch, held_epochs, now
 from rivermeet.expectations.results import InvariantResult
+from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.scan_sql import type_of
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.epochs.plan import Decision, EpochPlan
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:

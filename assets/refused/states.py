@@ -24,10 +24,11 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.log import EpochLog
-from rivermeet.infra.epochs.plan import Decision, EpochPlan
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.pipelines import Node
 

@@ -13,7 +13,7 @@ from rivermeet.assets.replay.cases import Case, Input
 from rivermeet.assets.replay.declared import BEFORE_THE_BAR, KEY, declared
 from rivermeet.joins.reference.families import Asks, reference_module
 from rivermeet.joins.reference.records import Record, Row, Value
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 
 
 def replay_by_reference(cases: Sequence[Case]) -> list[list[dict[str, Any]]]:

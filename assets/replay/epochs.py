@@ -19,8 +19,8 @@ from rivermeet.assets.replay.run import Rows, Way, places, widest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from rivermeet.infra.commit_note import CommitNote
     from rivermeet.infra.epochs.context import EpochContext
-    from rivermeet.infra.epochs.plan import CommitNote
     from rivermeet.pipelines import Node
 
 
@@ -90,9 +90,9 @@ def _published(
     previous: CommitNote | None,
 ) -> CommitNote:
     """One input's records of one epoch, committed to its changelog and folded into its table as a source's are."""
+    from rivermeet.infra.commit_note import CommitNote
     from rivermeet.infra.delta.care.small_changelogs import append_records
     from rivermeet.infra.delta.fold import fold
-    from rivermeet.infra.epochs.plan import CommitNote
 
     mine: list[Any] = [place for place in part if place[2].side == side]
     ends = (dict(previous.ends) if previous else {}) | {case: offset for case, offset, _ in mine}

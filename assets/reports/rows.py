@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from rivermeet.assets.defs.lineage import described
 from rivermeet.assets.shadow.recorded import last_recorded
-from rivermeet.pipelines import Kafka, Node, Pipeline, Postgres
+from rivermeet.pipelines import Node, Pipeline
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.platform import Platform
-    from rivermeet.expectations.report.page import LogLine, NodeHistory, PipelineHistory, TopicLine
+    from rivermeet.expectations.report.page import NodeHistory, PipelineHistory, ReadTable
 
 SHOWN_EPOCHS = 500
 IDENTITY = ("node", "epoch", "invariant", "run", "judged_at")
@@ -70,48 +70,16 @@ def _history(
         judged=judged,
         measured=[line for line in measured[node.name] if line["epoch"] in set(epochs)],
         inputs={side: measured[part.name] for side, part in made.stored_inputs.items()} if made else {},
-        topic=_topic(platform, node) if note else (),
-        log=_log(platform, node) if note else None,
+        read=_read(platform, node) if note and node.source else None,
     )
 
 
-def _topic(platform: Platform, node: Node) -> list[TopicLine]:
-    """What the newest plan of a source has of its topic; nobody is asked but the epoch log."""
-    if node.source is None or not isinstance(node.source.reads, Kafka):
-        return []
-    from rivermeet.expectations.report.page import TopicLine
-    from rivermeet.infra.epochs.plan import TopicSlice
-    from rivermeet.infra.kafka.lag import planned_lag
-    from rivermeet.infra.sources.kafka.ingest import TopicStep
-    from rivermeet.infra.sources.kafka.refusals import TopicPositionLostError
+def _read(platform: Platform, node: Node) -> ReadTable | None:
+    """What the newest plan of a source has read; nobody is asked but the epoch log."""
+    from rivermeet.expectations.report.page import ReadTable
 
-    step = platform.source_step(node)
-    assert isinstance(step, TopicStep), f"{node.name} reads a topic"
-    try:
-        found = step.position(step.note())
-    except TopicPositionLostError:
-        return []
-    lag = planned_lag(found) if isinstance(found, TopicSlice) else []
-    return [TopicLine(one.partition, one.consumed, one.high_watermark, one.held_back, one.consumed_ms) for one in lag]
-
-
-def _log(platform: Platform, node: Node) -> LogLine | None:
-    """What the newest plan of a source has read of its database; nobody is asked but the epoch log."""
-    if node.source is None or not isinstance(node.source.reads, Postgres):
-        return None
-    from rivermeet.expectations.report.page import LogLine
-    from rivermeet.infra.epochs.plan import WalRange
-    from rivermeet.infra.postgres.lsn import lsn_text
-    from rivermeet.infra.postgres.refusals import LogPositionLostError
-
-    step = platform.source_step(node)
-    try:
-        found = step.position(step.note())  # pyright: ignore[reportAttributeAccessIssue]
-    except LogPositionLostError:
-        return None
-    if not isinstance(found, WalRange):
-        return None
-    return LogLine(found.table, lsn_text(found.position), found.position - (found.start or 0), found.at)
+    found = platform.source_step(node).report()
+    return None if found is None else ReadTable(found.name, found.caption, found.columns, found.rows)
 
 
 def _judged_epochs(platform: Platform, pipelines: Sequence[Pipeline]) -> Mapping[tuple[str, str], set[int]]:

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.infra.commit_note import CommitNote
     from rivermeet.infra.engine.shared_frames import SharedFrames
     from rivermeet.infra.epochs.context import EpochContext
-    from rivermeet.infra.epochs.plan import CommitNote
     from rivermeet.infra.shadow.application import Progress
     from rivermeet.joins.shadow.answers import Answers
     from rivermeet.joins.shadow.causes import Cause
@@ -211,8 +211,8 @@ class _Output(NamedTuple):
 @contextmanager
 def _theirs(platform: Platform, shadow: Shadow, marks: Marks, ours: _Ours) -> Iterator[_Output]:
     """The application's rows, as long as their files last, and how many records they come from."""
+    from rivermeet.infra.kafka.formats.registry import Registry
     from rivermeet.infra.shadow.output import decoded, landed
-    from rivermeet.infra.sources.kafka.formats.registry import Registry
 
     settings, node = platform.settings, shadow.node
     key, value = ours.types("key"), ours.types("value")

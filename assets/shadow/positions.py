@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rivermeet.infra.commit_note import CommitNote, Offsets
 from rivermeet.infra.delta.io import last_note
-from rivermeet.infra.epochs.plan import CommitNote, Offsets, TopicSlice
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import Kafka, Node
 
 if TYPE_CHECKING:
@@ -145,6 +146,6 @@ def _epochs(runner: EpochContext, node: Node) -> Iterator[tuple[TopicSlice, Offs
     for epoch, plan in reversed([*runner.log.open_plans(node.name, note.since - 1).items()]):
         if epoch > note.epoch or plan.incarnation != note.incarnation:
             continue
-        if plan.topic is not None:
-            yield plan.topic, plan.ends, after
+        if isinstance(plan.reads, TopicSlice):
+            yield plan.reads, plan.ends, after
         after = plan.ends

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from rivermeet.assets.epoch.platform import Platform
 from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.epochs.node_lock import NodeLock, lock_folder
-from rivermeet.infra.epochs.offsets import count_between
 
 if TYPE_CHECKING:
     from rivermeet.infra.epochs.context import EpochContext

@@ -28,7 +28,7 @@ from rivermeet.infra.delta.changelog_files import files_with
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.epochs.offsets import between_sql
+from rivermeet.infra.delta.offsets import between_sql
 from rivermeet.pipelines.errors import RivermeetError
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.few_rows import Where, few_rows, rows_where
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines.errors import NotFoundError
 
 if TYPE_CHECKING:

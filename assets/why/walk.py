@@ -24,8 +24,7 @@ from rivermeet.assets.why.records import Records
 from rivermeet.joins.why.agreement import disagreement
 from rivermeet.joins.why.evidence import Found, Key, Reason, ResultRow, Trigger
 from rivermeet.joins.why.families import explanation_of
-from rivermeet.pipelines import Files, Node
-from rivermeet.pipelines.errors import SourceError
+from rivermeet.pipelines import Node
 
 DEEPEST = 30
 """Nodes in a row that are walked back through: a pipeline has no circles, and a longer one is cut."""
@@ -173,17 +172,9 @@ class Walk:
         return Absent(node.name, "not-delivered", says + self._unread(node))
 
     def _unread(self, node: Node) -> str:
-        """Files that were delivered and not read; a broker is not asked."""
-        from rivermeet.infra.sources.ingest import IngestStep
-
-        if node.source is None or not isinstance(node.source.reads, Files):
-            return ""
-        step = self.changelogs.platform.source_step(node)
-        try:
-            files = len(step.unread()) if isinstance(step, IngestStep) else 0
-        except SourceError:  # a file changed after it was read: the next run says so
-            return ""
-        return f"; not read yet: {files} file{'' if files == 1 else 's'}" if files else ""
+        """What was delivered and not read; no server is asked."""
+        found = self.changelogs.platform.source_step(node).undelivered()
+        return f"; not read yet: {found}" if found else ""
 
     def _collect(self, node: Node, key: Key) -> None:
         """Keep the dead letters of a key of a node."""

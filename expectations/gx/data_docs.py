@@ -29,8 +29,8 @@ from rivermeet.expectations.gx.expectation import ROW, expect_invariant_holds
 from rivermeet.expectations.invariant import Invariant
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.report.templates import templates_of
-from rivermeet.expectations.report.words import moment
 from rivermeet.pipelines import Node
+from rivermeet.pipelines.times import moment
 
 KEPT_RUNS = 200
 """Newest pages that are kept."""

@@ -35,23 +35,17 @@ LEAST, MOST = 5, 30
 GROUPS = 10
 
 
-class TopicLine(NamedTuple):
-    """What was read of a partition: up to which offset, and the newest timestamp below it (ms, Kafka's clock)."""
+class ReadTable(NamedTuple):
+    """What the newest epoch of a source has read.
 
-    partition: int
-    consumed: int
-    high_watermark: int
-    held_back: int
-    newest: int | None
+    ``columns`` are headings with how cells are written: ``text``, ``number``, ``moment``, or ``age``, the span from
+    then (ms) to the time of the report.
+    """
 
-
-class LogLine(NamedTuple):
-    """What was read of a table's database: up to which place in its log, the bytes of it, and when that was planned."""
-
-    table: str
-    upto: str
-    bytes: int
-    at: int
+    name: str
+    caption: str
+    columns: Sequence[tuple[str, str]]
+    rows: Sequence[Sequence[Any]]
 
 
 class Reason(NamedTuple):
@@ -79,10 +73,8 @@ class NodeHistory:
         Its lines of the epoch log at those epochs, oldest first.
     inputs
         Side to the lines of the input that it reads there.
-    topic
-        Of a source that reads one, a line per partition as its newest plan has it: `TopicLine`.
-    log
-        Of a source that reads a table of PostgreSQL, what its newest plan has.
+    read
+        Of a source, what its newest epoch has read, where its kind has a table of it.
     reasons
         What is behind bad rows, by the text of their ``key``.
     """
@@ -95,8 +87,7 @@ class NodeHistory:
     judged: Sequence[Mapping[str, Any]] = ()
     measured: Sequence[Line] = ()
     inputs: Mapping[str, Sequence[Line]] = field(default_factory=dict)
-    topic: Sequence[TopicLine] = ()
-    log: LogLine | None = None
+    read: ReadTable | None = None
     reasons: Mapping[str, Reason] = field(default_factory=dict)
 
     @property

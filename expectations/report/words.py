@@ -9,9 +9,8 @@ None               not recorded
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 
-_UNITS = ((31_557_600_000, "years"), (86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+from rivermeet.pipelines.times import moment, span
 
 
 def number(n: float | None, missing: str = "not recorded") -> str:
@@ -19,24 +18,6 @@ def number(n: float | None, missing: str = "not recorded") -> str:
     if n is None:
         return missing
     return f"{n:,.3f}" if isinstance(n, float) else f"{n:,}"
-
-
-def moment(millis: int | None, missing: str = "not recorded") -> str:
-    """A time in UTC; event times of any year."""
-    if millis is None:
-        return missing
-    try:
-        return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (OverflowError, ValueError):
-        return f"{millis:,} ms"
-
-
-def span(millis: int | None, missing: str = "not recorded") -> str:
-    """A span of time in its largest unit; negative where the event's clock is ahead."""
-    if millis is None:
-        return missing
-    size, unit = next((u for u in _UNITS if abs(millis) >= u[0]), (1, "ms"))
-    return f"{millis / size:,.1f} {unit}" if size > 1 else f"{millis} ms"
 
 
 def short(n: int | None) -> str:

@@ -15,7 +15,7 @@ from rivermeet.expectations.rules.lookups import HEAD, compared, facts
 from rivermeet.expectations.rules.partition import key_struct, touched
 from rivermeet.expectations.rules.record_sql import records, without_sql
 from rivermeet.pipelines import Node, StreamTableJoin
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 
 
 def _as_of_its_time(node: Node) -> str:

@@ -24,7 +24,7 @@ from pyspark.sql.types import DataType, StructType
 
 from rivermeet.infra.delta.plain_files import schema_of
 from rivermeet.infra.delta.widening import widens
-from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.records.type_text import type_text
 
 _WIDENING = {"delta.enableTypeWidening": "true"}

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.delta.lines import lines_of, opened
 from rivermeet.infra.delta.plain_files import is_plain
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -28,15 +28,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from rivermeet.infra import crash
+from rivermeet.infra.commit_note import CommitNote, Offsets
 from rivermeet.infra.delta.changelog_files import bytes_between, records
+from rivermeet.infra.delta.column_ranges import ColumnRanges, has_range
 from rivermeet.infra.delta.fold_few import stage_few
 from rivermeet.infra.delta.io import FOLDED, RETENTION, VECTORS, append, last_note, merge
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import opened, rows_in
+from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.delta.staged import commit_staged
-from rivermeet.infra.epochs.column_ranges import ColumnRanges, has_range
-from rivermeet.infra.epochs.offsets import count_between
-from rivermeet.infra.epochs.plan import CommitNote, Offsets
 from rivermeet.records.changelog import table_rows
 
 FEW = 20_000

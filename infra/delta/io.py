@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from rivermeet.infra.commit_note import CommitNote, Offsets
 from rivermeet.infra.delta.evolution import fitted, without_zone
 from rivermeet.infra.delta.lines import commits, opened
 from rivermeet.infra.delta.log import KEPT
 from rivermeet.infra.delta.pinned_versions import pinned
 from rivermeet.infra.delta.plain_files import listed
-from rivermeet.infra.epochs.plan import CommitNote, Offsets
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 
 RETENTION = {
     **KEPT,

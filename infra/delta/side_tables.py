@@ -15,6 +15,7 @@ The quarantine has the rows of epochs that were refused, as the last attempt gav
 from __future__ import annotations
 
 import hashlib
+from typing import Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -22,16 +23,28 @@ from pyspark.sql import functions as F
 from rivermeet.infra.delta.io import RETENTION, allow_removal, append
 from rivermeet.infra.delta.lines import commits, opened
 from rivermeet.infra.delta.staged import Staged, commit_staged, stage
-from rivermeet.infra.epochs.plan import EpochPlan
 
 
-def stage_side(frame: DataFrame, path: str, plan: EpochPlan) -> Staged | None:
+class Planned(Protocol):
+    """What an epoch's rows depend on."""
+
+    @property
+    def epoch(self) -> int:
+        """Its number."""
+        ...
+
+    def model_dump_json(self) -> str:
+        """All of it."""
+        ...
+
+
+def stage_side(frame: DataFrame, path: str, plan: Planned) -> Staged | None:
     """Write a side frame of an epoch below its table; None where Spark has to append it."""
     return stage(_with_epoch(frame, plan), path, f"epoch-{plan.epoch}")
 
 
 def write_side(
-    frame: DataFrame, path: str, app_id: str, plan: EpochPlan, besides: str = "", staged: Staged | None = None
+    frame: DataFrame, path: str, app_id: str, plan: Planned, besides: str = "", staged: Staged | None = None
 ) -> None:
     """Write a side frame of an epoch, once.
 
@@ -59,5 +72,5 @@ def write_side(
         append(rows, path, app_id, plan.epoch, metadata=f"{plan.epoch} {digest}", properties=RETENTION)
 
 
-def _with_epoch(frame: DataFrame, plan: EpochPlan) -> DataFrame:
+def _with_epoch(frame: DataFrame, plan: Planned) -> DataFrame:
     return frame.withColumn("epoch", F.lit(plan.epoch).cast("bigint"))

@@ -15,7 +15,8 @@ SESSION = {
     # SQL text may hold names from data: ${env:HOME} in a folder's name is that name, and no look-up in the engine's
     # environment, where its token is.
     "spark.sql.variable.substitute": "false",
-    # Times in nanoseconds are read as the numbers that they are, and no file fails for them (infra/sources/parquet.py).
+    # Times in nanoseconds are read as the numbers that they are, and no file fails for them
+    # (infra/sources/files/parquet.py).
     "spark.sql.legacy.parquet.nanosAsLong": "true",
     # A foreign-key join keeps a hash of each left row; a MAP in one is stored, and so hashed, in the order it came in.
     "spark.sql.legacy.allowHashOnMapType": "true",
@@ -26,7 +27,7 @@ SESSION = {
     # A txn stamp left behind must fail the next write: without this Delta skips it silently.
     "spark.databricks.delta.write.txnVersion.autoReset.enabled": "true",
     # Delta refuses to read a version older than its retention though all its files are there: after 60 idle days no
-    # join could read what it pins. What is needed stays (infra/delta/care/oldest_needed.py), and what is gone the guard
+    # join could read what it pins. What is needed stays (infra/epochs/oldest_needed.py), and what is gone the guard
     # finds.
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
     # Spark's own INT96 is nanoseconds to all but Spark: 9999-12-31 came out of Arrow as 1816, and no reader of Delta

@@ -26,10 +26,11 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.widening import widens
 from rivermeet.infra.epochs.declared_text import UNKNOWN, column_name, comparable, declared, referred
-from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.pipelines import Node
 

@@ -10,14 +10,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from rivermeet.infra.commit_note import Offsets, within
 from rivermeet.infra.delta.changelog_files import earlier_epochs, records
+from rivermeet.infra.delta.column_ranges import ColumnRanges, all_of_ranges, any_of_ranges, has_range
 from rivermeet.infra.delta.io import notes, read
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.offsets import WRITTEN_OUT, any_of_sql, count_between, looked_up
 from rivermeet.infra.delta.plain_files import schema_at
-from rivermeet.infra.epochs.column_ranges import ColumnRanges, all_of_ranges, any_of_ranges, has_range
-from rivermeet.infra.epochs.offsets import WRITTEN_OUT, any_of_sql, count_between, looked_up
-from rivermeet.infra.epochs.plan import EpochPlan, Offsets, within
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node
 from rivermeet.records.changelog import RECORD, as_of, unflatten
 from rivermeet.records.known_schemas import with_schema

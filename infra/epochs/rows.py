@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
+from rivermeet.infra.commit_note import Offsets
+from rivermeet.infra.delta.offsets import looked_up
 from rivermeet.infra.delta.staged import Staged
-from rivermeet.infra.epochs.offsets import looked_up
-from rivermeet.infra.epochs.plan import EpochPlan, Offsets
+from rivermeet.infra.epochs.plan import EpochPlan
 
 _BATCH = 2**17
 """Rows that are counted at a time."""

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.engine.shared_frames import SharedFrames
-from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node
 
 Accept = Callable[[int, Mapping[str, int]], None]
@@ -67,8 +68,9 @@ class EpochResult:
             "incarnation": self.plan.incarnation,
             "rows_in": {side: part.records for side, part in inputs.items()},
             "consumed": {side: [part.incarnation, part.consumed] for side, part in inputs.items()},
-            "files": len(self.plan.files),
-            "delivered_at": max((file.modified_ms for file in self.plan.files), default=None),
+            "files": 0,
+            "delivered_at": None,
+            **(self.plan.reads.measured() if self.plan.reads is not None else {}),
             "committed_at": self.committed_at,
             "newest_event": self.newest_event,
             "rows": self.rows,

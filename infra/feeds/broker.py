@@ -21,7 +21,8 @@ from uuid import uuid4
 from filelock import FileLock
 
 from rivermeet.infra.engine.jars import fetch
-from rivermeet.infra.feeds.java_server import START_SECONDS, JavaServer, free_port
+from rivermeet.infra.feeds.java_server import START_SECONDS, JavaServer
+from rivermeet.infra.ports import free_port
 from rivermeet.infra.settings import Settings
 
 PACKAGE = "org.apache.kafka:kafka_2.13:4.3.1"

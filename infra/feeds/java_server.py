@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -75,10 +74,3 @@ class JavaServer:
     @property
     def _log(self) -> Path:
         return self.folder / f"{self.name.replace(' ', '-')}.log"
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody has."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

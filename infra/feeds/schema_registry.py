@@ -21,7 +21,8 @@ from filelock import FileLock
 
 from rivermeet.infra.engine.jars import JarsError
 from rivermeet.infra.engine.java import find_java
-from rivermeet.infra.feeds.java_server import JavaServer, free_port
+from rivermeet.infra.feeds.java_server import JavaServer
+from rivermeet.infra.ports import free_port
 from rivermeet.infra.settings import Settings
 
 # 3 and later are compiled for a Java that Spark does not need.

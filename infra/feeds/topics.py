@@ -26,10 +26,10 @@ from typing import Any
 import pyarrow as pa
 
 from rivermeet.infra.feeds.registry import feed, keys, not_known
+from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.encoding import Encode, value_encoder
+from rivermeet.infra.kafka.formats.registry import NONE, Registry
 from rivermeet.infra.kafka.topics import KEEPS_ALL, cluster_id, make_topic
-from rivermeet.infra.sources.kafka.connection import Connection
-from rivermeet.infra.sources.kafka.formats.registry import NONE, Registry
 from rivermeet.pipelines import JSON, Avro
 from rivermeet.pipelines.errors import RivermeetError
 

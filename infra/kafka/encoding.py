@@ -4,7 +4,7 @@
     Avro()                    the same, schema 7            00 00000007 02 02
     Protobuf(message="s.T")   the same, schema 8            00 00000008 00 08 01
 
-That is Confluent's wire format: its deserializers read it, and so do we (``infra/sources/kafka/formats/framing.py``).
+That is Confluent's wire format: its deserializers read it, and so do we (``infra/kafka/formats/framing.py``).
 The 0 in front of Protobuf's body names the first message of the schema. Held by
 ``tests/infra/sinks/test_registry_values.py``.
 """
@@ -20,12 +20,12 @@ from typing import Any
 import pyarrow as pa
 
 from rivermeet.infra.kafka.avro_types import NAME, avro_schema
+from rivermeet.infra.kafka.formats.framing import MAGIC
+from rivermeet.infra.kafka.formats.protobuf import message_class
+from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.json_text import as_json
 from rivermeet.infra.kafka.protobuf_types import filled, protobuf_file
 from rivermeet.infra.kafka.written_schemas import registered
-from rivermeet.infra.sources.kafka.formats.framing import MAGIC
-from rivermeet.infra.sources.kafka.formats.protobuf import message_class
-from rivermeet.infra.sources.kafka.formats.registry import Registry
 from rivermeet.pipelines import JSON, Avro, Protobuf
 
 Encode = Callable[[Mapping[str, Any]], bytes]

@@ -16,9 +16,9 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import urlopen
 
+from rivermeet.infra.kafka.formats.registry import SECONDS, Registry
+from rivermeet.infra.kafka.refusals import RegistryUnavailableError, TopicRefusedError
 from rivermeet.infra.settings import SettingsError
-from rivermeet.infra.sources.kafka.formats.registry import SECONDS, Registry
-from rivermeet.infra.sources.kafka.refusals import RegistryUnavailableError, TopicRefusedError
 
 
 class SchemaRefusedError(TopicRefusedError):

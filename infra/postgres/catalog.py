@@ -25,8 +25,8 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.infra.epochs.plan import KnownColumn, KnownRelation, KnownTable
 from rivermeet.infra.postgres.refusals import NotLoggedError, NotPublishedError, PostgresRefusedError, TableAlteredError
+from rivermeet.infra.postgres.wal_range import KnownColumn, KnownRelation, KnownTable
 from rivermeet.pipelines import Postgres
 
 if TYPE_CHECKING:

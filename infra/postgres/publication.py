@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.infra.epochs.plan import WalRange
 from rivermeet.infra.postgres.refusals import NotPublishedError, PostgresRefusedError
 from rivermeet.infra.postgres.state import PublicationState, TableState, publication_state, table_state
+from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.pipelines import Postgres
 
 if TYPE_CHECKING:

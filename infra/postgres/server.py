@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rivermeet.infra.feeds.java_server import free_port
+from rivermeet.infra.ports import free_port
 from rivermeet.pipelines.errors import RivermeetError
 
 BINARIES = Path("/usr/lib/postgresql")

@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.infra.epochs.plan import WalRange
 from rivermeet.infra.postgres.refusals import (
     ColumnMissingError,
     IdentityError,
@@ -34,6 +33,7 @@ from rivermeet.infra.postgres.refusals import (
     SlotLostError,
     TableAlteredError,
 )
+from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.pipelines import Postgres
 
 if TYPE_CHECKING:

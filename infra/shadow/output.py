@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from rivermeet.infra.epochs.plan import TopicSlice
 from rivermeet.infra.sources.kafka.consume import PATIENCE, consumed
 from rivermeet.infra.sources.kafka.landing import Landing
 from rivermeet.infra.sources.kafka.records import landing_of, taken
 from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.row_to_record import to_records
 from rivermeet.pipelines import Expr, Kafka, Source
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 
 if TYPE_CHECKING:
-    from rivermeet.infra.sources.kafka.connection import Connection
-    from rivermeet.infra.sources.kafka.formats.registry import Registry
+    from rivermeet.infra.kafka.connection import Connection
+    from rivermeet.infra.kafka.formats.registry import Registry
 
 
 @dataclass(frozen=True)

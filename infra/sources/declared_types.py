@@ -31,7 +31,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from rivermeet.infra.sources.line_formats import LINE_COLUMNS
+from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.records.type_text import kind_of, type_text
 
 SHOWN = 100

@@ -15,9 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from rivermeet.pipelines import Files, Kafka, Source
+from rivermeet.pipelines import Source
 from rivermeet.pipelines.errors import SourceError
-from rivermeet.pipelines.source import instant_ms, quoted
+from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.source import instant_ms
 from rivermeet.pipelines.sql_text import is_column, names_in
 from rivermeet.pipelines.window import duration_ms
 from rivermeet.records.type_text import kind_of
@@ -184,9 +185,7 @@ def out_of_bounds(source: Source, timestamp: Column, modified: Column) -> list[C
         last = instant_ms("not_after", source.not_after)
         problem(timestamp > last, f" is after not_after={source.not_after}")
     if source.max_ahead is not None:
-        clocks = {Files: "its file was modified", Kafka: "the timestamp that Kafka has of it"}
-        since = clocks.get(type(source.reads), "its commit")
-        says = f" is more than max_ahead={source.max_ahead} after {since}, "
+        says = f" is more than max_ahead={source.max_ahead} after {source.reads.clock}, "
         problem(timestamp - modified > duration_ms(source.max_ahead), says, _shown(modified))
     return problems
 

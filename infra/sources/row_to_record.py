@@ -24,10 +24,10 @@ from rivermeet.infra.sources.event_time import (
     out_of_bounds,
     with_moment,
 )
-from rivermeet.infra.sources.line_formats import LINE_COLUMNS
-from rivermeet.pipelines import Expr, Files, Source
+from rivermeet.infra.sources.places import LINE_COLUMNS
+from rivermeet.pipelines import Expr, Source
 from rivermeet.pipelines.errors import SourceError
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 from rivermeet.pipelines.sql_text import is_column
 from rivermeet.records.type_text import kind_of
 
@@ -52,7 +52,7 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
         given, and the column too.
     """
     # A row of a file can be read there; of what a topic may remove, all is kept.
-    kept_whole = not isinstance(source.reads, Files)
+    kept_whole = not source.reads.stays
     own = _prefix(source)
     named = [F.col(f"typed.t{i}").alias(name) for i, name in enumerate(source.reads.schema)]
     typed = rows.select(*named, F.struct(*LINE_COLUMNS, "instants", "malformed").alias(own))

@@ -9,7 +9,7 @@ column is null is null, and its record lies in partition 0. ``{"place": expr("ci
     o4 NULL              -    NULL              partition 0
 
 Records of several partitions meet in one: there they stand in the processing order of their epoch. The partition is
-that which sources give the same key (``infra/sources/reading.py``), so that both can be joined.
+that which sources give the same key (``infra/sources/source_frames.py``), so that both can be joined.
 
 Source: released Kafka Streams 4.x, ``KStream.selectKey`` with ``repartition``. Held by
 ``tests/joins/stateless/test_stateless.py``.

@@ -18,7 +18,7 @@ from rivermeet.joins.reference.families import Asks
 from rivermeet.joins.reference.records import Join, Record, Row, key_bytes, looked_up
 from rivermeet.joins.reference.versioned import BEGINNING, PlainTable, Table, VersionedTable
 from rivermeet.pipelines import joins as declared
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 
 OFFERED = {"3.1": ("inner", "left"), "kafka-4": ("inner", "left"), "0.10.2": ("inner", "left"), "0.10.0": ("left",)}
 

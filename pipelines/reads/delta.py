@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from rivermeet.pipelines.errors import OptionError
 from rivermeet.pipelines.reads.names import refuse_alike
+from rivermeet.pipelines.reads.reads import Reads
 
 TableChanges = Literal["append", "feed"]
 FIELDS: Mapping[str, str] = {
@@ -33,7 +34,7 @@ FIELDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class DeltaTable:
+class DeltaTable(Reads):
     """A Delta table, of which each version is consumed once, in their order.
 
     Attributes
@@ -70,6 +71,19 @@ class DeltaTable:
         if unknown is not None:
             raise OptionError(f"order names {unknown!r}, which is no column of the schema; there are {', '.join(own)}")
         object.__setattr__(self, "schema", {**own, **FIELDS})
+
+    @property
+    def named(self) -> str:
+        """The path."""
+        return f"Delta table '{self.path}'"
+
+    def options(self, options: Mapping[str, Any], is_table: bool) -> Mapping[str, Any]:
+        """The commit's time by default, and deletes are tombstones."""
+        if "duplicate_files" in options:
+            raise OptionError("duplicate_files is of files; a table has none of its own")
+        gone, tombstone = "delta_tombstone", options.get("tombstone")
+        tombstone = gone if tombstone is None else f"{gone} OR ({tombstone})"
+        return {"timestamp": "delta_timestamp", **options, "tombstone": tombstone}
 
     @property
     def value_columns(self) -> Mapping[str, str]:

@@ -17,10 +17,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from rivermeet.pipelines.errors import OptionError
 from rivermeet.pipelines.reads.names import refuse_alike
+from rivermeet.pipelines.reads.reads import Reads
 
 FIELDS: Mapping[str, str] = {
     "kafka_timestamp": "BIGINT",
@@ -209,7 +210,7 @@ Format = JSON | Avro | Protobuf | Text | Number | Raw | Debezium
 
 
 @dataclass(frozen=True)
-class Kafka:
+class Kafka(Reads):
     """A topic, of which each record is consumed once, in the order of its partition.
 
     Attributes
@@ -222,6 +223,8 @@ class Kafka:
         Whether records have the column ``kafka_headers``: an array of ``key`` (text) and ``value`` (bytes).
     """
 
+    clock: ClassVar[str] = "the timestamp that Kafka has of it"
+    keeps_partitions: ClassVar[bool] = True
     topic: str
     value: Format
     key: Format | None = None
@@ -239,6 +242,26 @@ class Kafka:
                 raise OptionError(f"the {place} of topic {self.topic!r} has no columns; give names and Spark types")
         names = [*self.key_columns, *self.value_columns, *FIELDS, *HEADERS, *self.envelope]
         refuse_alike(names, f"topic '{self.topic}'")
+
+    @property
+    def named(self) -> str:
+        """The topic."""
+        return f"topic '{self.topic}'"
+
+    def options(self, options: Mapping[str, Any], is_table: bool) -> Mapping[str, Any]:
+        """Its own key and time by default, and tombstones without being declared."""
+        if "duplicate_files" in options:
+            raise OptionError("duplicate_files is of files, and a topic has none; leave it out")
+        where, tombstone = options.get("where"), options.get("tombstone")
+        gone = "(kafka_tombstone OR debezium_op <=> 'd')" if self.envelope else "kafka_tombstone"
+        return {
+            "key": list(self.key_columns),
+            "timestamp": "kafka_timestamp",
+            **options,
+            # Where the value is null, so is what is asked of it: a filter must not keep rows from being deleted.
+            "where": None if where is None else f"coalesce(({where}), {gone})",
+            "tombstone": gone if tombstone is None else f"{gone} OR ({tombstone})",
+        }
 
     @property
     def key_columns(self) -> Mapping[str, str]:

@@ -8,6 +8,16 @@
     UPDATE … SET id = 2                id 1: a tombstone, pg_op d; then id 2, amount 10.00, pg_op i
     DELETE, or TRUNCATE                id 2: a tombstone
 
+Its options are those that a change log asks for:
+
+| declared | of a table | of a stream |
+|---|---|---|
+| no key | the columns that identify a row | the same |
+| another key | refused: who leaves a key must be known of a row that is gone | taken |
+| ``where="n > 1"``, and a row that has it no more | is gone | gives no record |
+| no timestamp | the time of the commit | the same |
+| ``timestamp="at"``, a column; a deleted row | the time of the commit: the log has no ``at`` of it | the same |
+
 Where the server is, and how to log in there, is in settings alone (``infra/settings.py``). Held by
 ``tests/pipelines/test_postgres.py``.
 """
@@ -16,9 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rivermeet.pipelines.errors import OptionError, listed
+from rivermeet.pipelines.expressions import Expr, quoted
 from rivermeet.pipelines.reads.names import refuse_alike
+from rivermeet.pipelines.reads.reads import Reads
 
 FIELDS: Mapping[str, str] = {
     "pg_commit_lsn": "BIGINT",
@@ -32,10 +45,13 @@ FIELDS: Mapping[str, str] = {
 Position and time (epoch millis) of its transaction's commit, the transaction's number, what was done (``r`` for a row
 of a snapshot, ``i``, ``u``, ``d``), and whether the row is gone. A row of a snapshot has those of the snapshot.
 """
+_GONE = "pg_tombstone"
+_TIME = "pg_commit_timestamp"
+_CLOCKS = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
 
 
 @dataclass(frozen=True)
-class Postgres:
+class Postgres(Reads):
     """A table, of which each change is consumed once, in the order of the commits.
 
     Attributes
@@ -75,6 +91,33 @@ class Postgres:
             )
 
     @property
+    def named(self) -> str:
+        """The table."""
+        return f"table '{self.table}'"
+
+    @property
+    def value_columns(self) -> Mapping[str, str]:
+        """The table's own columns."""
+        return self.columns
+
+    def options(self, options: Mapping[str, Any], is_table: bool) -> Mapping[str, Any]:
+        """What a change log gives by itself."""
+        if "duplicate_files" in options:
+            raise OptionError("duplicate_files is of files, and a table of PostgreSQL has none; leave it out")
+        key = options.get("key", list(self.key))
+        if is_table:
+            _refuse_other_key(self, key)
+        where, tombstone = options.get("where"), options.get("tombstone")
+        gone = _GONE if tombstone is None else f"{_GONE} OR ({tombstone})"
+        if where is not None and is_table:
+            # A row that was there and has left the filter must leave the table, too.
+            gone, where = f"{gone} OR NOT coalesce(({where}), false)", None
+        elif where is not None:
+            where = f"coalesce(({where}), {_GONE})"
+        timestamp = _timestamp(self, options.get("timestamp", _TIME))
+        return {**options, "key": key, "where": where, "tombstone": gone, "timestamp": timestamp}
+
+    @property
     def database(self) -> str:
         """Name of the database."""
         return self.table.split(".")[0]
@@ -94,3 +137,23 @@ class Postgres:
     def key_columns(self) -> Mapping[str, str]:
         """Columns that identify a row."""
         return {name: self.schema[name] for name in self.key}
+
+
+def _refuse_other_key(table: Postgres, key: Any) -> None:
+    named = key.values() if isinstance(key, Mapping) else key
+    texts = [part.sql if isinstance(part, Expr) else quoted(part) for part in named]
+    if sorted(texts) != sorted(quoted(column) for column in table.key):
+        raise OptionError(
+            f"key {listed(key)} is not what identifies a row of '{table.table}' ({listed(table.key)}): of a row that "
+            "is deleted, the log has no more. Give key= of Postgres(…) those columns, and make them the table's "
+            "REPLICA IDENTITY; or read it as a stream"
+        )
+
+
+def _timestamp(table: Postgres, timestamp: str) -> str:
+    """A column's time, where the log has it; a deleted row has the time of its commit."""
+    kind = table.columns.get(timestamp.strip("`"), "").upper()
+    if not kind:
+        return timestamp
+    commit = f"timestamp_millis({_TIME})" if kind in _CLOCKS else _TIME
+    return f"CASE WHEN {_GONE} THEN {commit} ELSE {quoted(timestamp.strip('`'))} END"

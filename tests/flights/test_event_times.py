@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.feeds.registry import feed
-from rivermeet.infra.sources.discovery import FileState
-from rivermeet.infra.sources.reading import SourceFrames, read
+from rivermeet.infra.sources.files.discovery import FileState
+from rivermeet.infra.sources.files.reading import read
+from rivermeet.infra.sources.source_frames import SourceFrames
 from rivermeet.pipelines.flights import PIPELINE
 from tests.flights import recompute
 

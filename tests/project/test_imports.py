@@ -173,6 +173,72 @@ def test_a_circle_is_found() -> None:
     assert [*circles({"a": {"b"}, "b": {"c"}, "c": {"b"}})] == [frozenset({"b", "c"})]
 
 
+KNOWN_ARROWS: dict[tuple[str, str], str] = {
+    ("assets.bench", "assets.cli"): "what refuses a benchmark is shown as a command's error",
+    ("assets.defs", "assets.reports"): "a run's page of Data Docs is linked from its metadata, and written in the end",
+    ("assets.demo", "assets.cli"): "a demo is a command, too",
+    ("assets.epoch", "assets.defs"): "a rebuild runs nodes as Dagster's assets",
+    ("assets.epoch", "assets.sinks"): "whether a run would do anything depends on what its topics lack",
+    ("assets.quality", "assets.defs"): "the verdicts that stand are shown as Dagster's results where they are judged",
+    ("assets.quality", "assets.epoch"): "the verdicts that stand are asked of the platform",
+    ("assets.refused", "assets.quality"): "what is held is described by its verdicts, and its rows are staged parts",
+}
+"""Folders that know each other the wrong way round, and why; the list may only shrink."""
+NOT_PRODUCT = ("infra.feeds", "infra.postgres.server", "infra.engine.cluster", "assets.demo", "assets.bench")
+"""What makes data up, or starts servers, for demos, benchmarks and tests."""
+KNOWN_USES: dict[tuple[str, str], str] = {
+    ("assets.cli.main", "assets.bench.run"): "the command bench",
+    ("assets.cli.main", "assets.demo.kafka"): "the command demo-kafka",
+    ("assets.cli.main", "infra.feeds.registry"): "the command feed",
+    ("assets.cli.main", "infra.feeds.topics"): "the command feed, to a broker",
+    ("infra.engine.session", "infra.engine.cluster"): "an engine of this machine's clusters has its settings there",
+}
+"""Modules of the product that import such, and for what; the list may only shrink."""
+
+
+@pytest.mark.parametrize("package", ["infra", "assets"])
+def test_folders_import_each_other_in_no_circle(package: str) -> None:
+    arrows = folders(package)
+    known = {arrow for arrow in KNOWN_ARROWS if arrow[0].startswith(f"{package}.")}
+    drawn = {(one, other) for one, others in arrows.items() for other in others}
+    assert known <= drawn, "an arrow is gone: take it out of KNOWN_ARROWS"
+    kept = {one: {other for other in others if (one, other) not in known} for one, others in arrows.items()}
+    assert not [*circles(kept)]
+    for one, other in known:
+        back = {**kept, one: kept[one] | {other}}
+        assert [*circles(back)], f"{one} -> {other} closes no circle: take it out of KNOWN_ARROWS"
+
+
+def test_the_product_imports_no_feeds_demos_or_servers() -> None:
+    used = {
+        (module, other)
+        for module, others in graph().items()
+        for other in others
+        if within(other, NOT_PRODUCT) and not within(module, NOT_PRODUCT)
+    }
+    assert used == KNOWN_USES.keys()
+
+
+def folders(package: str) -> dict[str, set[str]]:
+    """Folder of a package to those that it imports from; a file beside folders counts as one."""
+    found: dict[str, set[str]] = {}
+    for module, others in graph().items():
+        if within(module, (package,)) and module != package:
+            own = found.setdefault(folder(module), set())
+            for other in others:
+                if within(other, (package,)) and folder(other) != folder(module):
+                    own.add(folder(other))
+                    found.setdefault(folder(other), set())
+    return found
+
+
+def folder(module: str) -> str:
+    """The room of a module: each kind of source is one, beside what they share."""
+    parts = module.split(".")
+    of_a_kind = parts[1] in ("sources", "sinks") and PROJECT.joinpath(*parts[:3]).is_dir()
+    return ".".join(parts[: 3 if of_a_kind else 2])
+
+
 def test_joins_run_on_spark_connect() -> None:
     faults = [
         f"{file.relative_to(PROJECT)}:{node.lineno} uses .{node.attr}, which Spark Connect lacks: "

@@ -11,7 +11,7 @@ from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.lines import opened
 from rivermeet.pipelines import Node, Pipeline
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

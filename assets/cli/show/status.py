@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.assets.cli.show.lags import TableLag, TopicLag, reads_table, reads_topic, table_lag
 from rivermeet.assets.cli.show.table import table
 from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.assets.refused.states import states
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.epochs.plan import CommitNote
-from rivermeet.pipelines import DeltaTable, Node, Pipeline, Shadow
+from rivermeet.infra.sources.standing import Standing
+from rivermeet.pipelines import Node, Pipeline, Shadow
 from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ def status_table(platform: Platform, pipeline: Pipeline) -> str:
     """Per node: last epoch, rows, records not read yet, and the state of its checks; read without Spark."""
     runner = platform.runner(pipeline)
     held = {node.name: [state for state in states(runner, node) if state.open] for node in pipeline.stored}
-    topics = {node.name: TopicLag.of(platform, node) for node in pipeline.stored if reads_topic(node)}
-    tables = {node.name: TableLag.of(platform, node) for node in pipeline.stored if reads_table(node)}
-    asked: Mapping[str, TopicLag | TableLag] = {**topics, **tables}
+    asked = {node.name: _standing(platform, node) for node in pipeline.stored if node.source}
     lines = [_status(platform, node, held[node.name], asked.get(node.name)) for node in pipeline.stored]
     header = ["node", "kind", "epoch", "rows", "lag", "late", "dead", "checks"]
     way = f"\nheld epochs: rivermeet quarantine show {pipeline.name}" if any(held.values()) else ""
@@ -38,9 +36,7 @@ def status_table(platform: Platform, pipeline: Pipeline) -> str:
     for name, refusal in rejected.items():
         way += f"\n{name}: {refusal}" if refusal else ""
     way += "".join(f"\n{line}" for node in pipeline.stored if (line := _behind(platform, node)))
-    way += "".join(f"\n{line}" for name, lag in asked.items() for line in lag.lines(name))
-    tables = [node for node in pipeline.stored if node.source and isinstance(node.source.reads, DeltaTable)]
-    way += "".join(f"\n{node.name}: {table_lag(platform, node)[1]}" for node in tables)
+    way += "".join(f"\n{name}: {line}" for name, standing in asked.items() for line in standing.lines)
     way += "".join(f"\n{_delivered(platform, sink)}" for sink in pipeline.sinks)
     way += "".join(f"\n{_compared(platform, shadow)}" for shadow in pipeline.shadows)
     engines, reasons = _judges(platform, pipeline)
@@ -108,7 +104,7 @@ def _behind(platform: Platform, node: Node) -> str | None:
     return f"{node.name}: its table is at epoch {folded[1].epoch}, {epochs} and {lag.records:,} records behind"
 
 
-def _status(platform: Platform, node: Node, held: Sequence[HeldState], asked: TopicLag | TableLag | None) -> list[Any]:
+def _status(platform: Platform, node: Node, held: Sequence[HeldState], asked: Standing | None) -> list[Any]:
     runner = platform.runner(node.pipeline)
     found = last_note(runner.paths(node).changelog)
     waiting = [f"epoch {s.held.epoch} {s.state}: {', '.join(s.held.invariants)}" for s in held]
@@ -132,22 +128,26 @@ def _status(platform: Platform, node: Node, held: Sequence[HeldState], asked: To
     ]
 
 
+def _standing(platform: Platform, node: Node) -> Standing:
+    """How far a source is behind what it reads, or why nobody knows; each broker and server is asked once."""
+    from rivermeet.infra.epochs.refusal import EpochRefusedError
+    from rivermeet.infra.settings import SettingsError
+
+    try:
+        return platform.source_step(node).standing()
+    except (EpochRefusedError, SettingsError) as refusal:
+        return Standing(None, (str(refusal),))
+
+
 def _dead(platform: Platform, node: Node) -> int:
     """Dead letters that are open."""
     return platform.source_step(node).open_letters().count
 
 
-def _lag(platform: Platform, node: Node, note: CommitNote) -> int | None:
-    """Records of the inputs, or files or versions of a source, that were not read yet; None: nobody knows."""
+def _lag(platform: Platform, node: Node, note: CommitNote) -> int:
+    """Records of the inputs that were not read yet."""
     operation = node.operation
-    if operation is None:
-        from rivermeet.infra.sources.ingest import IngestStep
-
-        step = platform.source_step(node)
-        if node.source is not None and isinstance(node.source.reads, DeltaTable):
-            return table_lag(platform, node)[0]
-        assert isinstance(step, IngestStep), "a topic's lag is in offsets"
-        return len(step.unread())
+    assert operation is not None, "a source is asked itself"
     lag = 0
     for side in operation.triggers:
         part = operation.inputs[side]

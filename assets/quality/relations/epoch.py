@@ -15,9 +15,9 @@ from rivermeet.expectations.results import Part, Relation
 from rivermeet.infra.delta.changelog_files import epoch_files, files_of, files_with
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.offsets import between_sql
 from rivermeet.infra.delta.plain_files import fields_at
 from rivermeet.infra.epochs.inputs import open_sql, pinned_table
-from rivermeet.infra.epochs.offsets import between_sql
 from rivermeet.infra.epochs.plan import EpochPlan
 
 

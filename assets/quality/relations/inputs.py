@@ -14,14 +14,15 @@ from rivermeet.assets.quality.relations.parts import TableRows
 from rivermeet.expectations.invariant import quoted
 from rivermeet.expectations.results import Relation
 from rivermeet.expectations.rules.record_sql import last_of
+from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.changelog_files import files_of, files_with
 from rivermeet.infra.delta.io import notes
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.offsets import any_of_sql, between_sql
 from rivermeet.infra.delta.plain_files import fields_at, schema_at
 from rivermeet.infra.epochs.inputs import open_sql, pinned_table
-from rivermeet.infra.epochs.offsets import any_of_sql, between_sql
-from rivermeet.infra.epochs.plan import EpochPlan, Offsets
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node
 from rivermeet.records.type_text import type_text
 

@@ -16,7 +16,7 @@ from rivermeet.infra.delta.plain_files import listed
 from rivermeet.infra.delta.scan import Scan, scan
 from rivermeet.infra.delta.scan_sql import given, named, rows_of
 from rivermeet.infra.delta.staged import Staged
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rivermeet.infra import crash
+from rivermeet.infra.commit_note import CommitNote, Decision
 from rivermeet.infra.delta.io import allow_removal, append, last_note, protect
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.delta.side_tables import write_side
 from rivermeet.infra.delta.staged import commit_staged
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.external_modifications import ExternalModificationError
-from rivermeet.infra.epochs.plan import CommitNote, Decision, EpochPlan
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.epochs.rows import Totals, later
 from rivermeet.infra.epochs.stages.write import Written

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rivermeet.infra import crash
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.declaration import declared, refuse_changed
 from rivermeet.infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node
-from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import Step
 from rivermeet.pipelines import Node
 

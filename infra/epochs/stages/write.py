@@ -18,7 +18,7 @@ from rivermeet.infra.delta.staged import Staged, stage, staged_rows
 from rivermeet.infra.engine.interpretation import fit_compilation
 from rivermeet.infra.engine.shuffles import fit_shuffles
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.epochs.plan import EpochPlan, WalRange
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.rows import Totals, schema_with_offsets, totals, with_offsets
 from rivermeet.infra.epochs.step import Step
 
@@ -71,17 +71,7 @@ class Write:
     def explain(self, context: EpochContext) -> str:
         """What the stage reads, in one line."""
         parts = [f"{part.records:,} records of {side}" for side, part in self.plan.inputs.items()]
-        files = len(self.plan.files)
-        topic = self.plan.topic
-        of_files = [f"{files} file{'s' if files != 1 else ''}"] if self.step.node.source is not None else []
-        if topic is not None:
-            parts.append(f"{topic.records:,} offsets of topic '{topic.topic}'")
-        elif (wal := self.plan.wal) is not None:
-            parts.append(f"table '{wal.table}' {_of_log(wal)}")
-        elif self.plan.delta is not None:
-            parts.append(self.plan.delta.shown)
-        else:
-            parts += of_files
+        parts += [self.plan.reads.described] if self.plan.reads is not None else []
         again = f"; dead letters of epochs {', '.join(map(str, self.plan.retries))}" if self.plan.retries else ""
         rules = f", semantics {self.plan.semantics}" if self.plan.inputs else ""
         return f"{', '.join(parts) or 'no records'}{rules}{again}"
@@ -118,9 +108,3 @@ class Write:
         counts = replace(counts, sides={**counts.sides, **frames.counted})
         beside = {name: found for name, found in with_rows.items() if found is not None}
         return Written(self.plan, rows, sides, frames.memory, counts, staged, beside)
-
-
-def _of_log(wal: WalRange) -> str:
-    if wal.start is None or wal.end is None:
-        return "as it stands"
-    return f"in {wal.end - wal.start:,} bytes of its database's log"

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.kafka.avro_types import TypeWithoutFormError
+from rivermeet.infra.kafka.connection import SECONDS
+from rivermeet.infra.kafka.formats.registry import NONE, Registry
 from rivermeet.infra.sinks.kafka.messages import messages
 from rivermeet.infra.sinks.kafka.parts import MOST, committed_since, parts
 from rivermeet.infra.sinks.kafka.position import Position, last_position, positions_topic
@@ -29,14 +31,12 @@ from rivermeet.infra.sinks.kafka.refusals import (
     SinkTopicRemadeError,
 )
 from rivermeet.infra.sinks.kafka.topics import prepare
-from rivermeet.infra.sources.kafka.connection import SECONDS
-from rivermeet.infra.sources.kafka.formats.registry import NONE, Registry
 from rivermeet.infra.sources.kafka.topic import topic_state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rivermeet.infra.sources.kafka.connection import Connection
+    from rivermeet.infra.kafka.connection import Connection
     from rivermeet.pipelines.sink import TopicSink
 
 

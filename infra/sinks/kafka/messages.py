@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rivermeet.infra.kafka.encoding import Encode, value_encoder
+from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.json_text import as_json
-from rivermeet.infra.sources.kafka.formats.decoding import JAVA
-from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.infra.sources.kafka.decoding import JAVA
 from rivermeet.pipelines import JSON, Number
 from rivermeet.pipelines.sink import TopicSink
 

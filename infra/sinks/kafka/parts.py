@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rivermeet.infra.commit_note import CommitNote, Offsets
 from rivermeet.infra.delta.changelog_files import part_rows
 from rivermeet.infra.delta.io import notes
-from rivermeet.infra.epochs.plan import CommitNote, Offsets
 from rivermeet.infra.sinks.kafka.messages import COLUMNS
 from rivermeet.infra.sinks.kafka.position import Position
 

@@ -13,11 +13,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rivermeet.infra import crash
+from rivermeet.infra.kafka.connection import SECONDS
 from rivermeet.infra.sinks.kafka.messages import Message
 from rivermeet.infra.sinks.kafka.parts import Part
 from rivermeet.infra.sinks.kafka.position import Position, positions_topic
 from rivermeet.infra.sinks.kafka.refusals import DeliveryFailedError, SinkFencedError
-from rivermeet.infra.sources.kafka.connection import SECONDS
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer

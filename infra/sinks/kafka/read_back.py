@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rivermeet.infra.epochs.plan import TopicSlice
 from rivermeet.infra.sinks.kafka.messages import NODE
 from rivermeet.infra.sinks.kafka.position import Position
 from rivermeet.infra.sources.kafka.consume import consumed
 from rivermeet.infra.sources.kafka.topic import topic_id
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 
 if TYPE_CHECKING:
-    from rivermeet.infra.sources.kafka.connection import Connection
+    from rivermeet.infra.kafka.connection import Connection
     from rivermeet.pipelines.sink import TopicSink
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rivermeet.infra.kafka.refusals import TopicMissingError
 from rivermeet.infra.kafka.topics import KEEPS_ALL, make_topic
 from rivermeet.infra.sinks.kafka.position import positions_topic
 from rivermeet.infra.sinks.kafka.refusals import SinkTopicMissingError
-from rivermeet.infra.sources.kafka.refusals import TopicMissingError
 from rivermeet.infra.sources.kafka.topic import topic_id
 
 if TYPE_CHECKING:
-    from rivermeet.infra.sources.kafka.connection import Connection
+    from rivermeet.infra.kafka.connection import Connection
     from rivermeet.pipelines.sink import TopicSink
 
 

@@ -16,20 +16,22 @@ written to, so that an epoch that is run again reads the same rows, or finds one
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import ClassVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.engine.shared_frames import SharedFrames
-from rivermeet.infra.epochs.declaration import new_columns
-from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, VersionRange
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.redaction import redacted
+from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.delta.letters import letters_again
 from rivermeet.infra.sources.delta.log import Commit
 from rivermeet.infra.sources.delta.old_images import without_needless
@@ -38,34 +40,32 @@ from rivermeet.infra.sources.delta.refusals import TablePositionLostError
 from rivermeet.infra.sources.delta.rows import added, changes, no_rows, whole_version
 from rivermeet.infra.sources.delta.table import TableState, table_state
 from rivermeet.infra.sources.delta.unreadable import another, unreadable
-from rivermeet.infra.sources.history import SourceStep
-from rivermeet.infra.sources.reading import SourceFrames, partition_of
-from rivermeet.infra.sources.rejected_rows import Read, refuse_too_many
+from rivermeet.infra.sources.delta.version_range import VersionRange
+from rivermeet.infra.sources.places import URL
 from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.source_step import SourceStep
+from rivermeet.infra.sources.standing import Fresh, Standing
+from rivermeet.infra.sources.tables import Unread, is_fresh
 from rivermeet.pipelines import DeltaTable
 from rivermeet.pipelines.errors import SourceError
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-
 
 @dataclass(frozen=True)
-class DeltaStep(SourceStep):
+class DeltaStep(SourceStep[VersionRange]):
     """One source node that reads a Delta table.
 
     Attributes
     ----------
     data
         Folder or URL that a relative path starts from.
-    retry
-        Whether open dead letters are planned, in place of new versions.
-    accept_loss
-        Whether versions that cannot be read are passed over.
     """
 
     data: str
-    code_version: str = ""
-    retry: bool = False
-    accept_loss: bool = False
+    read_word: ClassVar[str] = "table"
+    unit: ClassVar[str] = "version"
+    position_lost: ClassVar[type[EpochRefusedError]] = TablePositionLostError
+    ranges: ClassVar[type[SourceRange]] = VersionRange
 
     @property
     def table(self) -> DeltaTable:
@@ -81,28 +81,30 @@ class DeltaStep(SourceStep):
                 f"table path '{redacted(path)}' holds a credential, which plans and logs would show; leave it out and "
                 "give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             )
-        there = path if _URL.match(path) or os.path.isabs(path) else f"{self.data.rstrip('/')}/{path}"
+        there = path if URL.match(path) or os.path.isabs(path) else f"{self.data.rstrip('/')}/{path}"
         return there.rstrip("/")
-
-    def position(self, note: CommitNote | None) -> VersionRange | None:
-        """The range that the node has read last; None before the first.
-
-        Raises
-        ------
-        TablePositionLostError
-            Where the epoch log does not have the plan of the last committed epoch.
-        """
-        return self.last_read(note, "table", lambda plan: plan.delta, TablePositionLostError)
 
     def state(self) -> TableState:
         """The table as it stands."""
         return table_state(self.path, self.name)
 
-    def behind(self) -> int:
-        """Versions that were not read yet."""
+    def standing(self) -> Standing:
+        """How many versions were not read yet."""
         before, state = self.position(self.note()), self.state()
         known = before.end if before is not None and before.id == state.id else -1
-        return max(state.latest - known, 0)
+        read = "nothing read" if before is None else f"read up to version {before.end}"
+        return Standing(max(state.latest - known, 0), (f"table {self.path}: {read}, newest version {state.latest}",))
+
+    def fresh(self, freshness_ms: int, now_ms: float) -> Fresh:
+        """Whether no change of the table has been there for longer, by the clock of its commit, and was not read."""
+        return is_fresh(self.changed(), freshness_ms, now_ms)
+
+    def changed(self) -> Unread | None:
+        """The versions that change rows and were not read; None where none was read yet."""
+        if self.note() is None:
+            return None
+        found = [one for one in self.unread() if one.fed]
+        return Unread(len(found), "versions", found[0].timestamp if found else None)
 
     def unread(self) -> Sequence[Commit]:
         """The commits that were not read yet; refused where the next run would be."""
@@ -110,33 +112,29 @@ class DeltaStep(SourceStep):
         next_range(before, state, self.table, self.name, self.accept_loss)
         return state.commits(state.first if before is None else before.end + 1)
 
-    def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
-        """Plan all new versions."""
+    def next_range(self, previous: CommitNote | None) -> VersionRange | None:
+        """All new versions."""
         before = self.position(previous)
-        retries = self.so_far(previous).open.epochs if self.retry else ()
-        if self.retry:
-            if not retries or before is None:
-                return None
-            nothing = {"start": before.end + 1, "snapshot": None, "passed": (), "lost": None, "rows": 0}
-            found = before.model_copy(update=nothing)
-        else:
-            found = next_range(before, self.state(), self.table, self.name, self.accept_loss)
-            # A column that the source gets is new, also where no version is: what reads the source has to find it.
-            due = found.unread or (before is not None and (before.id, before.end) != (found.id, found.end))
-            if previous is not None and not due and not new_columns(self.node, previous):
-                return None
-        return self.next_plan(previous, version, epoch, delta=found, retries=retries, code_version=self.code_version)
+        found = next_range(before, self.state(), self.table, self.name, self.accept_loss)
+        moved = before is not None and (before.id, before.end) != (found.id, found.end)
+        return found if found.unread or moved or self.has_new_columns(previous) else None
+
+    def range_again(self, previous: CommitNote | None) -> VersionRange | None:
+        """No version."""
+        before = self.position(previous)
+        nothing = {"snapshot": None, "passed": (), "lost": None, "rows": 0}
+        return before and before.model_copy(update={"start": before.end + 1, **nothing})
 
     def check(self, plan: EpochPlan) -> str | None:
         """Why a plan is passed over: what it reads is gone, and that was accepted. Else reading it refuses it."""
-        if not self.accept_loss or plan.delta is None or not plan.delta.unread:
+        if not self.accept_loss or not isinstance(plan.reads, VersionRange) or not plan.reads.unread:
             return None
-        why = unreadable(plan.delta, self.state(), self.table, self.name)
+        why = unreadable(plan.reads, self.state(), self.table, self.name)
         return None if why is None else str(why)
 
     def lost(self) -> str | None:
-        """What a rebuild would lose of the records so far, for it can be read no more; None where nothing."""
-        ranges = [plan.delta for plan in self.so_far(self.note()).plans if plan.delta is not None]
+        """Describe the records that a rebuild would lose because they can no longer be read, or None."""
+        ranges = self.ranges_of(self.so_far(self.note()).plans)
         if not ranges:
             return None
         why = another(self.state(), ranges[-1].id, ranges[-1].path, ranges[-1].end, self.name)
@@ -144,24 +142,22 @@ class DeltaStep(SourceStep):
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Read the planned versions, or parse the planned letters again; what is no record is a dead letter."""
-        planned = plan.delta
-        assert planned is not None, "a plan of a table has a range"
+        planned = plan.reads
+        assert isinstance(planned, VersionRange), "a plan of a table has a range"
         self._refuse_unreadable(planned)
         try:
             parsed = shared.keep(reduce(DataFrame.unionByName, self._parsed(spark, plan, planned)))
-            frames = SourceFrames(parsed)
-            ((dead,),) = parsed.agg(F.count_if(F.isnotnull("reason"))).collect()
+            found = self.finish(plan, SourceFrames(parsed))
         except PySparkException:
             self._refuse_unreadable(planned)
             raise
         # Made anew while it was read, it may have given rows of both.
         self._refuse_unreadable(planned)
+        return found
 
-        def accept(rows: int, sides: Mapping[str, int]) -> None:
-            self._refuse_too_many(plan, frames.dead, rows, sides["dead_letter"])
-
-        without = frozenset({"dead_letter"} if not dead else ())
-        return StepFrames(frames.records, {"dead_letter": frames.dead}, accept=accept, without_rows=without)
+    def within(self, plan: EpochPlan) -> str:
+        """The table."""
+        return f"table {self.path}"
 
     def _refuse_unreadable(self, planned: VersionRange) -> None:
         why = unreadable(planned, self.state(), self.table, self.name) if planned.unread else None
@@ -185,10 +181,3 @@ class DeltaStep(SourceStep):
     def _records(self, rows: DataFrame) -> DataFrame:
         parsed = to_records(rows, self.source)
         return parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
-
-    def _refuse_too_many(self, plan: EpochPlan, dead: DataFrame, rows: int, letters: int) -> None:
-        """Refuse the epoch where more rows are bad than the source allows; letters that are retried are known."""
-        share, total = self.source.max_bad_share, letters + rows
-        if letters > share * total and not plan.retries:
-            read = Read(f"table {self.path}", "version", "mend the declaration or raise the share")
-            refuse_too_many(self.name, dead, self.rejected, plan, (letters, total, letters), share, read)

@@ -18,8 +18,8 @@ from pyspark.sql import types as T
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.sources.declared_types import as_declared
 from rivermeet.infra.sources.delta.rows import AGAIN, place, raw_row
-from rivermeet.infra.sources.line_formats import no_column
-from rivermeet.infra.sources.parquet import CLOCKS
+from rivermeet.infra.sources.files.parquet import CLOCKS
+from rivermeet.infra.sources.places import no_column
 from rivermeet.pipelines import DeltaTable
 
 _HEADER = "version BIGINT, time BIGINT, change STRING, schema STRING"

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rivermeet.infra.epochs.plan import VersionRange
 from rivermeet.infra.sources.delta.log import Commit, missing
 from rivermeet.infra.sources.delta.refusals import TableRemadeError, VersionWentBackError
 from rivermeet.infra.sources.delta.table import TableState, is_on, properties, snapshot_files
 from rivermeet.infra.sources.delta.unreadable import problem, refuse_unreadable, versions_gone
+from rivermeet.infra.sources.delta.version_range import VersionRange
 from rivermeet.pipelines import DeltaTable
 
 

@@ -28,15 +28,14 @@ from pyspark.sql import types as T
 
 from rivermeet.infra import small_frames
 from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.epochs.plan import VersionRange
 from rivermeet.infra.sources.declared_types import as_declared
 from rivermeet.infra.sources.delta.log import commits, located
 from rivermeet.infra.sources.delta.table import is_list_of_files, snapshot_files
-from rivermeet.infra.sources.discovery import spark_path
-from rivermeet.infra.sources.line_formats import path_of
-from rivermeet.infra.sources.parquet import CLOCKS
+from rivermeet.infra.sources.delta.version_range import VersionRange
+from rivermeet.infra.sources.files.parquet import CLOCKS
+from rivermeet.infra.sources.places import path_of, spark_path
 from rivermeet.pipelines import DeltaTable
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 from rivermeet.records.type_text import type_text
 
 DELETE, OLD, NEW = range(3)

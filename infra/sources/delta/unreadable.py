@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.epochs.plan import VersionRange
 from rivermeet.infra.sources.delta.log import Commit, commits, missing
 from rivermeet.infra.sources.delta.refusals import (
     DeltaTableRefusedError,
@@ -38,6 +37,7 @@ from rivermeet.infra.sources.delta.table import (
     properties,
     snapshot_files,
 )
+from rivermeet.infra.sources.delta.version_range import VersionRange
 from rivermeet.pipelines import DeltaTable
 
 

@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from rivermeet.infra.epochs.plan import TopicSlice
-from rivermeet.infra.sources.kafka.connection import Connection, unavailable
-from rivermeet.infra.sources.kafka.refusals import BrokerUnavailableError, EndWentBackError, RecordsGoneError
+from rivermeet.infra.kafka.connection import Connection, unavailable
+from rivermeet.infra.kafka.refusals import BrokerUnavailableError, EndWentBackError, RecordsGoneError
 from rivermeet.infra.sources.kafka.topic import topic_id
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message

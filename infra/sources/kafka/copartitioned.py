@@ -18,8 +18,9 @@ from typing import NamedTuple
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.epochs.log import EpochLog
-from rivermeet.infra.epochs.plan import EpochPlan, TopicSlice
-from rivermeet.infra.sources.kafka.refusals import NotCoPartitionedError
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.kafka.refusals import NotCoPartitionedError
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import Node
 
 
@@ -40,7 +41,8 @@ class Topics(NamedTuple):
             return None
         epoch = found[1].epoch
         body = self.log.lines(node.name, "plan", epoch - 1).get(epoch)
-        return EpochPlan.model_validate_json(body).topic if body is not None else None
+        read = EpochPlan.model_validate_json(body).reads if body is not None else None
+        return read if isinstance(read, TopicSlice) else None
 
     def count(self, node: Node) -> int:
         """How many partitions a node has."""

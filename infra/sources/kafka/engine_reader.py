@@ -19,11 +19,11 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from rivermeet.infra.engine.jars import kafka_source_jars
-from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.kafka.formats.framing import HEADER
 from rivermeet.infra.settings import Settings, SettingsError
-from rivermeet.infra.sources.kafka.formats.decoding import JAVA
-from rivermeet.infra.sources.kafka.formats.framing import HEADER
+from rivermeet.infra.sources.kafka.decoding import JAVA
 from rivermeet.infra.sources.kafka.landing import SCHEMA
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import JSON, Avro, Debezium, Kafka, Number, Protobuf
 from rivermeet.pipelines.reads.kafka import Format
 

@@ -14,40 +14,54 @@ bytes, as a row of a file is, and too many of them refuse the epoch. Held by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra import crash
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.changelog_files import earlier_epochs
 from rivermeet.infra.engine.shared_frames import SharedFrames
-from rivermeet.infra.epochs.declaration import new_columns
-from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, TopicSlice
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.epochs.step import StepFrames
-from rivermeet.infra.sources.history import SourceStep
-from rivermeet.infra.sources.kafka.connection import Connection
+from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.kafka.formats.registry import Registry
+from rivermeet.infra.kafka.refusals import AnotherDatabaseError, TopicPositionLostError
+from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.kafka.consume import PATIENCE, consumed
 from rivermeet.infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values
 from rivermeet.infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
-from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.infra.sources.kafka.lag import COLUMNS, PartitionLag, is_fresh
 from rivermeet.infra.sources.kafka.landing import Landing
 from rivermeet.infra.sources.kafka.letters import letters_again
 from rivermeet.infra.sources.kafka.records import landing_of, taken
-from rivermeet.infra.sources.kafka.refusals import AnotherDatabaseError, TopicPositionLostError
 from rivermeet.infra.sources.kafka.rows import landed_rows
-from rivermeet.infra.sources.kafka.topic import TopicState, next_slice, problem, topic_id, topic_state, unreadable
-from rivermeet.infra.sources.reading import SourceFrames, partition_of
-from rivermeet.infra.sources.rejected_rows import Read, refuse_too_many
+from rivermeet.infra.sources.kafka.topic import (
+    TopicState,
+    lag_of,
+    next_slice,
+    problem,
+    topic_id,
+    topic_state,
+    unreadable,
+)
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.source_step import SourceStep
+from rivermeet.infra.sources.standing import Fresh, ReportTable, Standing
 from rivermeet.pipelines import Kafka
 
 
 @dataclass(frozen=True)
-class TopicStep(SourceStep):
+class TopicStep(SourceStep[TopicSlice]):
     """One source node that reads a topic.
 
     Attributes
@@ -56,10 +70,6 @@ class TopicStep(SourceStep):
         Where the records and the schemas are.
     landing
         Folder of the node's landed records.
-    retry
-        Whether open dead letters are planned, in place of new records.
-    accept_loss
-        Whether records that the topic has no more are passed over.
     patience
         Seconds without progress after which reading is given up.
     by_engine
@@ -69,69 +79,99 @@ class TopicStep(SourceStep):
     connection: Connection
     registry: Registry
     landing: Path
-    code_version: str = ""
-    retry: bool = False
-    accept_loss: bool = False
     patience: float = PATIENCE
     by_engine: Callable[[SparkSession, TopicSlice, Kafka, float], DataFrame] | None = None
+    read_word: ClassVar[str] = "topic"
+    unit: ClassVar[str] = "offset"
+    position_lost: ClassVar[type[EpochRefusedError]] = TopicPositionLostError
+    ranges: ClassVar[type[SourceRange]] = TopicSlice
 
     @property
     def topic(self) -> Kafka:
         """The declared topic."""
         return self.source.topic
 
-    def position(self, note: CommitNote | None) -> TopicSlice | None:
-        """The slice that the node has read last; None before the first.
-
-        Raises
-        ------
-        TopicPositionLostError
-            Where the epoch log does not have the plan of the last committed epoch.
-        """
-        return self.last_read(note, "topic", lambda plan: plan.topic, TopicPositionLostError)
-
     def state(self) -> TopicState:
         """The topic as it stands."""
         return topic_state(self.connection, self.topic.topic)
 
-    def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
-        """Plan all that is stable; the first epoch is planned without any, to give the changelog its shape."""
+    def lag(self) -> list[PartitionLag]:
+        """How far it is behind, per partition; asks the broker.
+
+        Raises
+        ------
+        TopicRefusedError
+            Where the next run would be refused: the topic was made anew, or has lost records.
+        """
+        read, state = self.position(self.note()), self.state()
+        if read is not None:
+            # Of a topic that was made anew the offsets that were read say nothing.
+            ends = {p: end for p, (_, end) in read.ranges.items()}
+            refused = problem(state, read.topic, read.id, ends, ends, self.name)
+            if refused is not None:
+                raise refused
+        return lag_of(read, state)
+
+    def standing(self) -> Standing:
+        """How many offsets were not read yet, and per partition what was."""
+        lag, now_ms = self.lag(), time.time() * 1000
+        lines = [f"topic '{self.topic.topic}', partition {one.partition}: {one.shown(now_ms)}" for one in lag]
+        return Standing(sum(one.behind for one in lag), lines)
+
+    def fresh(self, freshness_ms: int, now_ms: float) -> Fresh:
+        """Whether what was read of the topic is at most so far behind its newest record."""
+        return is_fresh(self.lag(), freshness_ms, now_ms)
+
+    def report(self) -> ReportTable | None:
+        """Each partition, as the newest plan has it."""
+        try:
+            found = self.position(self.note())
+        except TopicPositionLostError:
+            return None
+        lag = found.lag() if found is not None else []
+        rows = [(o.partition, o.consumed, o.high_watermark, o.held_back, o.consumed_ms, o.consumed_ms) for o in lag]
+        caption = f"Topic {self.topic.topic}, when its newest epoch was planned"
+        return ReportTable("topic", caption, COLUMNS, rows) if rows else None
+
+    def next_range(self, previous: CommitNote | None) -> TopicSlice | None:
+        """All that is stable."""
         before = self.position(previous)
-        retries = self.so_far(previous).open.epochs if self.retry else ()
-        if self.retry:
-            if not retries or before is None:
-                return None
-            ends = {p: (end, end) for p, (_, end) in before.ranges.items()}
-            found = before.model_copy(update={"ranges": ends, "added": (), "lost": {}})
-        else:
-            found = next_slice(before, self.state(), self.name, self.accept_loss)
-            # A column that the source gets is new, also where no record is: what reads the source has to find it.
-            due = found.unread or found.lost or (before is not None and before.id != found.id)
-            if previous is not None and not due and not new_columns(self.node, previous):
-                return None
-        found = found.model_copy(update={"anew": self._accepts_another_log(before)})
-        return self.next_plan(previous, version, epoch, topic=found, retries=retries, code_version=self.code_version)
+        found = next_slice(before, self.state(), self.name, self.accept_loss)
+        due = found.unread or found.lost or (before is not None and before.id != found.id)
+        return self._of_its_log(found, before) if due or self.has_new_columns(previous) else None
+
+    def range_again(self, previous: CommitNote | None) -> TopicSlice | None:
+        """No record."""
+        before = self.position(previous)
+        if before is None:
+            return None
+        ends = {p: (end, end) for p, (_, end) in before.ranges.items()}
+        return self._of_its_log(before.model_copy(update={"ranges": ends, "added": (), "lost": {}}), before)
+
+    def _of_its_log(self, found: TopicSlice, before: TopicSlice | None) -> TopicSlice:
+        return found.model_copy(update={"anew": self._accepts_another_log(before)})
 
     def _accepts_another_log(self, before: TopicSlice | None) -> bool:
         """Whether changes of another log are read: it was accepted now, or, of a rebuild, when they were read first."""
         if self.accept_loss or before is not None:
             return self.accept_loss and bool(self.topic.envelope)
-        return any(plan.topic is not None and plan.topic.anew for plan in self.so_far(self.note()).plans)
+        return any(read.anew for read in self.ranges_of(self.so_far(self.note()).plans))
 
     def check(self, plan: EpochPlan) -> str | None:
         """Why a plan is passed over: what it reads is gone, and that was accepted. Else reading it refuses it."""
-        if not self.accept_loss or plan.topic is None or not plan.topic.unread:
+        planned = plan.reads
+        if not self.accept_loss or not isinstance(planned, TopicSlice) or not planned.unread:
             return None
-        if self.topic.envelope and not plan.topic.anew:
+        if self.topic.envelope and not planned.anew:
             return "changes of another log than those before were accepted"
-        why = unreadable(plan.topic, self.state(), self.name)
-        if why is None and plan.topic.since:
+        why = unreadable(planned, self.state(), self.name)
+        if why is None and planned.since:
             return "it was planned without the loss that is accepted"
         return None if why is None else str(why)
 
     def lost(self) -> str | None:
-        """What a rebuild would lose of the records so far, for it can be read no more; None where nothing."""
-        slices = [plan.topic for plan in self.so_far(self.note()).plans if plan.topic is not None]
+        """Describe the records that a rebuild would lose because they can no longer be read, or None."""
+        slices = self.ranges_of(self.so_far(self.note()).plans)
         if not slices:
             return None
         starts = {p: start for found in reversed(slices) for p, (start, _) in found.ranges.items()}
@@ -141,8 +181,8 @@ class TopicStep(SourceStep):
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Consume the planned slice, or decode the planned letters again; what is no record is a dead letter."""
-        planned = plan.topic
-        assert planned is not None, "a plan of a topic has a slice"
+        planned = plan.reads
+        assert isinstance(planned, TopicSlice), "a plan of a topic has a slice"
         landing, seen = Landing.anew(self.landing, plan.epoch), self._seen(plan, planned)
         if self.by_engine is not None and planned.unread and not plan.retries:
             self._land_by_engine(self.by_engine(spark, planned, self.topic, self.patience), planned, landing)
@@ -155,17 +195,11 @@ class TopicStep(SourceStep):
         if seen is not None and (seen.absent or plan.retries):
             # Kept before, too: what parses a record would be repeated for each value that it may lack.
             parsed = shared.keep(with_kept_values(parsed, self.source, self._earlier(spark, plan)))
-        frames = SourceFrames(parsed)
-        ((dead,),) = parsed.agg(F.count_if(F.isnotnull("reason"))).collect()
+        return self.finish(plan, SourceFrames(parsed), counted=seen.counted if seen is not None else {})
 
-        def accept(rows: int, sides: Mapping[str, int]) -> None:
-            self._refuse_too_many(plan, frames.dead, rows, sides["dead_letter"])
-
-        without = frozenset({"dead_letter"} if not dead else ())
-        counted = seen.counted if seen is not None else {}
-        return StepFrames(
-            frames.records, {"dead_letter": frames.dead}, accept=accept, without_rows=without, counted=counted
-        )
+    def within(self, plan: EpochPlan) -> str:
+        """The topic."""
+        return f"topic '{self.topic.topic}'"
 
     def _land_by_engine(self, read: DataFrame, planned: TopicSlice, landing: Landing) -> None:
         self._refuse_unreadable(planned)
@@ -230,10 +264,3 @@ class TopicStep(SourceStep):
         absent = ABSENT if self.topic.envelope else None
         parsed = to_records(landed_rows(landed, self.topic), self.source, own, absent)
         return parsed if own else parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
-
-    def _refuse_too_many(self, plan: EpochPlan, dead: DataFrame, rows: int, letters: int) -> None:
-        """Refuse the epoch where more records are bad than the source allows; letters that are retried are known."""
-        share, total = self.source.max_bad_share, letters + rows
-        if letters > share * total and not plan.retries:
-            read = Read(f"topic '{self.topic.topic}'", "offset", "mend the declaration or raise the share")
-            refuse_too_many(self.name, dead, self.rejected, plan, (letters, total, letters), share, read)

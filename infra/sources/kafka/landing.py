@@ -1,4 +1,4 @@
-"""Records of a topic as they were consumed, as they are landed (``infra/sources/landing/folder.py``)."""
+"""Records of a topic as they were consumed, as they are landed (``infra/sources/landing_folder.py``)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from rivermeet.infra.sources.discovery import spark_path
-from rivermeet.infra.sources.landing.folder import LandingFolder, new_folder
+from rivermeet.infra.sources.landing_folder import LandingFolder, new_folder
+from rivermeet.infra.sources.places import spark_path
 
 SCHEMA = pa.schema(
     [

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.kafka.formats.framing import schema_id
+from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.sources.kafka.debezium.repeats import Repeats
-from rivermeet.infra.sources.kafka.formats.decoding import Decoded, decoder
-from rivermeet.infra.sources.kafka.formats.framing import schema_id
-from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.infra.sources.kafka.decoding import Decoded, decoder
 from rivermeet.infra.sources.kafka.landing import SCHEMA, Lands, Payloads
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import JSON, Avro, Debezium, Kafka, Protobuf
 from rivermeet.pipelines.reads.kafka import Format
 

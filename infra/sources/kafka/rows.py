@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from rivermeet.infra.kafka.formats.framing import HEADER
 from rivermeet.infra.sources.declared_types import as_declared
-from rivermeet.infra.sources.json import json_field, not_one_object, parsed_json
-from rivermeet.infra.sources.kafka.formats.framing import HEADER
-from rivermeet.infra.sources.line_formats import LINE_COLUMNS
+from rivermeet.infra.sources.files.json import json_field, not_one_object, parsed_json
+from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.pipelines import JSON, Avro, Debezium, Kafka, Protobuf, Raw, Text
 from rivermeet.pipelines.reads.kafka import Format
 

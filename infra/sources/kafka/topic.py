@@ -19,15 +19,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivermeet.infra.epochs.plan import TopicSlice
-from rivermeet.infra.kafka.topics import topic_refusal
-from rivermeet.infra.sources.kafka.connection import SECONDS, Connection
-from rivermeet.infra.sources.kafka.refusals import (
+from rivermeet.infra.kafka.connection import SECONDS, Connection
+from rivermeet.infra.kafka.refusals import (
     EndWentBackError,
     RecordsGoneError,
     TopicRefusedError,
     TopicRemadeError,
 )
+from rivermeet.infra.kafka.topics import topic_refusal
+from rivermeet.infra.sources.kafka.lag import PartitionLag
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 
 
 @dataclass(frozen=True)
@@ -155,3 +156,14 @@ def problem(
             f"{'; '.join(back)}: the broker has lost records. {cure}"
         )
     return None
+
+
+def lag_of(found: TopicSlice | None, state: TopicState) -> list[PartitionLag]:
+    """The lag of each partition, of the slice that was read last and the topic as it stands."""
+    known = found if found is not None and found.id == state.id else None
+    ends = {p: end for p, (_, end) in known.ranges.items()} if known is not None else {}
+    times = known.times if known is not None else {}
+    return [
+        PartitionLag(p, ends.get(p, 0), stable, state.high[p], times.get(p), state.newest.get(p))
+        for p, stable in sorted(state.stable.items())
+    ]

@@ -20,9 +20,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rivermeet.infra.epochs.plan import WalRange
 from rivermeet.infra.postgres.pgoutput import UNCHANGED, Begin, Change, Relation, Row, Truncate, decoded, relation_of
 from rivermeet.infra.postgres.refusals import TableAlteredError
+from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.postgres.landing import Landed
 
 Texts = list[str | None]

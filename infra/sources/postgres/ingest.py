@@ -14,28 +14,31 @@ planned. A row that is none of the source is a dead letter, and too many of them
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra import crash
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.engine.shared_frames import SharedFrames
-from rivermeet.infra.epochs.declaration import new_columns
-from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, KnownTable, WalRange
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.postgres.catalog import Alterations, catalog
 from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.postgres.publication import publish
 from rivermeet.infra.postgres.refusals import (
     KeyRepeatedError,
+    LogPositionLostError,
     NotPublishedError,
     NotRepeatableError,
     PostgresRefusedError,
@@ -50,12 +53,14 @@ from rivermeet.infra.postgres.state import (
     server_state,
     table_state,
 )
-from rivermeet.infra.postgres.unique import is_unique
+from rivermeet.infra.postgres.unique import is_unique, key_warning
+from rivermeet.infra.postgres.wal_range import KnownTable, WalRange
 from rivermeet.infra.settings import SettingsError
-from rivermeet.infra.sources.history import SourceStep
+from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.postgres.changes import Changes
 from rivermeet.infra.sources.postgres.copied import Line
 from rivermeet.infra.sources.postgres.emptied import with_emptied
+from rivermeet.infra.sources.postgres.lag import COLUMNS, WalLag, lag_of
 from rivermeet.infra.sources.postgres.landing import Landing
 from rivermeet.infra.sources.postgres.own_rows import own_rows
 from rivermeet.infra.sources.postgres.peek import peeked
@@ -66,11 +71,13 @@ from rivermeet.infra.sources.postgres.rows import landed_rows
 from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine
 from rivermeet.infra.sources.postgres.snapshot import release
 from rivermeet.infra.sources.postgres.unchanged import filled
-from rivermeet.infra.sources.reading import SourceFrames, partition_of
-from rivermeet.infra.sources.rejected_rows import Read, refuse_too_many
 from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.source_step import SourceStep
+from rivermeet.infra.sources.standing import Finding, Fresh, ReportTable, Standing
+from rivermeet.infra.sources.tables import Unread, is_fresh
 from rivermeet.pipelines import Node, Postgres
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 
 if TYPE_CHECKING:
     import psycopg
@@ -84,7 +91,7 @@ class _Published(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PostgresStep(SourceStep):
+class PostgresStep(SourceStep[WalRange]):
     """One source node that reads a table of PostgreSQL.
 
     Attributes
@@ -93,14 +100,12 @@ class PostgresStep(SourceStep):
         The pipeline's, in the table's database.
     landing
         Folder of the node's landed rows.
-    retry
-        Whether open dead letters are asked for, which is refused: newer changes of their rows have been read.
     """
 
     slot: PipelineSlot
     landing: Path
-    code_version: str = ""
-    retry: bool = False
+    unit: ClassVar[str] = "commit"
+    ranges: ClassVar[type[SourceRange]] = WalRange
 
     @property
     def reads(self) -> Postgres:
@@ -134,15 +139,8 @@ class PostgresStep(SourceStep):
         for problem in found_problems(connection, self.slot, self.reads, before, self._tables()):
             yield cured(problem, self.name, needs_snapshot(problem, before))
 
-    def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
-        """Plan what changed up to the cut of the pipeline; the first epoch of an incarnation is a snapshot."""
-        if self.retry and not self.so_far(previous).open.count:
-            return None
-        if self.retry:
-            raise NotRepeatableError(
-                f"source '{self.name}': a dead letter of a table may be older than the row that is there now; mend the "
-                f"declaration, and read the table anew: `rivermeet resnapshot {self.name.replace('.', ' ')}`"
-            )
+    def next_range(self, previous: CommitNote | None) -> WalRange | None:
+        """What changed up to the cut of the pipeline; the first epoch of an incarnation is a snapshot."""
         before = self.position(previous)
         with self.database.asked() as connection:
             # Before it is compared: what happens in between is found again the next time.
@@ -150,21 +148,78 @@ class PostgresStep(SourceStep):
             self._refuse(connection, before)
             if before is None:
                 table = table_state(connection, self.reads)
-                found = WalRange(table=self.reads.table, rows=table.rows if table is not None else 0)
-            else:
-                server = server_state(connection)
-                cut = self.slot.next_cut(connection, self.node.name, self.positions(), server)
-                if cut is None and not new_columns(self.node, previous):
-                    return None
-                found = self._range(before, cut).model_copy(update={"known": known})
-        return self.next_plan(previous, version, epoch, wal=found, code_version=self.code_version)
+                return WalRange(table=self.reads.table, rows=table.rows if table is not None else 0)
+            server = server_state(connection)
+            cut = self.slot.next_cut(connection, self.node.name, self.positions(), server)
+            if cut is None and not self.has_new_columns(previous):
+                return None
+            return self._range(before, cut).model_copy(update={"known": known})
 
-    def check(self, plan: EpochPlan) -> str | None:
-        """None: what cannot be read any more is refused where it is read."""
-        return None
+    def range_again(self, previous: CommitNote | None) -> WalRange | None:
+        """Refused: newer changes of the letters' rows have been read."""
+        raise NotRepeatableError(
+            f"source '{self.name}': a dead letter of a table may be older than the row that is there now; mend the "
+            f"declaration, and read the table anew: `rivermeet resnapshot {self.name.replace('.', ' ')}`"
+        )
+
+    def lag(self) -> WalLag | None:
+        """How far it is behind; None where it was never read. Asks the server."""
+        read = self.position(self.note())
+        return None if read is None else lag_of(self.database, self.slot, read)
+
+    def standing(self) -> Standing:
+        """How many bytes of the log were not read yet, and what the slot holds back of it."""
+        lag = self.lag()
+        return Standing() if lag is None else Standing(lag.behind, (f"table '{self.reads.table}', {lag.shown}",))
+
+    def fresh(self, freshness_ms: int, now_ms: float) -> Fresh:
+        """Whether no change of the table has been there for longer, by the clock of its commit, and was not read."""
+        return is_fresh(self.changed(), freshness_ms, now_ms)
+
+    def changed(self) -> Unread | None:
+        """What was not read of the log; None where nothing was read yet."""
+        read = self.position(self.note())
+        with self.database.asked() as connection:
+            self._refuse(connection, read)
+        lag = self.lag()
+        if lag is None:
+            return None
+        since = None if lag.since_ms is None else round(time.time() * 1000) - lag.since_ms
+        return Unread(lag.behind, "bytes", since)
+
+    def report(self) -> ReportTable | None:
+        """How far the newest plan has read the database."""
+        try:
+            read = self.position(self.note())
+        except LogPositionLostError:
+            return None
+        if read is None:
+            return None
+        row = (lsn_text(read.position), read.position - (read.start or 0), read.at, read.at)
+        return ReportTable("log", f"Table {read.table}, as its newest epoch has read it", COLUMNS, (row,))
+
+    def findings(self) -> Iterator[Finding]:
+        """All that its run would be refused for, or how far it was read."""
+        try:
+            read = self.position(self.note())
+            with self.database.asked() as connection:
+                problems = list(self.problems(connection, read))
+                table = table_state(connection, self.reads)
+                warning = key_warning(connection, self.reads)
+            for problem in problems:
+                yield Finding(f"{self.node.name}: {problem}", False, self.database.name, problem.cure)
+            if problems:
+                return
+            about = "not read yet" if read is None else lag_of(self.database, self.slot, read).shown
+            if table is not None and table.heirs:
+                about += f"; rows of what inherits from it are no part of it: {', '.join(table.heirs)}"
+            about += f"; {warning}" if warning is not None else ""
+            yield Finding(f"{self.node.name}: table '{self.reads.table}' can be read; {about}", True)
+        except (EpochRefusedError, SettingsError) as refusal:
+            yield Finding(f"{self.node.name}: {refusal}", False)
 
     def lost(self) -> str | None:
-        """What a rebuild would lose: of a stream its changes so far. A table is read as it stands."""
+        """Describe what a rebuild would lose: of a stream its changes so far. A table is read as it stands."""
         if self.node.is_table or self.note() is None:
             return None
         return "its changes so far are no longer in the log: it would begin with the table as it stands"
@@ -186,8 +241,8 @@ class PostgresStep(SourceStep):
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Read the planned range, or the table as it stands; what is no record is a dead letter."""
-        planned = plan.wal
-        assert planned is not None, "a plan of a table has a range"
+        planned = plan.reads
+        assert isinstance(planned, WalRange), "a plan of a table has a range"
         landing = Landing.anew(self.landing, plan.epoch, len(self.reads.columns))
         if planned.end is None:
             note_snapshot(self.log, plan, self._land_snapshot(landing, planned))
@@ -204,15 +259,12 @@ class PostgresStep(SourceStep):
             self._refuse_repeated_key(landing.read(spark), own if self._has_own_key() else None)
         parsed = shared.keep(self._parsed(landing.read(spark), changes, own))
         frames = SourceFrames(parsed)
-        ((dead,),) = parsed.agg(F.count_if(F.isnotnull("reason"))).collect()
-
-        def accept(rows: int, sides: Mapping[str, int]) -> None:
-            self._refuse_too_many(plan, frames.dead, rows, sides["dead_letter"])
-
-        without = frozenset({"dead_letter"} if not dead else ())
         emptied = changes.emptied if changes is not None else ()
-        rows = with_emptied(frames.records, own, emptied, self.reads.table)
-        return StepFrames(rows, {"dead_letter": frames.dead}, accept=accept, without_rows=without)
+        return self.finish(plan, frames, rows=with_emptied(frames.records, own, emptied, self.reads.table))
+
+    def within(self, plan: EpochPlan) -> str:
+        """The table."""
+        return f"table '{self.reads.table}'"
 
     def _known(self, connection: psycopg.Connection[Any], before: WalRange | None) -> KnownTable | None:
         """What the catalog says of a table that was read before."""
@@ -343,13 +395,6 @@ class PostgresStep(SourceStep):
     def _refuse(self, connection: psycopg.Connection[Any], before: WalRange | None) -> None:
         for problem in self.problems(connection, before):
             raise problem
-
-    def _refuse_too_many(self, plan: EpochPlan, dead: DataFrame, rows: int, letters: int) -> None:
-        """Refuse the epoch where more rows are bad than the source allows."""
-        share, total = self.source.max_bad_share, letters + rows
-        if letters > share * total:
-            read = Read(f"table '{self.reads.table}'", "commit", "mend the declaration or raise the share")
-            refuse_too_many(self.name, dead, self.rejected, plan, (letters, total, letters), share, read)
 
     def _tables(self) -> list[Postgres]:
         """What the pipeline reads in this database."""

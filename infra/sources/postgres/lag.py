@@ -11,15 +11,24 @@ Without a change after 900 the source is 0 s behind, whatever else the log has. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rivermeet.infra.epochs.plan import WalRange
 from rivermeet.infra.postgres.connection import Database
 from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.postgres.pgoutput import EPOCH_US
 from rivermeet.infra.postgres.state import server_state, slot_state
+from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.postgres.slot import PipelineSlot
+from rivermeet.infra.sources.standing import Form
 
+COLUMNS: Sequence[tuple[str, Form]] = (
+    ("read up to", "text"),
+    ("bytes of the log", "number"),
+    ("where the log ended at", "moment"),
+    ("that is ago", "age"),
+)
+"""Columns of a table in the quality report."""
 _FIRST_UNREAD = """
 SELECT min(('x' || encode(substring(data FROM 10 FOR 8), 'hex'))::bit(64)::bigint)
 FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, 'proto_version', '1', 'publication_names', %s)

@@ -1,4 +1,4 @@
-"""Rows of a table of PostgreSQL as they were read, as they are landed (``infra/sources/landing/folder.py``)."""
+"""Rows of a table of PostgreSQL as they were read, as they are landed (``infra/sources/landing_folder.py``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from rivermeet.infra.sources.landing.folder import LandingFolder, in_chunks, new_folder
+from rivermeet.infra.sources.landing_folder import LandingFolder, in_chunks, new_folder
 from rivermeet.infra.sources.postgres.copied import Line, copied_texts
 
 ROWS, BYTES = 50_000, 32 << 20

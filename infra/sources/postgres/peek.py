@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.infra.epochs.plan import WalRange
 from rivermeet.infra.postgres.connection import Database, refusing
 from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.postgres.pgoutput import Begin, Truncate, decoded
+from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.postgres.slot import PipelineSlot
 
 if TYPE_CHECKING:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.epochs.log import EpochLog
-from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, WalRange
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.postgres.refusals import LogPositionLostError
+from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.pipelines import Node
 
 
@@ -29,8 +31,10 @@ def position(log: EpochLog, node: Node, note: CommitNote | None) -> WalRange | N
     if note is None:
         return None
     body = log.lines(node.name, "plan", note.epoch - 1).get(note.epoch)
-    wal = EpochPlan.model_validate_json(body).wal if body is not None else None
-    found = wal if wal is None or wal.end is not None else _snapshot(log, node.name, note.epoch)
+    reads = EpochPlan.model_validate_json(body).reads if body is not None else None
+    found = reads if isinstance(reads, WalRange) else None
+    if found is not None and found.end is None:
+        found = _snapshot(log, node.name, note.epoch)
     if found is None:
         raise LogPositionLostError(
             f"source '{node.pipeline.name}.{node.name}': the epoch log does not say up to where epoch {note.epoch} "

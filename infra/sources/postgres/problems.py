@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.infra.epochs.plan import WalRange
 from rivermeet.infra.postgres.catalog import Alterations, catalog, log_problems
 from rivermeet.infra.postgres.publication import publication
 from rivermeet.infra.postgres.refusals import PostgresRefusedError, ServerUnfitError, SlotLostError
@@ -23,6 +22,7 @@ from rivermeet.infra.postgres.state import (
     table_problems,
     table_state,
 )
+from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.postgres.peek import truncating
 from rivermeet.infra.sources.postgres.slot import PipelineSlot
 from rivermeet.pipelines import Postgres

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from rivermeet.infra.sources.declared_types import as_declared, not_a
-from rivermeet.infra.sources.line_formats import LINE_COLUMNS
+from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.pipelines import Postgres
 
 LINEAGE: Mapping[str, str] = {

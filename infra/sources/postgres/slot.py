@@ -32,6 +32,7 @@ from rivermeet.infra.postgres.connection import Database
 from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.postgres.refusals import PostgresRefusedError, SlotLostError
 from rivermeet.infra.postgres.state import ServerState, server_state, slot_problems, slot_state
+from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.postgres.snapshot import Snapshot, exported, release
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ class PipelineSlot:
         if server.now_ms - line.at < UNUSED_MS or max(positions.values()) >= line.cut:
             return False
         open_plans = (plan for node in positions for plan in self.log.open_plans(node, 0).values())
-        return not any(plan.wal is not None and plan.wal.end == line.cut for plan in open_plans)
+        return not any(isinstance(plan.reads, WalRange) and plan.reads.end == line.cut for plan in open_plans)
 
     def _advance(self, connection: psycopg.Connection[Any], line: SlotLine, to: int, kept: int) -> SlotLine:
         """Give up the log before a position that all sources have committed."""

@@ -20,10 +20,10 @@ from collections.abc import Collection, Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from rivermeet.infra.sources.line_formats import LINE_COLUMNS
+from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.infra.sources.postgres.rows import LINEAGE
 from rivermeet.pipelines import Source
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 from rivermeet.records.changelog import field_names
 
 

@@ -22,11 +22,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta import fold, staged
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.staged import Staged
 from rivermeet.infra.epochs import rows as epoch_rows
-from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.records.changelog import flatten, table_rows
 
 Change = Callable[[DataFrame], DataFrame]

@@ -22,9 +22,10 @@ from rivermeet.assets.epoch.materialise import materialise
 from rivermeet.assets.quality.quality_table import last_states, quality_lines
 from rivermeet.assets.refused.decisions import UndecidableError, decide, loss
 from rivermeet.assets.refused.states import HeldEpoch, decision_on, held_states
+from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.io import append, last_note
 from rivermeet.infra.epochs.log import EpochLog
-from rivermeet.infra.epochs.plan import Decision, EpochPlan
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import JoinWindow, Node, Pipeline

@@ -24,8 +24,8 @@ from rivermeet.assets.reports.quality_report import REPORT_KEY, report_asset, re
 from rivermeet.assets.reports.rows import SHOWN_EPOCHS, histories
 from rivermeet.expectations.history import SCHEMA
 from rivermeet.expectations.invariants import invariants_of
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.lines import append_lines
-from rivermeet.infra.epochs.plan import CommitNote
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Node, Pipeline
 from tests.browser import needs_chromium

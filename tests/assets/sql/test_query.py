@@ -14,7 +14,7 @@ from deltalake import CommitProperties, write_deltalake
 
 from rivermeet.assets.cli.main import main
 from rivermeet.assets.sql.query import CommittedState, QueryError
-from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.infra.commit_note import CommitNote
 
 Record = tuple[str | None, Mapping[str, Any] | None, int]
 """Key, value, offset; of partition 0."""

@@ -19,10 +19,12 @@ from rivermeet.assets.epoch.platform import OnEngine, Platform
 from rivermeet.assets.why.changelogs import Changelogs
 from rivermeet.assets.why.expressions import Expressions
 from rivermeet.assets.why.walk import Walk
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.care.small_changelogs import append_records
 from rivermeet.infra.delta.io import last_note
-from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, InputSlice, PlannedFile
+from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
 from rivermeet.infra.settings import Settings
+from rivermeet.infra.sources.files.file_list import FileList, PlannedFile
 from rivermeet.pipelines import Files, Node, Pipeline
 
 PLANES = """tail,built,ts
@@ -128,7 +130,12 @@ class Small:
         times = {0: max(line["timestamp"] for line in lines)}
         planned = tuple(_planned(Path(file)) for file in files)
         plan = EpochPlan(
-            pipeline="small", node=node.name, incarnation=1, epoch=epoch, files=planned, inputs=inputs or {}
+            pipeline="small",
+            node=node.name,
+            incarnation=1,
+            epoch=epoch,
+            reads=FileList(files=planned) if inputs is None else None,
+            inputs=inputs or {},
         )
         context.log.write(node.name, 1, epoch, "plan", plan.model_dump_json())
         note = CommitNote(incarnation=1, epoch=epoch, ends=ends, times=times, stream_time=times)

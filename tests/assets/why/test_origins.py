@@ -9,7 +9,10 @@ import pytest
 
 from rivermeet.assets.why.changelogs import Changelog
 from rivermeet.assets.why.origins import origin_of
-from rivermeet.infra.epochs.plan import EpochPlan, TopicSlice, VersionRange, WalRange
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.postgres.wal_range import WalRange
+from rivermeet.infra.sources.delta.version_range import VersionRange
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import JSON, DeltaTable, Kafka, Pipeline, Postgres, Text
 from tests.assets.why.small import Small, small
 
@@ -64,7 +67,7 @@ def test_a_record_of_a_topic(home: Small) -> None:
             node="orders",
             incarnation=1,
             epoch=1,
-            topic=TopicSlice(topic="orders", id="x", ranges={0: (5, 9), 1: (2, 2)}),
+            reads=TopicSlice(topic="orders", id="x", ranges={0: (5, 9), 1: (2, 2)}),
         )
     ]
     row: dict[str, Any] = {"key": {"id": "a"}, "value": {"n": 1}, "epoch": 1}
@@ -81,8 +84,8 @@ def test_rows_of_a_database_and_of_a_delta_table(home: Small) -> None:
     row: dict[str, Any] = {"key": {"id": "a"}, "value": {"n": 1}, "epoch": 1}
     plan = EpochPlan(pipeline="till", node="any", incarnation=1, epoch=1)
     of_people, of_stock = Changelog(home.platform, people), Changelog(home.platform, stock)
-    of_people.plans = [plan.model_copy(update={"wal": WalRange(table="shop.public.people", start=1, end=22186192)})]  # type: ignore[misc]
-    of_stock.plans = [plan.model_copy(update={"delta": VersionRange(path="lake/stock", id="x", start=3, end=5)})]  # type: ignore[misc]
+    of_people.plans = [plan.model_copy(update={"reads": WalRange(table="shop.public.people", start=1, end=22186192)})]  # type: ignore[misc]
+    of_stock.plans = [plan.model_copy(update={"reads": VersionRange(path="lake/stock", id="x", start=3, end=5)})]  # type: ignore[misc]
     kept = origin_of(of_people, {**row, "origin": {"file": "shop.public.people", "line": 22186192}})
     assert (kept.line, kept.says) == (22186192, "table 'shop.public.people', commit 0/15288D0")
     assert origin_of(of_people, row).says == "table 'shop.public.people', a commit before 0/15288D0"

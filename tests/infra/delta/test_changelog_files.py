@@ -9,8 +9,8 @@ import pytest
 
 from rivermeet.infra.delta.changelog_files import earlier_epochs, epoch_files, records
 from rivermeet.infra.delta.io import append, read
+from rivermeet.infra.delta.offsets import between
 from rivermeet.infra.delta.plain_files import listed
-from rivermeet.infra.epochs.offsets import between
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

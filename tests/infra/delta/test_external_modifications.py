@@ -14,7 +14,7 @@ from rivermeet.infra.delta.io import read
 from rivermeet.infra.epochs.external_modifications import ExternalModificationError
 from rivermeet.infra.epochs.stages.fold import fold_anew
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 from tests.infra.epochs.killed import die, joined, world
 from tests.infra.epochs.test_kill import deliveries, publish
 from tests.reliability import survived

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta import fold as folding
-from rivermeet.infra.delta.care.maintenance import SMALL
 from rivermeet.infra.delta.fold import fold
 from rivermeet.infra.delta.io import FOLDED, append
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import opened, rows_in
 from rivermeet.infra.delta.staged import commit_staged, stage
 from rivermeet.infra.engine.session import new_session
-from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.infra.epochs.maintenance import SMALL
 from rivermeet.records.changelog import table_rows
 
 COLUMNS = "key STRUCT<k: STRING>, value STRUCT<v: STRING>, timestamp BIGINT, partition INT, offset BIGINT, epoch BIGINT"

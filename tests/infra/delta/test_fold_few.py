@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from rivermeet.infra.commit_note import CommitNote, Offsets
 from rivermeet.infra.delta.fold import fold
 from rivermeet.infra.delta.fold_few import stage_few
 from rivermeet.infra.delta.io import RETENTION
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.delta.staged import commit_staged, stage
-from rivermeet.infra.epochs.plan import CommitNote, Offsets
 from rivermeet.joins.tables.cache import emitted_before
 from rivermeet.records.changelog import as_of, table_rows
 

@@ -19,14 +19,14 @@ from deltalake import DeltaTable, write_deltalake
 
 from rivermeet.infra import crash
 from rivermeet.infra.delta import fold
-from rivermeet.infra.delta.care.maintenance import maintain, maintain_lines
-from rivermeet.infra.delta.care.oldest_needed import oldest_needed
 from rivermeet.infra.delta.care.table_care import Maintained, Retention
 from rivermeet.infra.delta.io import last_note, notes, read
 from rivermeet.infra.delta.lines import append_lines, opened
 from rivermeet.infra.delta.log import LOG, cut_log, stored_files
 from rivermeet.infra.epochs.inputs import pinned_table
 from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.maintenance import maintain, maintain_lines
+from rivermeet.infra.epochs.oldest_needed import oldest_needed
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import Node

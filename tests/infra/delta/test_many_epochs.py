@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from rivermeet.infra.delta.care.maintenance import maintain
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.care.table_care import Retention
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.delta.log import LOG, stored_files
 from rivermeet.infra.engine.session import new_session, session
-from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.infra.epochs.maintenance import maintain
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Pipeline, Stream, Table
 from tests.joins.epochs.batch import FILES, TYPES

@@ -16,8 +16,8 @@ from deltalake import DeltaTable, WriterProperties, write_deltalake
 from pyspark.sql.types import IntegerType, LongType, StructType
 
 from rivermeet.expectations.judge.duck import database
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta import lines, store_files
-from rivermeet.infra.delta.care.maintenance import maintain_lines
 from rivermeet.infra.delta.care.table_care import Retention
 from rivermeet.infra.delta.fence import LeaseLostError, raise_fence
 from rivermeet.infra.delta.io import last_note
@@ -26,7 +26,7 @@ from rivermeet.infra.delta.location import files_below
 from rivermeet.infra.delta.scan import scan
 from rivermeet.infra.delta.scan_sql import rows_of
 from rivermeet.infra.delta.staged import Staged, commit_staged
-from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.infra.epochs.maintenance import maintain_lines
 from tests.faulty_s3 import faults
 from tests.reliability import survived
 

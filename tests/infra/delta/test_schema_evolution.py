@@ -24,7 +24,7 @@ from rivermeet.infra.engine.session import new_session
 from rivermeet.infra.epochs.declaration import DeclarationChangedError
 from rivermeet.infra.epochs.inputs import PinnedInputs
 from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
-from rivermeet.infra.sources.ingest import IngestStep
+from rivermeet.infra.sources.files.ingest import IngestStep
 from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, Stream, Table, TimeWindows, expr, maximum
 from tests.reliability import survived
 from tests.world import Record, World

@@ -11,11 +11,11 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.changelog_files import records
 from rivermeet.infra.delta.io import allow_removal, append, last_note
 from rivermeet.infra.delta.lines import opened, rows_in
 from rivermeet.infra.delta.staged import commit_staged, discard, stage, staged_rows, statistics_of
-from rivermeet.infra.epochs.plan import CommitNote
 from rivermeet.infra.epochs.rows import totals
 
 COLUMNS = "key STRUCT<k: STRING>, value STRUCT<v: STRING, at: DATE>, timestamp BIGINT, partition INT, offset BIGINT, "

@@ -26,7 +26,7 @@ from rivermeet.infra.engine import warm as engine
 from rivermeet.infra.engine.files import EngineFiles
 from rivermeet.infra.redaction import redacted
 from rivermeet.infra.settings import PROJECT, Settings, SettingsError
-from rivermeet.infra.sources.discovery import discover
+from rivermeet.infra.sources.files.discovery import discover
 from rivermeet.pipelines import Files
 from tests.infra.delta.odd_names import NAME, NUMBER, OWNER, PRICE, TOWN, Shop
 from tests.reliability import survived

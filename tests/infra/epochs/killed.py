@@ -19,15 +19,15 @@ from typing import Any
 
 from rivermeet.assets.epoch.run import run_node
 from rivermeet.infra import crash
-from rivermeet.infra.delta.care.maintenance import maintain
 from rivermeet.infra.delta.care.table_care import Retention
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.engine.session import new_session, session
 from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.maintenance import maintain
 from rivermeet.infra.epochs.step import EpochResult, Step
 from rivermeet.infra.settings import PROJECT, Settings
-from rivermeet.infra.sources.ingest import IngestStep
+from rivermeet.infra.sources.files.ingest import IngestStep
 from rivermeet.pipelines import Files, Node, Pipeline, Table
 from tests.crashes import How, crashing_at, doomed
 from tests.joins.epochs.batch import TYPES, two_tables

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rivermeet.assets.project import Project
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.widening import widens
 from rivermeet.infra.epochs.declaration import (
     Change,
@@ -20,7 +21,7 @@ from rivermeet.infra.epochs.declaration import (
     refuse_lacking,
 )
 from rivermeet.infra.epochs.declared_text import comparable
-from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, total
 
 ORDERS: dict[str, str] = {"id": "STRING", "who": "STRING", "n": "INT", "at": "BIGINT"}

@@ -16,8 +16,8 @@ from rivermeet.assets.quality.judge_fold import judge_fold
 from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.expectations.invariant import moment_of
 from rivermeet.expectations.invariants import invariants_of
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note, read
-from rivermeet.infra.epochs.plan import CommitNote
 from rivermeet.infra.epochs.stages import fold as folds
 from rivermeet.infra.epochs.stages.fold import Fold, Lag, is_read, lag_of
 from rivermeet.infra.settings import Settings

@@ -17,7 +17,8 @@ import pytest
 pytest.importorskip("confluent_kafka")
 from confluent_kafka.admin import AdminClient
 
-from rivermeet.infra.feeds.java_server import JavaServer, ServerError, free_port
+from rivermeet.infra.feeds.java_server import JavaServer, ServerError
+from rivermeet.infra.ports import free_port
 
 pytestmark = pytest.mark.prove
 

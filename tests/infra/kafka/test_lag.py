@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rivermeet.infra.epochs.plan import TopicSlice
-from rivermeet.infra.kafka.lag import PartitionLag, lag_of, most, planned_lag
-from rivermeet.infra.sources.kafka.topic import TopicState
+from rivermeet.infra.sources.kafka.lag import PartitionLag, most
+from rivermeet.infra.sources.kafka.topic import TopicState, lag_of
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 
 READ = TopicSlice(topic="t", id="one", ranges={0: (3, 12), 1: (0, 0)}, high={0: 13, 1: 0}, times={0: 100_000})
 
@@ -37,6 +37,6 @@ def test_a_clock_that_goes_back_is_no_negative_lag(newest: int, seconds: float) 
 
 
 def test_what_a_plan_left() -> None:
-    one, other = planned_lag(READ)
+    one, other = READ.lag()
     assert (one.behind, one.held_back, one.consumed_ms) == (0, 1, 100_000)
     assert (other.behind, other.held_back, other.consumed_ms) == (0, 0, None)

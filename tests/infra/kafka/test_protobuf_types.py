@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("google.protobuf")
 
 from rivermeet.infra.kafka.avro_types import TypeWithoutFormError
+from rivermeet.infra.kafka.formats.protobuf import message_class
 from rivermeet.infra.kafka.protobuf_types import filled, protobuf_file
-from rivermeet.infra.sources.kafka.formats.protobuf import message_class
 
 NOON = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
 COLUMNS = [

@@ -24,11 +24,11 @@ pytest.importorskip("confluent_kafka")
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.infra.engine.java import find_java
 from rivermeet.infra.feeds.broker import Broker, running
-from rivermeet.infra.feeds.java_server import free_port
+from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.kafka.refusals import BrokerUnavailableError
+from rivermeet.infra.ports import free_port
 from rivermeet.infra.settings import Settings
 from rivermeet.infra.sources.kafka import topic as topics
-from rivermeet.infra.sources.kafka.connection import Connection
-from rivermeet.infra.sources.kafka.refusals import BrokerUnavailableError
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.pipelines import JSON, Kafka, Pipeline, Text
 from tests.assets.home import homed

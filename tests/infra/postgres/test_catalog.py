@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from rivermeet.infra.epochs.plan import KnownTable, WalRange
 from rivermeet.infra.postgres.catalog import Alterations, catalog, log_problems
 from rivermeet.infra.postgres.server import PostgresServer
+from rivermeet.infra.postgres.wal_range import KnownTable, WalRange
 from rivermeet.infra.sources.postgres.peek import truncating
 from rivermeet.pipelines import Postgres
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from rivermeet.infra.kafka.formats.registry import NONE
 from rivermeet.infra.sinks.kafka.messages import Message, messages
-from rivermeet.infra.sources.kafka.formats.registry import NONE
 from rivermeet.pipelines import JSON, Files, Number, Pipeline, Raw, Text
 from rivermeet.pipelines.sink import TopicSink, Written
 

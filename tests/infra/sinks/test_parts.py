@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rivermeet.infra.epochs.plan import CommitNote, Offsets
+from rivermeet.infra.commit_note import CommitNote, Offsets
 from rivermeet.infra.sinks.kafka.parts import Part, parts
 from rivermeet.infra.sinks.kafka.position import Position
 

@@ -17,7 +17,7 @@ from rivermeet.infra.engine.session import new_session, session
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.step import EpochResult
 from rivermeet.infra.settings import Settings
-from rivermeet.infra.sources.ingest import IngestStep
+from rivermeet.infra.sources.files.ingest import IngestStep
 from rivermeet.pipelines import Files, Node, Pipeline
 from tests.world import World
 

@@ -19,10 +19,11 @@ from pyspark.sql import functions as F
 
 from rivermeet.infra.delta.io import read as read_table
 from rivermeet.infra.engine.session import new_session
-from rivermeet.infra.sources.discovery import discover
-from rivermeet.infra.sources.reading import SourceFrames, read, read_all
+from rivermeet.infra.sources.files.discovery import discover
+from rivermeet.infra.sources.files.reading import read, read_all
 from rivermeet.infra.sources.rejected_rows import TooManyBadRowsError
 from rivermeet.infra.sources.row_to_record import KEPT
+from rivermeet.infra.sources.source_frames import SourceFrames
 from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Pipeline, Source
 from tests.infra.sources.feeding import Fed, fed
 from tests.reliability import survived

@@ -24,9 +24,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from rivermeet.infra.sources.discovery import discover
-from rivermeet.infra.sources.landing import files as landed
-from rivermeet.infra.sources.reading import SourceFrames, read, read_all
+from rivermeet.infra.sources.files.discovery import discover
+from rivermeet.infra.sources.files.landing import files as landed
+from rivermeet.infra.sources.files.reading import read, read_all
+from rivermeet.infra.sources.source_frames import SourceFrames
 from rivermeet.pipelines import Expr, Files, Source
 
 pytestmark = pytest.mark.slow

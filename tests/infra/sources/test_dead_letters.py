@@ -120,7 +120,8 @@ def test_files_are_read_again_where_they_lie(spark: SparkSession, tmp_path: Path
     (tmp_path / "data" / "d.csv").unlink()
     source.deliver(c="id,n,at\nc,3,30\n")
     result = source.run()
-    assert (result.rows, [Path(f.path).name for f in result.plan.files]) == (1, ["c.csv"]), "replaced, so new"
+    assert result.plan.reads is not None
+    assert (result.rows, [Path(path).name for path in result.plan.reads.paths]) == (1, ["c.csv"]), "replaced, so new"
     assert [name for _, name, *_ in opened(source) if name != "c.csv"] == ["b.csv", "d.csv", "e.csv"]
     mended = source.declared(
         schema={"id": "STRING", "amount": "INT", "at": "BIGINT"}, value={"n": expr("amount", "INT")}

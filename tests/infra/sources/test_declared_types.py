@@ -17,9 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.sources.declared_types import as_declared
-from rivermeet.infra.sources.discovery import discover
-from rivermeet.infra.sources.line_formats import LINE_COLUMNS
-from rivermeet.infra.sources.reading import SourceFrames, read
+from rivermeet.infra.sources.files.discovery import discover
+from rivermeet.infra.sources.files.reading import read
+from rivermeet.infra.sources.places import LINE_COLUMNS
+from rivermeet.infra.sources.source_frames import SourceFrames
 from rivermeet.pipelines import DeclarationError, Files, Pipeline, Source, expr
 from tests.reliability import handled
 

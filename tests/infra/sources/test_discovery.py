@@ -10,16 +10,16 @@ from typing import NoReturn
 import pytest
 from pyspark.sql import SparkSession
 
-from rivermeet.infra.sources.discovery import (
+from rivermeet.infra.sources.files.discovery import (
     FileState,
     _list_by_spark,
     changed,
     discover,
     refuse_changed,
-    spark_path,
     unconsumed,
     unopenable,
 )
+from rivermeet.infra.sources.places import spark_path
 from rivermeet.pipelines import Files
 
 ODD = ["a[1].csv", "x'; DROP TABLE y; --.csv", "a b%20+ü#,.csv", "{e}.csv", "b\\s.csv", "q?*.csv"]

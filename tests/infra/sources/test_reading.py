@@ -19,8 +19,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from rivermeet.infra.sources.discovery import discover
-from rivermeet.infra.sources.reading import SourceFrames, partition_of, read
+from rivermeet.infra.sources.files.discovery import discover
+from rivermeet.infra.sources.files.reading import read
+from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
 from rivermeet.pipelines import Expr, Files, Source, expr
 
 SCHEMA = {"id": "STRING", "n": "INT", "at": "BIGINT"}

@@ -24,8 +24,9 @@ from itertools import count, zip_longest
 from operator import itemgetter
 from typing import Any
 
+from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.io import last_note, read
-from rivermeet.infra.epochs.plan import EpochPlan, Offsets
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.joins.reference.records import Record, interleave, positioned
 from rivermeet.pipelines import Join, Node, Pipeline
 from rivermeet.pipelines.operations import OneInput

@@ -17,10 +17,11 @@ from pyspark.sql import DataFrame
 
 from rivermeet.assets.epoch.operator_step import OperatorStep
 from rivermeet.assets.epoch.run import run_epoch
+from rivermeet.infra.commit_note import CommitNote, Offsets
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.engine.session import close, new_session
 from rivermeet.infra.engine.shared_frames import SharedFrames
-from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, Offsets
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.rows import with_offsets
 from rivermeet.pipelines import JoinWindow, Node, Pipeline, SlidingWindows, TimeWindows, expr
 from rivermeet.pipelines.operations import count, maximum

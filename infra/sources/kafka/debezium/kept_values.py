@@ -26,7 +26,7 @@ from pyspark.sql import types as T
 
 from rivermeet.infra.sources.kafka.debezium.unavailable import DOUBTFUL
 from rivermeet.pipelines import Debezium, Expr, Source
-from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.expressions import quoted
 from rivermeet.records.type_text import type_text
 
 ABSENT = "debezium_absent"

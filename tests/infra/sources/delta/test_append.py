@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from rivermeet.infra.epochs.plan import VersionRange
 from rivermeet.infra.sources.delta.refusals import RowsRemovedError, TableUnreadableError
+from rivermeet.infra.sources.delta.version_range import VersionRange
 from rivermeet.pipelines import DeltaTable, Pipeline, Stream
 from tests.infra.sources.delta.shed import Shed
 from tests.reliability import survived
@@ -21,7 +21,7 @@ def orders(name: str = "orders", partitions: int = 1, **options: object) -> Stre
 
 
 def ranged(result: object) -> VersionRange:
-    found = result.plan.delta  # pyright: ignore[reportAttributeAccessIssue]
+    found = result.plan.reads  # pyright: ignore[reportAttributeAccessIssue]
     assert found is not None
     return found
 

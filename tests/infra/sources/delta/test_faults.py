@@ -19,6 +19,7 @@ from rivermeet.infra.sources.delta.refusals import (
     VersionsGoneError,
     VersionWentBackError,
 )
+from rivermeet.infra.sources.delta.version_range import VersionRange
 from rivermeet.pipelines import DeltaTable, Pipeline, Table
 from rivermeet.pipelines.reads.delta import TableChanges
 from tests.crashes import crashing_at
@@ -57,12 +58,12 @@ def test_vacuum_before_versions_were_read(shed: Shed, kind: TableChanges) -> Non
     assert "`rivermeet rebuild shop --select orders`" in str(refused.value)
     assert "`rivermeet accept-loss shop orders`" in str(refused.value)
     result = shed.run(node, accept_loss=True)
-    assert result is not None and result.plan.delta is not None
+    assert result is not None and isinstance(result.plan.reads, VersionRange)
     if kind == "append":
-        assert result.plan.delta.passed == (1,)
+        assert result.plan.reads.passed == (1,)
         assert shed.said(node) == [("a", 1), ("d", 4)]
     else:
-        assert result.plan.delta.lost is not None
+        assert result.plan.reads.lost is not None
         assert shed.folded(node) == [("a", 1), ("b", 2), ("c", 3), ("d", 4)], "nobody knows that a was deleted"
     assert shed.run(node) is None, "and goes on from there"
     shed.rebuild(node)
@@ -195,7 +196,7 @@ def test_a_log_that_was_cleaned_up(shed: Shed) -> None:
     with pytest.raises(VersionsGoneError, match="version 1 of table"):
         shed.run(node)
     result = shed.run(node, accept_loss=True)
-    assert result is not None and result.plan.delta is not None and result.plan.delta.lost == (1, 1)
+    assert result is not None and isinstance(result.plan.reads, VersionRange) and result.plan.reads.lost == (1, 1)
     assert shed.said(node) == [("a", 1), ("c", 3)]
     shed.rebuild(node)
     assert sorted(shed.said(node)) == [("a", 1), ("b", 2), ("c", 3)]

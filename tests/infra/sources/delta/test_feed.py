@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rivermeet.infra.epochs.plan import VersionRange
 from rivermeet.infra.epochs.step import EpochResult
+from rivermeet.infra.sources.delta.version_range import VersionRange
 from rivermeet.pipelines import DeltaTable, Pipeline, Stream, Table
 from rivermeet.pipelines.pipeline import SourceOptions
 from tests.infra.sources.delta.shed import Row, Shed
@@ -24,8 +24,8 @@ def changes(name: str = "changes") -> Stream:
 
 
 def ranged(result: EpochResult | None) -> VersionRange:
-    assert result is not None and result.plan.delta is not None
-    return result.plan.delta
+    assert result is not None and isinstance(result.plan.reads, VersionRange)
+    return result.plan.reads
 
 
 def upsert(shed: Shed, *rows: Row) -> None:

@@ -9,7 +9,6 @@ import pytest
 from deltalake import DeltaTable as Written
 from deltalake import write_deltalake
 
-from rivermeet.infra.epochs.plan import VersionRange
 from rivermeet.infra.sources.delta.ranges import next_range
 from rivermeet.infra.sources.delta.refusals import (
     DeltaTableMissingError,
@@ -18,6 +17,7 @@ from rivermeet.infra.sources.delta.refusals import (
     VersionsGoneError,
 )
 from rivermeet.infra.sources.delta.table import table_state
+from rivermeet.infra.sources.delta.version_range import VersionRange
 from rivermeet.pipelines import DeltaTable
 from rivermeet.pipelines.reads.delta import TableChanges
 

@@ -10,14 +10,15 @@ import pytest
 from rivermeet.assets.cli.accept_loss import accepted
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.assets.defs.keys import changelog_key
-from rivermeet.assets.defs.table_checks import judged
+from rivermeet.assets.defs.source_checks import judged
 from rivermeet.assets.epoch.explain import explain
 from rivermeet.assets.epoch.idle import idle_run
-from rivermeet.assets.epoch.platform import Unread
 from rivermeet.assets.epoch.rebuild import RebuildRefusedError, rebuild
 from rivermeet.assets.reports.quality_report import write_report
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines import DeltaTable, Pipeline
+from rivermeet.infra.sources.delta.ingest import DeltaStep
+from rivermeet.infra.sources.tables import Unread
+from rivermeet.pipelines import DeltaTable, Node, Pipeline
 from tests.assets.home import Home, homed
 from tests.infra.sources.delta.shed import Shed
 
@@ -26,6 +27,12 @@ def shop() -> Pipeline:
     made = Pipeline("shop")
     made.table("stock", DeltaTable("orders", schema={"id": "STRING", "n": "TINYINT"}), key=["id"], max_bad_share=0.5)
     return made
+
+
+def changed(home: Home, node: Node) -> Unread | None:
+    step = home.platform.source_step(node)
+    assert isinstance(step, DeltaStep)
+    return step.changed()
 
 
 def metadata(home: Home) -> dict[str, Any]:
@@ -51,12 +58,12 @@ def test_a_pipeline_over_a_table(shed: Shed, settings: Settings) -> None:
         assert (found["version_in"], found["dead"], "files" in found) == (1, 1, False)
         assert found["input_positions"]["delta"]["end"] == 1
         assert idle_run(home.platform, home.pipeline) is True, "nothing new, and no engine was asked"
-        assert home.platform.unread(node) == Unread(0, "versions", None)
+        assert changed(home, node) == Unread(0, "versions", None)
         shed.table().optimize.compact()
         shed.put(("d", 4))
         shed.put(("e", 5))
         since = next(line["timestamp"] for line in shed.table().history() if line["version"] == 3)
-        assert home.platform.unread(node) == Unread(2, "versions", since), "compaction has changed no row"
+        assert changed(home, node) == Unread(2, "versions", since), "compaction has changed no row"
         assert judged(home.platform, node).passed
         status = status_table(home.platform, home.pipeline)
         assert f"stock: table {path}: read up to version 1, newest version 4" in status

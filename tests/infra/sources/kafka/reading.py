@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from rivermeet.assets.epoch.run import run_node
+from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.kafka.formats.registry import NONE
 from rivermeet.infra.settings import Settings
-from rivermeet.infra.sources.kafka.connection import Connection
-from rivermeet.infra.sources.kafka.formats.registry import NONE
 from rivermeet.infra.sources.kafka.ingest import TopicStep
 from rivermeet.pipelines import Kafka, Pipeline, Text
 from tests.infra.epochs.killed import world

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from fastavro import parse_schema, schemaless_writer
 
-from rivermeet.infra.sources.kafka.refusals import RegistryUnavailableError
+from rivermeet.infra.kafka.refusals import RegistryUnavailableError
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.rejected_rows import TooManyBadRowsError
 from rivermeet.infra.sources.row_to_record import KEPT
 from rivermeet.pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Text, expr
@@ -79,8 +80,8 @@ def test_letters_keep_bytes_and_are_decoded_again(town: Town) -> None:
     other = orders(town, Text("text"), value={"n": expr("length(text)", "INT")})
     mended = replace(node, origin=other.origin)
     again = town.run(mended, retry=True)
-    assert again is not None and again.plan.topic is not None
-    assert (again.rows, again.sides, again.plan.topic.unread) == (3, {"dead_letter": 2}, {})
+    assert again is not None and isinstance(again.plan.reads, TopicSlice)
+    assert (again.rows, again.sides, again.plan.reads.unread) == (3, {"dead_letter": 2}, {})
     assert [(p, o, key[0], value[0], at) for p, o, key, value, at in town.rows(mended)] == [
         (0, 0, "a", 1, 1),
         (1, 0, "b", 10, 2),
@@ -127,8 +128,8 @@ def test_schemas_of_a_registry(town: Town) -> None:
         town.registry = schemas.url
         town.send("orders", (0, "f", framed(4, ORDER, {"n": 6}), 6))
         result = town.run(node)
-        assert result is not None and result.plan.topic is not None
-        assert result.plan.topic.unread == {0: (4, 5)}, "the plan that stood, and nothing that came since"
+        assert result is not None and isinstance(result.plan.reads, TopicSlice)
+        assert result.plan.reads.unread == {0: (4, 5)}, "the plan that stood, and nothing that came since"
         town.run(node)
         assert town.run(node, retry=True) is not None
     assert [key[0] for _, _, key, _, _ in town.rows(node)] == ["a", "b", "d", "e", "f", "c"]

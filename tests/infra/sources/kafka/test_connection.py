@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from rivermeet.infra.feeds.java_server import free_port
+from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.kafka.refusals import BrokerUnavailableError
+from rivermeet.infra.ports import free_port
 from rivermeet.infra.settings import Settings, SettingsError
 from rivermeet.infra.sources.kafka import topic as topics
-from rivermeet.infra.sources.kafka.connection import Connection
-from rivermeet.infra.sources.kafka.refusals import BrokerUnavailableError
 from rivermeet.infra.sources.kafka.topic import topic_state
 
 

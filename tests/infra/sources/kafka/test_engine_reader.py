@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.kafka.formats.registry import NONE
+from rivermeet.infra.kafka.refusals import RecordsGoneError
 from rivermeet.infra.settings import Settings, SettingsError
 from rivermeet.infra.sources.kafka.consume import consumed
 from rivermeet.infra.sources.kafka.engine_reader import java_properties, slice_rows
-from rivermeet.infra.sources.kafka.formats.registry import NONE
 from rivermeet.infra.sources.kafka.landing import Landing
 from rivermeet.infra.sources.kafka.records import landing_of, taken
-from rivermeet.infra.sources.kafka.refusals import RecordsGoneError
 from rivermeet.infra.sources.kafka.topic import next_slice
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Raw, Text
 from rivermeet.pipelines.reads.kafka import Format
 from tests.infra.sources.kafka.town import Town

@@ -15,12 +15,8 @@ from typing import Any
 import pytest
 
 from rivermeet.infra import crash
-from rivermeet.infra.epochs.plan import TopicSlice
 from rivermeet.infra.feeds.broker import running
-from rivermeet.infra.kafka.lag import lag_of
-from rivermeet.infra.settings import PROJECT, Settings
-from rivermeet.infra.sources.kafka import consume, ingest
-from rivermeet.infra.sources.kafka.refusals import (
+from rivermeet.infra.kafka.refusals import (
     BrokerUnavailableError,
     EndWentBackError,
     RecordsGoneError,
@@ -29,7 +25,10 @@ from rivermeet.infra.sources.kafka.refusals import (
     TopicRefusedError,
     TopicRemadeError,
 )
-from rivermeet.infra.sources.kafka.topic import topic_id
+from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.infra.sources.kafka import consume, ingest
+from rivermeet.infra.sources.kafka.topic import lag_of, topic_id
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import Kafka, Pipeline, Stream, Text
 from tests.crashes import crashing_at
 from tests.infra.sources.kafka.town import Town
@@ -63,8 +62,8 @@ def test_retention_between_two_epochs(town: Town) -> None:
             town.run(node)
     assert "`rivermeet accept-loss shop lines`" in str(refused.value)
     result = town.run(node, accept_loss=True)
-    assert result is not None and result.plan.topic is not None
-    assert (result.plan.topic.lost, result.plan.topic.ranges) == ({0: (1, 3)}, {0: (3, 4)})
+    assert result is not None and isinstance(result.plan.reads, TopicSlice)
+    assert (result.plan.reads.lost, result.plan.reads.ranges) == ({0: (1, 3)}, {0: (3, 4)})
     put(town, "e")
     town.run(node)
     assert said(town, node) == ["a", "d", "e"]
@@ -179,8 +178,8 @@ def test_partitions_are_added(town: Town) -> None:
     put(town, "c", partition=2)
     put(town, "b")
     result = town.run(node)
-    assert result is not None and result.plan.topic is not None
-    assert (result.plan.topic.added, result.plan.topic.unread) == ((1, 2), {0: (1, 2), 2: (0, 1)})
+    assert result is not None and isinstance(result.plan.reads, TopicSlice)
+    assert (result.plan.reads.added, result.plan.reads.unread) == ((1, 2), {0: (1, 2), 2: (0, 1)})
     assert said(town, node) == ["a", "b", "c"]
     survived("partitions added to a topic", "the next epoch reads them, with a warning")
 
@@ -242,8 +241,8 @@ def test_compaction_between_plan_and_read(town: Town) -> None:
         town.send("lines", (0, "other", "later", 1_000 * sent))
         sent += 1
     result = town.run(node)
-    assert result is not None and result.plan.topic is not None
-    assert result.plan.topic.ranges == {0: (0, 10)}
+    assert result is not None and isinstance(result.plan.reads, TopicSlice)
+    assert result.plan.reads.ranges == {0: (0, 10)}
     assert 0 < result.rows < 10, "some are gone"
     assert said(town, node) == sorted(said(town, node)), "the others in their order"
     while town.run(node) is not None:

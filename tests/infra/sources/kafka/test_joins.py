@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from rivermeet.infra.kafka.refusals import NotCoPartitionedError
 from rivermeet.infra.sources.kafka.copartitioned import Topics
-from rivermeet.infra.sources.kafka.refusals import NotCoPartitionedError
 from rivermeet.pipelines import JSON, Files, JoinWindow, Kafka, Pipeline, Text
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import survived

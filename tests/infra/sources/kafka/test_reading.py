@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from rivermeet.infra.epochs.plan import TopicSlice
-from rivermeet.infra.kafka.lag import PartitionLag, lag_of
 from rivermeet.infra.sources.kafka.consume import consumed
-from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.infra.sources.kafka.lag import PartitionLag
+from rivermeet.infra.sources.kafka.topic import lag_of, topic_state
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import JSON, Kafka, Pipeline, Stream, Table, Text, expr
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import handled, survived
@@ -40,8 +40,8 @@ def test_records_keep_their_partition_and_order(town: Town) -> None:
     assert first is not None and first.rows == 0, "the first epoch gives the changelog its shape"
     town.send("orders", (1, "b", {"n": 1}, 30), (0, "a", {"n": 2}, 20), (1, "b", {"n": 3, "more": "x"}, 10))
     second = town.run(node)
-    assert second is not None and second.plan.topic is not None
-    assert second.plan.topic.ranges == {0: (0, 1), 1: (0, 2)}
+    assert second is not None and isinstance(second.plan.reads, TopicSlice)
+    assert second.plan.reads.ranges == {0: (0, 1), 1: (0, 2)}
     assert town.rows(node) == [
         (0, 0, ("a",), (2,), 20),
         (1, 0, ("b",), (1,), 30),
@@ -50,8 +50,8 @@ def test_records_keep_their_partition_and_order(town: Town) -> None:
     assert town.run(node) is None, "nothing new"
     town.send("orders", (1, "c", {}, 40))
     third = town.run(node)
-    assert third is not None and third.plan.topic is not None
-    assert third.plan.topic.unread == {1: (2, 3)}
+    assert third is not None and isinstance(third.plan.reads, TopicSlice)
+    assert third.plan.reads.unread == {1: (2, 3)}
     assert town.rows(node)[-1] == (1, 2, ("c",), (None,), 40)
 
 
@@ -67,10 +67,10 @@ def test_transactions(town: Town) -> None:
     with town.transaction("orders", (0, "b", {"n": 2}, 4)) as still_open:
         town.send("orders", (0, "c", {"n": 3}, 5))
         first = town.run(node)
-        assert first is not None and first.plan.topic is not None
-        assert (first.plan.topic.ranges, first.plan.topic.high) == ({0: (0, 5)}, {0: 7})
+        assert first is not None and isinstance(first.plan.reads, TopicSlice)
+        assert (first.plan.reads.ranges, first.plan.reads.high) == ({0: (0, 5)}, {0: 7})
         assert town.rows(node) == [(0, 0, ("a",), (1,), 1), (0, 1, ("a",), None, 2)]
-        (lag,) = lag_of(first.plan.topic, town.step(node).state())
+        (lag,) = lag_of(first.plan.reads, town.step(node).state())
         assert lag == PartitionLag(0, 5, 5, 7, lag.consumed_ms, lag.consumed_ms)
         assert lag.consumed_ms is not None and lag.consumed_ms > 5, (
             "the end of a transaction has a time, too: the broker's"
@@ -78,15 +78,15 @@ def test_transactions(town: Town) -> None:
         still_open.abort_transaction(20)
     town.until("orders", {0: 8})
     second = town.run(node)
-    assert second is not None and second.plan.topic is not None
-    assert second.plan.topic.ranges == {0: (5, 8)}, topic
+    assert second is not None and isinstance(second.plan.reads, TopicSlice)
+    assert second.plan.reads.ranges == {0: (5, 8)}, topic
     assert town.rows(node)[2:] == [(0, 2, ("c",), (3,), 5)]
     with town.transaction("orders", (0, "x", {"n": 9}, 6)) as aborted:
         aborted.abort_transaction(20)
     town.until("orders", {0: 10})
     third = town.run(node)
-    assert third is not None and third.plan.topic is not None
-    assert (third.rows, third.plan.topic.ranges) == (0, {0: (8, 10)}), "offsets, and no record"
+    assert third is not None and isinstance(third.plan.reads, TopicSlice)
+    assert (third.rows, third.plan.reads.ranges) == (0, {0: (8, 10)}), "offsets, and no record"
     assert town.run(node) is None
     survived("aborted and open transactions", "aborted records are not read, and an open one holds back what follows")
 
@@ -186,8 +186,8 @@ def test_compaction_leaves_gaps(town: Town) -> None:
         sent += 1
     node = people(town)
     result = town.run(node)
-    assert result is not None and result.plan.topic is not None
-    assert result.rows < result.plan.topic.records, "not each offset has a record"
+    assert result is not None and isinstance(result.plan.reads, TopicSlice)
+    assert result.rows < result.plan.reads.records, "not each offset has a record"
     assert {row["id"]: row["name"] for row in town.world.rows(node, "table")} == {
         "a": "A2",
         **{f"k{n}": "K" for n in range(3)},

@@ -20,7 +20,6 @@ from rivermeet.assets.epoch.platform import OnEngine
 from rivermeet.assets.epoch.rebuild import RebuildRefusedError, rebuild
 from rivermeet.assets.reports.quality_report import write_report
 from rivermeet.assets.reports.rows import histories
-from rivermeet.expectations.report.page import TopicLine
 from rivermeet.infra.settings import Settings
 from rivermeet.infra.sources.kafka import ingest
 from rivermeet.infra.sources.kafka.topic import topic_state
@@ -83,7 +82,7 @@ def test_a_pipeline_over_a_topic(
         lag = "consumed up to 2, stable end 3, high watermark 3, 2.0 s behind, newest record read "
         assert f"stock: topic '{topic}', partition 0: {lag}" in status
         (page,) = histories(home.platform, [home.pipeline])[0].nodes
-        assert page.topic == [TopicLine(0, 2, 2, 0, 12), TopicLine(1, 1, 1, 0, 11)]
+        assert page.read is not None and page.read.rows == [(0, 2, 2, 0, 12, 12), (1, 1, 1, 0, 11, 11)]
         assert f"<caption>Topic {topic}, when its newest epoch was planned" in written(home)
         assert status.splitlines()[3].split()[:6] == ["stock", "table", "1", "2", "1", "1"], "lag 1, one dead letter"
         town.grow("stock", 3)
@@ -127,5 +126,5 @@ def test_status_without_a_broker(
 def test_only_topics_lose_records(settings: Settings, tmp_path: Path) -> None:
     made = Pipeline("shop")
     node = made.stream("files", Files("*.csv", "csv", {"id": "INT", "n": "INT"}), key=["id"], timestamp="n")
-    with pytest.raises(click.ClickException, match=r"'shop.files' reads no topic"):
+    with pytest.raises(click.ClickException, match=r"'shop.files' reads no Delta table and no"):
         accepted(OnEngine(replace(settings, home=tmp_path), engine=settings), node)

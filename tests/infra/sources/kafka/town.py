@@ -21,9 +21,9 @@ from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.epochs.stages.plan import Rebuild
 from rivermeet.infra.epochs.step import EpochResult
 from rivermeet.infra.feeds.broker import Broker
-from rivermeet.infra.sources.ingest import IngestStep
-from rivermeet.infra.sources.kafka.connection import Connection
-from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.kafka.formats.registry import Registry
+from rivermeet.infra.sources.files.ingest import IngestStep
 from rivermeet.infra.sources.kafka.ingest import TopicStep
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.pipelines import Kafka, Node

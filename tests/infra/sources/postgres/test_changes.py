@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import pack
 
-from rivermeet.infra.epochs.plan import WalRange
 from rivermeet.infra.postgres.pgoutput import EPOCH_US
+from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.postgres.changes import Changes, Emptied
 from rivermeet.infra.sources.postgres.landing import Landed
 

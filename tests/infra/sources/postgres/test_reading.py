@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.pipelines import Pipeline, Stream, Table
 from tests.infra.sources.postgres.base import Base
 
@@ -30,15 +31,15 @@ def test_a_snapshot_then_changes(base: Base) -> None:
     base.do("UPDATE orders SET n = 11 WHERE id = 1", "DELETE FROM orders WHERE id = 2", "INSERT INTO orders VALUES (4)")
     second = base.run(node)
     assert second is not None and (second.rows, second.tombstones) == (3, 1)
-    assert second.plan.wal is not None and first.plan.wal is not None
-    assert base.step(node).position(second.note) == second.plan.wal
+    assert isinstance(second.plan.reads, WalRange) and isinstance(first.plan.reads, WalRange)
+    assert base.step(node).position(second.note) == second.plan.reads
     base.same(node, ORDERS)
     base.do("CREATE TABLE other (id int)", "INSERT INTO other VALUES (1)")
     assert base.run(node) is None, "a change of another table is none"
     base.do("UPDATE orders SET note = 'x'", "UPDATE orders SET note = 'y' WHERE id = 4")
     third = base.run(node)
     assert third is not None and third.rows == 4
-    assert third.plan.wal is not None and third.plan.wal.start == second.plan.wal.end
+    assert isinstance(third.plan.reads, WalRange) and third.plan.reads.start == second.plan.reads.end
     base.same(node, ORDERS)
 
 

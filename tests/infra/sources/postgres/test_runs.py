@@ -15,14 +15,15 @@ from rivermeet.assets.cli.check import check, checked, resnapshot
 from rivermeet.assets.cli.dead_letters import retried
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.assets.defs.keys import changelog_key
-from rivermeet.assets.defs.table_checks import judged
+from rivermeet.assets.defs.source_checks import judged
 from rivermeet.assets.epoch.explain import explain
 from rivermeet.assets.epoch.idle import idle_run
-from rivermeet.assets.epoch.platform import Unread
 from rivermeet.assets.reports.quality_report import write_report
 from rivermeet.infra.postgres.refusals import NotRepeatableError
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines import Files, Pipeline
+from rivermeet.infra.sources.postgres.ingest import PostgresStep
+from rivermeet.infra.sources.tables import Unread
+from rivermeet.pipelines import Files, Node, Pipeline
 from tests.assets.home import Home, homed
 from tests.infra.sources.postgres.base import Base
 
@@ -35,6 +36,12 @@ def shop(base: Base) -> Pipeline:
     people = made.table("people", base.table("people", {"id": "INT", "name": "STRING"}))
     orders.left_join(people, "named", foreign_key="who", select={"name": "right.name"})
     return made
+
+
+def changed(home: Home, node: Node) -> Unread | None:
+    step = home.platform.source_step(node)
+    assert isinstance(step, PostgresStep)
+    return step.changed()
 
 
 def metadata(home: Home, node: str) -> dict[str, Any]:
@@ -71,7 +78,7 @@ def test_a_pipeline_over_a_database(
         base.do("INSERT INTO people VALUES (1, 'Zoe')")
         time.sleep(0.1)
         people, now = home.pipeline.node("people"), time.time() * 1000
-        unread = home.platform.unread(people)
+        unread = changed(home, people)
         assert unread is not None and unread.unit == "bytes" and unread.amount > 0
         assert unread.since is not None and now - 60_000 < unread.since < now
         assert judged(home.platform, people).passed
@@ -89,7 +96,7 @@ def test_a_pipeline_over_a_database(
         assert f"<caption>Table {base.name}.public.orders, as its newest epoch has read it" in page
         assert retried(home.platform, home.pipeline.node("people")) == "people: no dead letters to retry"
 
-        assert home.platform.unread(people) == Unread(0, "bytes", None)
+        assert changed(home, people) == Unread(0, "bytes", None)
 
         base.drop_slots()
         stale = judged(home.platform, people)

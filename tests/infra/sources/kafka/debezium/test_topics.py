@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from rivermeet.infra.sources.kafka.refusals import AnotherDatabaseError
+from rivermeet.infra.kafka.refusals import AnotherDatabaseError
 from rivermeet.pipelines import Debezium, Kafka, Pipeline, Table
 from tests.crashes import crashing_at
 from tests.infra.sources.kafka.debezium.recorded import Recorded, envelope, recorded

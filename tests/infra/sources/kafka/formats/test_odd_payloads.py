@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from rivermeet.infra.kafka.formats.avro import avro_decode
+from rivermeet.infra.kafka.formats.framing import UndecodableError
+from rivermeet.infra.kafka.formats.protobuf import message_class, protobuf_decode
+from rivermeet.infra.kafka.formats.registry import NONE
 from rivermeet.infra.kafka.protobuf_types import protobuf_file
-from rivermeet.infra.sources.kafka.formats.avro import avro_decode
-from rivermeet.infra.sources.kafka.formats.framing import UndecodableError
-from rivermeet.infra.sources.kafka.formats.protobuf import message_class, protobuf_decode
-from rivermeet.infra.sources.kafka.formats.registry import NONE
 from rivermeet.pipelines import Avro, Protobuf
 from tests.reliability import handled
 

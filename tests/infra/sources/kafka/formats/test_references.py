@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 from rivermeet.infra.feeds.schema_registry import SchemaRegistry
-from rivermeet.infra.sources.kafka.formats.decoding import decoder
-from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.infra.kafka.formats.registry import Registry
+from rivermeet.infra.sources.kafka.decoding import decoder
 from rivermeet.pipelines import Avro
 from tests.infra.sources.kafka.formats.test_formats import BILL, CENTS, MONEY, avro, framed
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rivermeet.infra.kafka.formats.registry import Registry
+from rivermeet.infra.kafka.refusals import RegistryUnavailableError
 from rivermeet.infra.settings import SettingsError
-from rivermeet.infra.sources.kafka.formats.registry import Registry
-from rivermeet.infra.sources.kafka.refusals import RegistryUnavailableError
 from tests.infra.sources.kafka.formats.schemas import Schemas, served
 
 

@@ -1,0 +1,148 @@
+"""Clients of the broker that the settings name; nothing that they say shows where it is or how to log in there.
+
+| what fails | what a message says |
+|---|---|
+| no broker is set | set RIVERMEET_KAFKA to host:port |
+| a variable names no property | RIVERMEET_KAFKA_SASL_PASWORD names no property of librdkafka |
+| the broker is down | the broker that RIVERMEET_KAFKA names does not answer (_TRANSPORT) |
+| the password is wrong; the certificate is not trusted | the same, (_AUTHENTICATION); (_SSL) |
+
+librdkafka's own messages name hosts, so that only the names of its errors are shown. Held by
+``tests/infra/sources/kafka/test_connection.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal
+
+from rivermeet.infra.kafka.refusals import BrokerUnavailableError
+from rivermeet.infra.settings import SettingsError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Producer
+    from confluent_kafka.admin import AdminClient
+
+SECONDS = 20.0
+"""How long a question to the broker may take."""
+_FETCHED = 8 << 20
+_QUEUED_KB = 64 << 10
+"""Bytes that a request brings, and kilobytes that lie ready; with a chunk of rows, what reading takes of memory."""
+_silent = logging.getLogger("rivermeet.librdkafka")
+# Not `disabled`: whoever configures logging, Dagster among them, sets that to False for every logger that there is.
+_silent.addFilter(lambda _: False)
+
+
+@dataclass(frozen=True)
+class Connection:
+    """The broker that all topics are read from.
+
+    Attributes
+    ----------
+    properties
+        librdkafka's, as the settings give them.
+    """
+
+    properties: Mapping[str, str] = field(repr=False)
+    _refused: set[str] = field(default_factory=set, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if find_spec("confluent_kafka") is None:
+            raise SettingsError(
+                "topics are read and written with confluent-kafka, which is not installed: "
+                ".venv/bin/pip install -c constraints.txt -e '.[kafka]'"
+            )
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """Answers questions about topics."""
+        from confluent_kafka.admin import AdminClient
+
+        return self._made(AdminClient, {})
+
+    def consumer(self) -> Consumer:
+        """Reads assigned partitions: committed records only, from the offsets that it is given, in no group."""
+        from confluent_kafka import Consumer
+
+        return self._made(
+            Consumer,
+            {
+                # A name that librdkafka asks for; nothing is ever committed under it.
+                "group.id": "rivermeet",
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "error",
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "allow.auto.create.topics": False,
+                "fetch.wait.max.ms": 50,
+                "fetch.message.max.bytes": _FETCHED,
+                "queued.min.messages": 1_000_000,
+                "queued.max.messages.kbytes": _QUEUED_KB,
+            },
+        )
+
+    def producer(self, writer: str) -> Producer:
+        """Writes in transactions, as the one writer of that name."""
+        from confluent_kafka import Producer
+
+        return self._made(
+            Producer,
+            {
+                "transactional.id": writer,
+                "transaction.timeout.ms": 300_000,
+                # As Java's: a topic is co-partitioned with those that Kafka Streams writes.
+                "partitioner": "murmur2_random",
+                "compression.type": "zstd",
+                "linger.ms": 20,
+                "queue.buffering.max.messages": 500_000,
+                # How large a record may be is said by the topic alone.
+                "message.max.bytes": 1_000_000_000,
+                "queue.buffering.max.kbytes": 256 << 10,
+            },
+        )
+
+    def named(self, error: KafkaError) -> str:
+        """The name of an error; of a question that was never answered, why nobody was let in to answer it."""
+        # Only a poll says what the client has heard meanwhile.
+        self.admin.poll(0.1)
+        return ", ".join(sorted(self._refused)) or error.name()
+
+    def _heard(self, error: KafkaError) -> None:
+        """Lost connections come back by themselves, or end the wait for records; a login that is refused stays so."""
+        from confluent_kafka import KafkaError
+
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            self._refused.add(error.name())
+
+    def _made(self, client: Any, own: Mapping[str, Any]) -> Any:
+        from confluent_kafka import KafkaException
+
+        if "bootstrap.servers" not in self.properties:
+            raise SettingsError("a topic is read or written, and no broker is named: set RIVERMEET_KAFKA to host:port")
+        try:
+            return client({**self.properties, **own, "error_cb": self._heard}, logger=_silent)
+        except KafkaException as error:
+            name = error.args[0].name()
+            at_fault = next((p for p in self.properties if f'"{p}"' in str(error)), None)
+            if at_fault is None:
+                raise SettingsError(
+                    f"a variable RIVERMEET_KAFKA_… has a value that librdkafka refuses ({name})"
+                ) from None
+            variable = f"RIVERMEET_KAFKA_{at_fault.upper().replace('.', '_')}"
+            raise SettingsError(f"{variable} names no property of librdkafka, or has no value of it ({name})") from None
+
+
+def unavailable(
+    error: KafkaError, name: str, connection: Connection, kind: Literal["topic", "group"] = "topic"
+) -> BrokerUnavailableError:
+    """The refusal for an error of the broker, asked for a topic or a consumer group."""
+    return BrokerUnavailableError(
+        f"{kind} '{name}': the broker that RIVERMEET_KAFKA names does not answer as it should "
+        f"({connection.named(error)}); what was planned stands: see to the broker, or to RIVERMEET_KAFKA_…, and run "
+        "again"
+    )

@@ -1,0 +1,42 @@
+"""The kinds of source there are: ours, and those of other packages."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from rivermeet.infra.sources.delta.kind import KIND as DELTA
+from rivermeet.infra.sources.files.kind import KIND as FILES
+from rivermeet.infra.sources.kafka.kind import KIND as KAFKA
+from rivermeet.infra.sources.kind import SourceKind, register, register_installed, registered
+from rivermeet.infra.sources.postgres.kind import KIND as POSTGRES
+from rivermeet.pipelines import Node
+
+
+@cache
+def load() -> None:
+    """Register all kinds, once."""
+    for kind in (FILES, KAFKA, DELTA, POSTGRES):
+        register(kind)
+    register_installed()
+
+
+def kind_of(node: Node) -> SourceKind | None:
+    """The kind of a source; None of a node that is computed.
+
+    Raises
+    ------
+    TypeError
+        Where no kind that is installed has such declarations.
+    """
+    if node.source is None:
+        return None
+    load()
+    declared = type(node.source.reads)
+    found = next((registered()[base] for base in declared.__mro__ if base in registered()), None)
+    if found is None:
+        known = ", ".join(sorted(kind.name for kind in registered().values()))
+        raise TypeError(
+            f"source '{node.pipeline.name}.{node.name}' reads a {declared.__name__}, which no kind of source here is "
+            f"declared by; there are {known}; install the package that it comes from, or register its SourceKind"
+        )
+    return found

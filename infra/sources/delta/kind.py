@@ -1,0 +1,24 @@
+"""Delta tables as a kind of source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rivermeet.infra.sources.delta.version_range import VersionRange
+from rivermeet.infra.sources.kind import SourceContext, SourceKind
+from rivermeet.infra.sources.tables import FRESHNESS
+from rivermeet.pipelines import DeltaTable, Node
+
+if TYPE_CHECKING:
+    from rivermeet.infra.sources.delta.ingest import DeltaStep
+
+
+def step(context: SourceContext, node: Node) -> DeltaStep:
+    """A node's part in an epoch."""
+    from rivermeet.infra.sources.delta.ingest import DeltaStep
+
+    data, version = context.settings.data, context.code_version
+    return DeltaStep(node, context.changelog(node), context.epochs.log, data, code_version=version)
+
+
+KIND = SourceKind("Delta table", DeltaTable, VersionRange, step, FRESHNESS, can_lose=True)

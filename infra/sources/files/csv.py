@@ -1,0 +1,200 @@
+"""Rows of CSV files: columns are found by their names in each file's header, and a file without them is not read."""
+
+# pyarrow.compute makes its functions when it is imported.
+# pyright: reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from rivermeet.infra.small_frames import frame_of
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.files.landing.fields import NOT_UTF8_LINE, fields_of, not_so_wide
+from rivermeet.infra.sources.files.landing.files import UnreadableError, land
+from rivermeet.infra.sources.files.landing.lines import Lines, unclosed
+from rivermeet.infra.sources.files.line_formats import NOT_UTF8, Place, Problems, Ranks, split_lines, wider
+from rivermeet.infra.sources.files.sequential_lines import sequential_lines
+from rivermeet.infra.sources.places import LINE_COLUMNS, no_column
+from rivermeet.pipelines import Files
+from rivermeet.pipelines.errors import SourceError
+
+_WANTED = pa.schema([("wanted_file", pa.string()), ("wanted_member", pa.string())])
+_MAX_COLUMNS = 20_480
+"""Fields of a line that are parsed, where the header does not have more: Spark's default."""
+
+
+def csv_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None) -> tuple[list[DataFrame], Problems]:
+    """Give what `as_declared` gives, and the files that cannot be read.
+
+    Parameters
+    ----------
+    landing
+        An empty folder for what this process reads; None: the engine reads all.
+    """
+    if len(files.delimiter) != 1:
+        raise SourceError(f"CSV delimiter {files.delimiter!r} of '{files.pattern}': give one character")
+    if landing is None:
+        return engine_rows(spark, files, ranks)
+    hard = set[str]()
+    own = [
+        ("malformed", pa.string()),
+        ("hard", pa.bool_()),
+        *((f"r{i}", pa.string()) for i in range(len(files.schema))),
+    ]
+    landed = land(landing, pa.schema(own), ranks, files.delimiter, lambda lines: _fields(lines, files, hard))
+    rows = landed.read(spark)
+    raw = F.struct(*[F.col(f"r{i}") for i in range(len(files.schema))]).alias("raw")
+    sure = rows.where("NOT hard") if hard else rows
+    groups = [as_declared(sure.select(*LINE_COLUMNS, raw, "malformed"), files.schema, _texts(files))]
+    groups += [csv_parsed(rows.where(F.col("hard") & (F.col("header") == one)), one, files) for one in sorted(hard)]
+    if landed.left:
+        more, unsound = engine_rows(spark, files, landed.left)
+        return groups + more, landed.problems | unsound
+    return groups, landed.problems
+
+
+def _fields(lines: Lines, files: Files, hard: set[str]) -> Iterator[Sequence[pa.Array]]:
+    """Columns of what is below a header; ``hard`` gets the header where the engine has to read a line."""
+    header, names = None, list[str]()
+    for numbers, texts in lines:
+        if header is None:
+            header = texts[0].as_py()
+            if problem := header_problem(header, files):
+                raise UnreadableError(problem)
+            names = _names(header, files)
+            numbers, texts = numbers[1:], texts[1:]
+        wanted = [names.index(column) for column in files.schema]
+        found = fields_of(texts, files.delimiter, len(names), wanted, files.null)
+        if pc.any(found.hard).as_py():
+            hard.add(header)
+        yield numbers, texts, pa.repeat(header, len(texts)), found.malformed, found.hard, *found.wanted
+
+
+def engine_rows(spark: SparkSession, files: Files, ranks: Ranks) -> tuple[list[DataFrame], Problems]:
+    """Give what `csv_rows` gives, as the engine reads it.
+
+    One scan without parsing looks at the headers first, and for quoted fields that do not close
+    on their line: files that have any are read from start to end, so a field may hold line breaks
+    there. A quote that never closes makes its own line malformed, and no other. An archive is read
+    whole or, where one member cannot be read, not at all: so it can be read again.
+    """
+    zipped = {path: place for path, place in ranks.items() if path.lower().endswith(".zip")}
+    by_header: dict[str, dict[str, Place]] = defaultdict(dict)
+    sequential, problems = dict(zipped), Problems()
+    for row in _survey(spark, files, {p: place for p, place in ranks.items() if p not in zipped}):
+        if row.opens:
+            sequential[row.file] = ranks[row.file]
+        elif problem := header_problem(row.header, files):
+            problems[row.file] = problem
+        else:
+            by_header[row.header][row.file] = ranks[row.file]
+    groups = [csv_parsed(split_lines(spark, group, header), header, files) for header, group in by_header.items()]
+    if sequential:
+        more, unsound = _sequential_groups(spark, files, sequential)
+        groups, problems = groups + more, problems | unsound
+    return groups, problems
+
+
+def _survey(spark: SparkSession, files: Files, ranks: Ranks) -> Iterable:
+    if not ranks:
+        return []
+    first = F.min_by("text", F.struct("block", "row")).alias("header")
+    opens = F.max(_opens(files))
+    lines = split_lines(spark, ranks)
+    return lines.groupBy("file_rank", "file").agg(first, opens.alias("opens")).orderBy("file_rank").collect()
+
+
+def _opens(files: Files) -> Column:
+    """Whether the line opens a quoted field for good; most lines have no quote, and spare the pattern."""
+    return F.contains("text", F.lit('"')) & F.rlike("text", F.lit(unclosed(files.delimiter)))
+
+
+def _sequential_groups(spark: SparkSession, files: Files, ranks: Ranks) -> tuple[list[DataFrame], Problems]:
+    members: dict[str, list[tuple[str, str | None]]] = defaultdict(list)
+    problems = Problems()
+    for row in sequential_lines(spark, ranks, files.delimiter, first_only=True).collect():
+        problem = row.problem or header_problem(row.text, files)
+        if problem:
+            problems.setdefault(row.file, f"{row.member}: {problem}" if row.member else problem)
+        else:
+            members[row.text].append((row.file, row.member))
+    groups: list[DataFrame] = []
+    for header, named in sorted(members.items()):
+        found = [(path, member) for path, member in named if path not in problems]
+        if not found:
+            continue
+        part = {path: ranks[path] for path, _ in found}
+        wanted = F.broadcast(frame_of(spark, found, _WANTED))
+        lines = sequential_lines(spark, part, files.delimiter).join(
+            wanted,
+            (F.col("file") == F.col("wanted_file")) & F.col("member").eqNullSafe(F.col("wanted_member")),
+            "left_semi",
+        )
+        groups.append(csv_parsed(lines.where(F.col("row") > 0), header, files))
+    return groups, problems
+
+
+def csv_parsed(lines: DataFrame, header: str, files: Files) -> DataFrame:
+    """Give what `as_declared` gives of lines below a header that has no `header_problem`."""
+    names = _names(header, files)
+    fields = ", ".join(f"c{i} STRING" for i in range(len(names)))
+    widest = max(_MAX_COLUMNS, len(names))
+    options = {
+        "sep": files.delimiter,
+        "maxColumns": str(widest),
+        "escape": '"',
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": "bad",
+    }
+    lines = lines.withColumn("header", F.lit(header))
+    # A wider line would fail the query, and not be malformed (test: a field of ten megabytes).
+    delimiters = F.char_length("text") - F.char_length(F.replace("text", F.lit(files.delimiter), F.lit("")))
+    wide = (delimiters >= widest) & F.rlike("text", F.lit(wider(files.delimiter, widest)))
+    row = F.from_csv(F.when(~wide, F.col("text")), f"{fields}, bad STRING", options)
+    parsed = lines.withColumn("wide", wide).select(*LINE_COLUMNS, "wide", row.alias("p"))
+
+    def text(position: int) -> Column:
+        field = F.nullif(F.col(f"p.c{position}"), F.lit(""))
+        return field if files.null is None else F.nullif(field, F.lit(files.null))
+
+    malformed = (
+        F.when(F.contains("text", F.lit("\ufffd")), NOT_UTF8_LINE)
+        .when(
+            _opens(files),
+            "a quoted field of the line does not close",
+        )
+        .when(F.col("wide") | F.isnotnull("p.bad"), not_so_wide(len(names)))
+    )
+    raw = F.struct(*[text(names.index(column)).alias(f"r{i}") for i, column in enumerate(files.schema)])
+    rows = parsed.select(*LINE_COLUMNS, raw.alias("raw"), malformed.alias("malformed"))
+    return as_declared(rows, files.schema, _texts(files))
+
+
+def _texts(files: Files) -> list[T.DataType]:
+    return [T.StringType()] * len(files.schema)
+
+
+def header_problem(header: str, files: Files) -> str | None:
+    """Why nothing below this header can be read, if so."""
+    try:
+        names = _names(header, files)
+    except csv.Error as error:
+        return f"the file's header cannot be read: {error}"
+    for column in files.schema:
+        if names.count(column) != 1:
+            if "\0" in header or "\ufffd" in header:
+                return NOT_UTF8
+            return no_column(column, names, names.count(column))
+    return None
+
+
+def _names(header: str, files: Files) -> list[str]:
+    return next(csv.reader([header], delimiter=files.delimiter))

@@ -1,0 +1,197 @@
+"""Which files a source has, and which of them are new, gone or no longer what they were."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from rivermeet.infra.redaction import redacted
+from rivermeet.infra.sources.places import URL
+from rivermeet.pipelines import Files
+from rivermeet.pipelines.errors import SourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_WILD = re.compile(r"[*?\[{]")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class FileState:
+    """A file as it was seen: enough to notice later that it was changed."""
+
+    path: str
+    length: int
+    modified_ms: int
+
+
+def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) -> tuple[FileState, ...]:
+    """Every file that the pattern names now, by path; what is hidden to Spark is left out.
+
+    Spark reads no file that is hidden, and says nothing: one that is named outright is refused.
+
+    Parameters
+    ----------
+    files
+        The declaration; its pattern may hold ``* ? [] {a,b} **``. A pattern that names an existing
+        local file is that file, and a folder stands for the files in it.
+    data_root
+        Folder or URL that a relative pattern is under.
+    spark
+        Gives the session; called for URLs other than ``file:`` only, so local files need no JVM.
+
+    Raises
+    ------
+    ValueError
+        The pattern holds a credential, or can name nothing but a hidden file.
+    """
+    pattern = files.pattern
+    if redacted(pattern) != pattern:
+        raise SourceError(
+            f"file pattern '{redacted(pattern)}' holds a credential, which plans, logs and dead letters would show; "
+            "leave it out and give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    if not (URL.match(pattern) or os.path.isabs(pattern)):
+        root = _local(data_root)
+        if root is not None:
+            return _by_path(_find(pattern, root))
+        pattern = f"{data_root.rstrip('/')}/{pattern}"
+    local = _local(pattern)
+    if local is None:
+        found = _by_path(_list_by_spark(pattern, spark()))
+        if not found:
+            _refuse_hidden(pattern)
+        return found
+    return _by_path(_find(local.lstrip("/"), "/"))
+
+
+def unconsumed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[FileState]:
+    """Those found whose path was never consumed."""
+    seen = {state.path for state in consumed}
+    return [state for state in found if state.path not in seen]
+
+
+def changed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[tuple[FileState, FileState]]:
+    """Give (as consumed, as found) of each file of other length or time; one that is gone is fine."""
+    now = {state.path: state for state in found}
+    return [(then, now[then.path]) for then in consumed if now.get(then.path, then) != then]
+
+
+def refuse_changed(consumed: Iterable[FileState], found: Iterable[FileState]) -> None:
+    """Raise ValueError for the first changed file: its records cannot be taken back."""
+    for then, now in changed(consumed, found):
+        raise SourceError(
+            f"file {then.path} changed after it was consumed "
+            f"({_shown(then)} then, {_shown(now)} now); restore it, or add the rows as a new file"
+        )
+
+
+def moved(planned: Iterable[FileState]) -> Iterator[FileState]:
+    """Files of this machine that are gone or of other length or time than planned; of other URLs none is asked."""
+    for state in planned:
+        if URL.match(state.path):
+            continue
+        path = Path(state.path)
+        if not path.is_file() or _seen(path) != state:
+            yield state
+
+
+def unopenable(states: Iterable[FileState]) -> dict[str, str]:
+    """Path of each file that Spark's readers cannot open by its name, and why: Hadoop takes ``a:`` for a scheme."""
+    reason = "the file has a colon in its name, which Hadoop cannot open; deliver it under another name"
+    return {s.path: reason for s in states if not URL.match(s.path) and ":" in Path(s.path).name}
+
+
+def _shown(state: FileState) -> str:
+    return f"{state.length} bytes of {state.modified_ms / 1000:.3f}"
+
+
+def _by_path(states: Iterable[FileState]) -> tuple[FileState, ...]:
+    return tuple(sorted(set(states), key=lambda state: state.path))
+
+
+def _hidden(name: str) -> bool:
+    """Whether Spark's readers pass over a file or folder of that name."""
+    return name.startswith((".", "_")) or name.endswith("._COPYING_")
+
+
+def _refuse_hidden(pattern: str) -> None:
+    name = pattern.rstrip("/").rsplit("/", 1)[-1]
+    if _hidden(name):
+        raise SourceError(
+            f"file pattern '{pattern}' names hidden files: Spark reads none whose name begins with '_' or '.', or ends "
+            "with '._COPYING_', which is how writers mark what is not finished; deliver the file under another name"
+        )
+
+
+def _local(path: str) -> str | None:
+    """Give the local path that a path or ``file:`` URL names, or None for another URL."""
+    if not URL.match(path):
+        return os.path.abspath(path)
+    # Not urlsplit for the whole: it would cut file:/data/a?.csv at the question mark of the glob.
+    if urlsplit(path).scheme.lower() != "file":
+        return None
+    return "/" + unquote(path.split(":", 1)[1]).lstrip("/")
+
+
+def _find(pattern: str, root: str) -> Iterator[FileState]:
+    literal = Path(root, pattern)
+    if literal.is_file():
+        _refuse_hidden(pattern)
+        # a[1].csv named outright is that file, not the glob that would look for a1.csv.
+        yield _seen(literal)
+        return
+    if literal.is_dir():
+        pattern = f"{glob.escape(pattern)}/*"
+    elif _WILD.search(pattern):
+        _refuse_hidden(pattern)
+    for one in _alternatives(pattern):
+        fixed = len(Path(one.split("*")[0].split("?")[0].split("[")[0]).parts)
+        for match in glob.iglob(one, root_dir=root, recursive=True):
+            # What the pattern spells out may be hidden (.rivermeet/in/*.csv), what a wildcard
+            # found may not.
+            parts = Path(match).parts
+            named = Path(one).parts[:fixed]
+            if not any(_hidden(p) for p in parts if p not in named) and Path(root, match).is_file():
+                yield _seen(Path(root, match))
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """``a{b,c}`` as ``ab`` and ``ac``: Python's glob has no braces, and Spark's has."""
+    braces = _BRACES.search(pattern)
+    if braces is None:
+        return [pattern]
+    before, after = pattern[: braces.start()], pattern[braces.end() :]
+    return [each for part in braces[1].split(",") for each in _alternatives(f"{before}{part}{after}")]
+
+
+def _seen(path: Path) -> FileState:
+    status = path.stat()
+    return FileState(str(path), status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def _list_by_spark(pattern: str, spark: SparkSession) -> Iterator[FileState]:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    modified = F.unix_millis("modificationTime").alias("modified_ms")
+    try:
+        listing = spark.read.format("binaryFile").load(pattern)
+        rows = listing.select("path", "length", modified).collect()
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return
+        raise
+    named = set(pattern.split("/"))
+    for row in rows:
+        # As of local files: what the pattern spells out may be hidden, but for the file itself.
+        *folders, name = row.path.split("/")
+        if not _hidden(name) and not any(_hidden(part) for part in folders if part not in named):
+            yield FileState(row.path, row.length, row.modified_ms)

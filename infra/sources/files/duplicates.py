@@ -1,0 +1,99 @@
+"""Files that come twice: one with the very bytes of a file that was loaded before is not read a second time.
+
+    in/a.csv        loaded
+    in/copy.csv     the same bytes: one dead letter that names in/a.csv, no records
+    in/b.csv        0 bytes: no record
+    in/c.csv        0 bytes: no record, and no duplicate of b.csv, for nothing is there twice
+
+A name that comes again with other bytes is refused elsewhere (``infra/sources/files/discovery.py``). The plan keeps a
+digest of every file of this machine, whatever its size: that is one more pass over the bytes, at hundreds of megabytes
+a second, and covers files that are gone by now. Files behind other URLs have none, and are read. Held by
+``tests/infra/sources/test_bad_input.py``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from rivermeet.infra.sources.files.discovery import FileState
+from rivermeet.infra.sources.files.file_list import PlannedFile
+from rivermeet.pipelines.source import FileFormat
+
+
+def hashed(states: Iterable[FileState]) -> list[PlannedFile]:
+    """The files as they are planned, with their digests."""
+    return [
+        PlannedFile(path=s.path, length=s.length, modified_ms=s.modified_ms, sha256=_digest(s.path)) for s in states
+    ]
+
+
+def marked(files: Sequence[PlannedFile], loaded: Iterable[PlannedFile], format: FileFormat) -> list[PlannedFile]:
+    """The files, each that has the bytes of a loaded one or of one before it marked as its duplicate."""
+    originals = {_bytes(f): f.path for f in loaded if f.sha256 and not f.duplicate_of}
+    found = []
+    for file in files:
+        original = originals.get(_bytes(file)) if file.sha256 else None
+        if original is None:
+            originals[_bytes(file)] = file.path
+        elif _holds_rows(file.path, format):
+            file = file.model_copy(update={"duplicate_of": original})
+        found.append(file)
+    return found
+
+
+def duplicates(files: Iterable[PlannedFile]) -> dict[str, str]:
+    """Path of each duplicate to why it is not read."""
+    return {
+        f.path: f'the file has the very bytes of {f.duplicate_of}; declare duplicate_files="read" if it is meant twice'
+        for f in files
+        if f.duplicate_of
+    }
+
+
+def _bytes(file: PlannedFile) -> tuple[int, str | None]:
+    return file.length, file.sha256
+
+
+def _digest(path: str) -> str | None:
+    """SHA-256 of a local file, None of another; the reader says what is wrong with one that cannot be read."""
+    if not path.startswith("/"):
+        return None
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _holds_rows(path: str, format: FileFormat) -> bool:
+    """Whether there is anything in a file besides a header; a damaged one may hold something."""
+    try:
+        if format == "parquet":
+            import pyarrow.parquet as pq
+
+            return pq.ParquetFile(path).metadata.num_rows > 0
+        rows_from = 2 if format == "csv" else 1
+        return any(_filled(stream) >= rows_from for stream in _streams(path))
+    except Exception:  # every packing has errors of its own, and the reader will name this one
+        return True
+
+
+def _streams(path: str) -> Iterator[Iterable[bytes]]:
+    if path.lower().endswith(".zip"):
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                with archive.open(name) as member:
+                    yield member
+        return
+    opener = gzip.open if path.lower().endswith(".gz") else open
+    with opener(path, "rb") as file:
+        yield file
+
+
+def _filled(stream: Iterable[bytes]) -> int:
+    """How many lines hold something, counted up to two."""
+    return len(list(islice((line for line in stream if line.strip()), 2)))

@@ -1,0 +1,90 @@
+"""The files that one epoch of a source reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
+
+from rivermeet.infra.source_range import Origin, SourceRange
+
+BYTES_A_RECORD = 32
+"""About as many bytes of a file are a record; nobody knows before it is read."""
+
+
+class PlannedFile(BaseModel, frozen=True, extra="forbid"):
+    """A file as it was when it was planned; times in epoch millis, length in bytes.
+
+    ``sha256`` is of a local file. ``duplicate_of`` names a file of the same bytes: this one is not read.
+    """
+
+    path: str
+    length: int
+    modified_ms: int
+    sha256: str | None = None
+    duplicate_of: str | None = None
+
+
+class FileList(SourceRange):
+    """Files that are each read whole, or not at all; the first epoch of a source may have none."""
+
+    kind: ClassVar[str] = "files"
+    files: tuple[PlannedFile, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """About how many records they hold."""
+        return sum(file.length for file in self.files) // BYTES_A_RECORD
+
+    @property
+    def described(self) -> str:
+        """How many there are."""
+        return f"{len(self.files)} file{'s' if len(self.files) != 1 else ''}"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where they lie."""
+        return tuple(file.path for file in self.files)
+
+    def parts(self) -> Iterator[str]:
+        """Each file."""
+        yield from (f"{file.path}{', a duplicate' if file.duplicate_of else ''}" for file in self.files)
+
+    def measured(self) -> Mapping[str, Any]:
+        """How many there are, and when the newest was written."""
+        return {"files": len(self.files), "delivered_at": max((f.modified_ms for f in self.files), default=None)}
+
+    def metadata(self, now_ms: float) -> Mapping[str, Any]:
+        """How many there are."""
+        return {"files": len(self.files)}
+
+    def shown(self) -> Any:
+        """Their paths."""
+        return list(self.paths)
+
+    @classmethod
+    def place(cls, file: str, line: int | None) -> str:
+        """File and line."""
+        return f"{file}, line {line}" if line is not None else f"{file}, in a line that the engine has not counted"
+
+    def changed(self, file: str) -> bool:
+        """Whether a file is no longer as long as it was when it was read; of one that is gone, False."""
+        path = file.partition("!")[0]
+        planned = next((one for one in self.files if one.path == path), None)
+        try:
+            return planned is not None and Path(path).stat().st_size != planned.length
+        except OSError:
+            return False
+
+    def warning(self, file: str) -> str:
+        """That the file of a record was changed since."""
+        return " (the file was changed since it was read)" if self.changed(file) else ""
+
+    def among(self, epoch: int) -> Origin:
+        """The only file, or how many there were."""
+        files = [file.path for file in self.files if not file.duplicate_of]
+        if len(files) == 1:
+            return Origin(files[0], None, files[0])
+        return Origin(None, None, f"one of the {len(files)} files of epoch {epoch}" if files else f"epoch {epoch}")

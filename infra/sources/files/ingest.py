@@ -1,0 +1,162 @@
+"""Files as a step of the commit protocol: each is consumed once, and becomes records of a changelog.
+
+What is bad in the input is a dead letter and keeps nothing else from being loaded
+(``infra/sources/files/reading.py``). Two things refuse an epoch: a file that was loaded and has changed since, for its
+records cannot be taken back, and more bad rows than ``max_bad_share``. Of such an epoch the bad rows are kept, in the
+table ``rejected``, and nothing else. The share is of rows: a file that cannot be read, or is a duplicate, does not
+count in it, for nobody knows how many rows it has, and the sound files of the epoch would wait for it. Only a source
+that tolerates nothing (``max_bad_share=0``) is refused for a file that cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.source_range import SourceRange
+from rivermeet.infra.sources.files.discovery import FileState, changed, discover, moved, refuse_changed, unconsumed
+from rivermeet.infra.sources.files.duplicates import duplicates, hashed, marked
+from rivermeet.infra.sources.files.file_list import FileList, PlannedFile
+from rivermeet.infra.sources.files.letters import GONE, rows_again
+from rivermeet.infra.sources.files.reading import read, read_all
+from rivermeet.infra.sources.landing_folder import new_folder
+from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.source_step import SourceHistory, SourceStep
+from rivermeet.infra.sources.standing import Standing
+
+
+@dataclass(frozen=True)
+class IngestStep(SourceStep[FileList]):
+    """One source node that reads files.
+
+    Attributes
+    ----------
+    data
+        Folder or URL that relative patterns start from.
+    session
+        Gives the session where files have to be listed by Spark.
+    landing
+        Folder of the node's landed lines; None: the engine reads all files.
+    """
+
+    data: str
+    session: Callable[[], SparkSession]
+    landing: Path | None = None
+    read_word: ClassVar[str] = "folder"
+    unit: ClassVar[str] = "line"
+    cure: ClassVar[str] = "mend the files or raise the share"
+    ranges: ClassVar[type[SourceRange]] = FileList
+
+    def check(self, plan: EpochPlan) -> str | None:
+        """Why the plan cannot be run: a file of this machine is not what it was when it was planned."""
+        found = next(moved(states(_files(plan))), None)
+        return None if found is None else f"file {found.path} was changed or removed after it was planned"
+
+    def unread(self) -> list[FileState]:
+        """Files that no committed epoch has consumed; ValueError where one changed after it was."""
+        return unread(self.so_far(self.note()), self._found())
+
+    def standing(self) -> Standing:
+        """How many files were not read yet, of a source that has read any."""
+        return Standing(len(self.unread()) if self.note() is not None else None)
+
+    def undelivered(self) -> str:
+        """How many files lie there."""
+        try:
+            files = len(self.unread())
+        except ValueError:  # a file changed after it was read: the next run says so
+            return ""
+        return f"{files} file{'' if files == 1 else 's'}" if files else ""
+
+    def lost(self) -> str | None:
+        """Describe the files that a rebuild would lose because they are gone, or None."""
+        found = self.note()
+        there = {state.path for state in self._found()}
+        consumed = states(loaded(self.so_far(found)))
+        gone = [state.path for state in consumed if state.path not in there]
+        return f"{len(gone)} of {len(consumed)} files that it consumed are gone (first: {gone[0]})" if gone else None
+
+    def next_range(self, previous: CommitNote | None) -> FileList | None:
+        """All files that are new; the first epoch may have none, to give the changelog its shape."""
+        so_far = self.so_far(previous)
+        found = unread(so_far, self._found())
+        return self._planned(found, so_far) if found or self.has_new_columns(previous) else None
+
+    def range_again(self, previous: CommitNote | None) -> FileList | None:
+        """The files that are dead as such."""
+        so_far = self.so_far(previous)
+        return self._planned([state for state in self._found() if state.path in so_far.open.files], so_far)
+
+    def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
+        """Read the planned files and letters; what is no record goes to the dead-letter table."""
+        planned = _files(plan)
+        files, not_read = states(planned), duplicates(planned)
+        again: list[DataFrame] = []
+        if plan.retries:
+            again = rows_again(spark, self.dead_letters, self.source.files, plan.retries)
+            before = self.consumed(plan.since, plan.previous_epoch)
+            gone = before.open.files - {file.path for file in planned}
+            files += [state for state in states(planned_last(before)) if state.path in gone]
+            not_read |= dict.fromkeys(gone, GONE)
+
+        def kept(damaged: Mapping[str, str]) -> SourceFrames:
+            landing = None if self.landing is None else new_folder(self.landing, plan.epoch)
+            found = read(spark, self.source, self.node.partitions, files, {**not_read, **damaged}, again, landing)
+            return SourceFrames(shared.keep(found.parsed))
+
+        found = read_all(kept, {state.path for state in files})
+        whole = found.dead_files if self.source.max_bad_share else len(duplicates(planned))
+        return self.finish(plan, found.frames, dead=found.dead, not_rows=whole)
+
+    def within(self, plan: EpochPlan) -> str:
+        """How many files."""
+        return f"{len(_files(plan))} files"
+
+    def _planned(self, found: Iterable[FileState], so_far: SourceHistory) -> FileList:
+        files = hashed(found)
+        if files and self.source.duplicate_files == "dead_letter":
+            files = marked(files, loaded(so_far), self.source.files.format)
+        return FileList(files=tuple(files))
+
+    def _found(self) -> Sequence[FileState]:
+        return discover(self.source.files, self.data, self.session)
+
+
+def _files(plan: EpochPlan) -> tuple[PlannedFile, ...]:
+    return plan.reads.files if isinstance(plan.reads, FileList) else ()
+
+
+def planned_last(so_far: SourceHistory) -> Sequence[PlannedFile]:
+    """Each file as it was planned last."""
+    return list({file.path: file for plan in so_far.plans for file in _files(plan)}.values())
+
+
+def loaded(so_far: SourceHistory) -> list[PlannedFile]:
+    """Files that were read; not those that are dead as such."""
+    return [file for file in planned_last(so_far) if file.path not in so_far.open.files and not file.duplicate_of]
+
+
+def unread(so_far: SourceHistory, found: Sequence[FileState]) -> list[FileState]:
+    """Files that are new; ValueError where one that was loaded has changed.
+
+    Nothing was loaded of a file that is dead as such: what has taken its place is new.
+    """
+    consumed = states(planned_last(so_far))
+    if changed(consumed, found):
+        replaced = {now.path for _, now in changed(consumed, found)} & so_far.open.files
+        consumed = [state for state in consumed if state.path not in replaced]
+    refuse_changed(consumed, found)
+    return unconsumed(consumed, found)
+
+
+def states(files: Iterable[PlannedFile]) -> list[FileState]:
+    """The files as they were seen when they were planned."""
+    return [FileState(f.path, f.length, f.modified_ms) for f in files]

@@ -1,0 +1,69 @@
+"""Dead letters of rows of files, read again by today's declaration (``infra/sources/dead_letters.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.files.csv import csv_parsed, header_problem
+from rivermeet.infra.sources.files.json import json_parsed
+from rivermeet.infra.sources.files.parquet import parquet_parsed
+from rivermeet.infra.sources.places import LINE_COLUMNS
+from rivermeet.infra.sources.row_to_record import is_cut
+from rivermeet.pipelines import Files
+
+GONE = "the file cannot be read again, for it is no longer among the files of the source; deliver it anew"
+_OTHER = "the row was a line of JSON; its source reads another format now"
+_CUT = "the row is not kept whole and cannot be read again; deliver it in a new file"
+
+
+def rows_again(spark: SparkSession, path: str, files: Files, epochs: Sequence[int]) -> list[DataFrame]:
+    """Rows of the letters of these epochs, by today's declaration, as `as_declared` gives them; ``path`` is the table.
+
+    Letters of files are not among them: a file is read again where it lies.
+    """
+    lines = _in_order(read(spark, path).where(F.col("epoch").isin(list(epochs)) & (F.col("position") > 0)))
+    rows = [_dead(lines.where(is_cut(F.col("text"))), files.schema, _CUT)]
+    whole = lines.where(~is_cut(F.col("text")))
+    if files.format == "json":
+        return [*rows, json_parsed(whole, files)]
+    rows.append(_dead(whole.where(F.isnull("header")), files.schema, _OTHER))
+    for header in sorted(line.header for line in whole.select("header").distinct().collect() if line.header):
+        part = whole.where(F.col("header") == header)
+        parsed = _below(part, header, files)
+        rows.append(_dead(part, files.schema, parsed) if isinstance(parsed, str) else parsed)
+    return rows
+
+
+def _below(lines: DataFrame, header: str, files: Files) -> DataFrame | str:
+    if files.format == "parquet":
+        return parquet_parsed(lines, header, files)
+    return header_problem(header, files) or csv_parsed(lines, header, files)
+
+
+def _in_order(letters: DataFrame) -> DataFrame:
+    """Letters as `LINE_COLUMNS`, by epoch, file and position, and before all files that are read."""
+    last_first = Window.partitionBy(F.lit(0)).orderBy(F.desc("epoch"), F.desc("file"))
+    files = letters.select("epoch", "file").distinct().withColumn("file_rank", -F.row_number().over(last_first))
+    return letters.join(F.broadcast(files), ["epoch", "file"]).select(
+        F.col("file_rank").cast("int"),
+        "file",
+        "modified_ms",
+        F.lit(None).cast("string").alias("member"),
+        F.lit(0).cast("bigint").alias("block"),
+        F.col("position").cast("bigint").alias("row"),
+        "line",
+        "text",
+        "header",
+    )
+
+
+def _dead(lines: DataFrame, schema: Mapping[str, str], reason: str) -> DataFrame:
+    """Lines as `as_declared` gives them, dead for one reason."""
+    nulls = F.struct(*[F.lit(None).cast(kind).alias(f"r{i}") for i, kind in enumerate(schema.values())])
+    rows = lines.select(*LINE_COLUMNS, nulls.alias("raw"), F.lit(reason).alias("malformed"))
+    return as_declared(rows, schema)

@@ -1,0 +1,138 @@
+"""Rows of Parquet files: columns by name, each file with its own types.
+
+A column of times in nanoseconds, which pandas writes and Spark has no type for, is read as text with nine digits behind
+the seconds: a TIMESTAMP where microseconds say the same, a dead letter where they do not, and every digit as STRING.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.files.line_formats import Place, Problems, Ranks, ranked
+from rivermeet.infra.sources.places import LINE_COLUMNS, no_column, spark_path
+from rivermeet.pipelines import Files
+from rivermeet.pipelines.expressions import quoted
+
+_TO_THE_MICROSECOND = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+CLOCKS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": _TO_THE_MICROSECOND,
+}
+"""To the microsecond: a row is read again from its text, and JSON's own format cuts at the millisecond."""
+
+
+def parquet_rows(
+    spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None
+) -> tuple[list[DataFrame], Problems]:
+    """Give what `as_declared` gives, by layout, with rows as JSON for ``text``, and the files that cannot be read.
+
+    The engine reads them, so that ``landing`` stays as it is.
+    """
+    del landing
+    layouts: dict[_Layout, dict[str, Place]] = defaultdict(dict)
+    problems, groups = Problems(), []
+    for path, place in ranks.items():
+        try:
+            layouts[_layout(spark, path)][path] = place
+        except (OSError, ValueError, PySparkException) as error:
+            problems[path] = f"the file is no Parquet file that can be read: {str(error).splitlines()[0]}"
+    for layout, group in layouts.items():
+        rows = _rows(spark, files, group, layout)
+        if isinstance(rows, str):
+            problems |= dict.fromkeys(group, rows)
+        else:
+            groups.append(rows)
+    return groups, problems
+
+
+class _Layout(NamedTuple):
+    """What files must share to be scanned together: one's INT is not read as another's BIGINT.
+
+    ``instants`` and ``clocks`` are the columns in nanoseconds.
+    """
+
+    schema: str
+    instants: frozenset[str] = frozenset()
+    clocks: frozenset[str] = frozenset()
+
+
+def _layout(spark: SparkSession, path: str) -> _Layout:
+    if not path.startswith("/"):
+        return _Layout(spark.read.parquet(spark_path(path)).schema.json())
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        schema = str(file.schema_arrow.remove_metadata())
+        # Not by Arrow's types, which are those that were written from, and in which Spark's INT96 is nanoseconds, too.
+        stored = [file.schema.column(i) for i in range(len(file.schema))]
+    kinds = {column.path: json.loads(column.logical_type.to_json()) for column in stored}
+    nanos = {
+        name: kind
+        for name, kind in kinds.items()
+        if (kind["Type"], kind.get("timeUnit")) == ("Timestamp", "nanoseconds")
+    }
+    instants = frozenset(name for name, kind in nanos.items() if kind.get("isAdjustedToUTC"))
+    return _Layout(schema + str(sorted(kinds.items())), instants, frozenset(nanos) - instants)
+
+
+def _rows(spark: SparkSession, files: Files, ranks: Ranks, layout: _Layout) -> DataFrame | str:
+    """Rows of files of one layout, or why it cannot be read."""
+    try:
+        scan = spark.read.parquet(*[spark_path(path) for path in ranks])
+        for column in files.schema:
+            if column not in scan.columns:
+                return no_column(column, scan.columns)
+        row = F.struct(*[_in_micros(name, layout).alias(name) for name in scan.columns])
+        raw = F.struct(*[row.getField(c).alias(f"r{i}") for i, c in enumerate(files.schema)])
+        rows = scan.select(
+            F.col("_metadata.file_path").alias("uri"),
+            F.lit(None).cast("string").alias("member"),
+            F.lit(0).cast("bigint").alias("block"),
+            F.col("_metadata.row_index").alias("row"),
+            (F.col("_metadata.row_index") + 1).alias("line"),
+            F.to_json(row, CLOCKS).alias("text"),
+            raw.alias("raw"),
+            F.lit(None).cast("string").alias("malformed"),
+        )
+        schema = scan.select(row.alias("row")).select("row.*").schema
+        named = ranked(rows, scan.inputFiles(), ranks).withColumn("header", F.lit(schema.json()))
+        declared = as_declared(named, files.schema)
+        assert declared.schema  # asks Spark whether the casts are possible at all
+        return declared
+    except ParseException:
+        raise  # a type that the source declares is none: no file can be blamed
+    except (AnalysisException, ValueError) as error:
+        return f"the file's columns cannot be read as declared: {str(error).splitlines()[0]}"
+
+
+def _in_micros(name: str, layout: _Layout) -> Column:
+    """A column; one in nanoseconds, which Spark reads as a number, as text."""
+    column = F.col(quoted(name))
+    if name not in layout.instants | layout.clocks:
+        return column
+    rest = F.pmod(column, F.lit(1000))
+    micros = F.timestamp_micros(F.floor(column / F.lit(1000).cast("decimal(4,0)")).cast("bigint"))
+    digits = F.lpad(rest.cast("string"), 3, "0")
+    return F.concat(F.date_format(micros, _TO_THE_MICROSECOND), digits, F.lit("Z" if name in layout.instants else ""))
+
+
+def parquet_parsed(letters: DataFrame, header: str, files: Files) -> DataFrame | str:
+    """Give what `as_declared` gives of rows kept as JSON and the schema of their file, or why it cannot be read."""
+    schema = T.StructType.fromJson(json.loads(header))
+    for column in files.schema:
+        if column not in schema.names:
+            return no_column(column, schema.names)
+    parsed = letters.withColumn("p", F.from_json("text", schema, CLOCKS))
+    raw = F.struct(*[F.col("p").getField(c).alias(f"r{i}") for i, c in enumerate(files.schema)])
+    return as_declared(
+        parsed.select(*LINE_COLUMNS, raw.alias("raw"), F.lit(None).cast("string").alias("malformed")), files.schema
+    )

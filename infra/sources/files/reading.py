@@ -1,0 +1,161 @@
+"""From the files of a source to records and dead letters, with one parse of every file.
+
+Nothing that a file holds, or fails to hold, keeps the others from being read:
+
+    1.csv   a,1,10      a record
+            b,x,20      a dead letter: its line, and "column 'n': 'x' is not INT"
+    2.csv   another header, UTF-16; a .gz cut short, a damaged .parquet: one dead letter for the file, without text
+    3.csv   empty, or a header alone: nothing
+
+A file is read whole or not at all, so what is dead as a file can be read again (``infra/sources/dead_letters.py``).
+Held by ``tests/infra/sources/test_bad_input.py``, ``tests/infra/sources/test_reading.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from weakref import WeakSet
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from rivermeet.infra.small_frames import frame_of
+from rivermeet.infra.sources.files.csv import csv_rows
+from rivermeet.infra.sources.files.discovery import FileState, unopenable
+from rivermeet.infra.sources.files.json import json_rows
+from rivermeet.infra.sources.files.landing.lines import NOT_GZIP
+from rivermeet.infra.sources.files.line_formats import Place, Problems, Ranks
+from rivermeet.infra.sources.files.parquet import parquet_rows
+from rivermeet.infra.sources.places import path_of
+from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.pipelines import Files, Source
+from rivermeet.pipelines.errors import SourceError
+
+_CAUSE = re.compile(r"Caused by: (?:[\w$]+\.)*([^\n]*)")
+_UNREAD = pa.schema(
+    [("file_rank", pa.int32()), ("file", pa.string()), ("modified_ms", pa.int64()), ("malformed", pa.string())]
+)
+_in_utc: WeakSet[SparkSession] = WeakSet()
+"""Sessions that were asked for their zone."""
+_READERS = {"csv": csv_rows, "json": json_rows, "parquet": parquet_rows}
+
+
+def read(
+    spark: SparkSession,
+    source: Source,
+    partitions: int,
+    files: Sequence[FileState],
+    unread: Mapping[str, str] | None = None,
+    again: Sequence[DataFrame] = (),
+    landing: Path | None = None,
+) -> SourceFrames:
+    """Read records and dead letters of these files, in the order of their paths.
+
+    A quoted CSV field may go over up to 1000 lines; an opening quote that nothing closes makes its
+    own line dead, and no other. Lines end with LF, CRLF or CR. Blank lines are no rows. A line
+    that is not UTF-8 is dead. A file that turns out to be damaged only when it is scanned fails the
+    scan: `read_all` is for those.
+
+    Parameters
+    ----------
+    spark
+        Session with time zone UTC.
+    source
+        What the files' rows mean. Its expressions see only rows whose declared columns parsed.
+    partitions
+        How many partitions keys are hashed into.
+    files
+        The files to read; all of them, and no other.
+    unread
+        Paths of those that are not to be read, but are dead, and why.
+    again
+        Rows of earlier dead letters, as `as_declared` gives them.
+    landing
+        An empty folder for the text files that this process reads; None: the engine reads all.
+
+    Raises
+    ------
+    SourceError
+        An expression of the source is wrong.
+    """
+    if spark not in _in_utc:
+        zone = spark.conf.get("spark.sql.session.timeZone")
+        if zone not in ("UTC", "Etc/UTC", "Z"):
+            raise SourceError(f"the Spark session's time zone is {zone}; set spark.sql.session.timeZone to UTC")
+        _in_utc.add(spark)
+    states = sorted(files, key=lambda state: state.path)
+    ranks = {state.path: Place(rank, state.modified_ms) for rank, state in enumerate(states)}
+    problems = Problems({**unopenable(states), **(unread or {})})
+    sound = {path: place for path, place in ranks.items() if path not in problems}
+    groups = list(again)
+    if sound:
+        rows, found = _READERS[source.files.format](spark, source.files, sound, landing)
+        groups, problems = [*groups, *rows], problems | found
+    if problems or not groups:
+        groups.append(_of_files(spark, source.files, ranks, problems))
+    parsed = to_records(reduce(DataFrame.unionAll, groups), source)
+    return SourceFrames(parsed.withColumn("partition", partition_of(F.col("key"), partitions)))
+
+
+@dataclass(frozen=True)
+class ReadFiles:
+    """What the files hold, computed, and how many rows are dead, of which each of ``dead_files`` is a file."""
+
+    frames: SourceFrames
+    dead: int
+    dead_files: int
+
+
+def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collection[str]) -> ReadFiles:
+    """What ``read`` gives, computed; a file that fails the scan fails no other.
+
+    Parameters
+    ----------
+    read
+        Reads and keeps all files but those it is given with a reason.
+    files
+        Paths of the files.
+    """
+    damaged: dict[str, str] = {}
+    while True:
+        try:
+            frames = read(damaged)
+            dead = F.isnotnull("reason")
+            ((rows, whole),) = frames.parsed.agg(F.count_if(dead), F.count_if(dead & F.isnull("text"))).collect()
+            return ReadFiles(frames, rows, whole)
+        except PySparkException as error:
+            path = path_of((error.getMessageParameters() or {}).get("path", ""))
+            kind = error.getCondition() or ""
+            gone = kind.endswith("FILE_NOT_EXIST")
+            if not kind.startswith("FAILED_READ_FILE") or gone or path in damaged or path not in files:
+                raise
+            causes = _CAUSE.findall(str(error))
+            cause = causes[-1] if causes else str(error).splitlines()[0]
+            denied = "Permission denied" in cause
+            damaged[path] = NOT_GZIP if path.endswith(".gz") and not denied else f"the file cannot be read: {cause}"
+
+
+def _of_files(spark: SparkSession, files: Files, ranks: Ranks, problems: Problems) -> DataFrame:
+    """A dead row for each file that cannot be read, as `as_declared` gives rows."""
+    typed = ", ".join(f"t{i}: {kind}" for i, kind in enumerate(files.schema.values()))
+    rows = [(ranks[path].rank, path, ranks[path].modified_ms, reason) for path, reason in problems.items()]
+
+    def nothing(kind: str, *names: str) -> list[Column]:
+        return [F.lit(None).cast(kind).alias(name) for name in names]
+
+    return frame_of(spark, rows, _UNREAD).select(
+        *("file_rank", "file", "modified_ms", *nothing("STRING", "member")),
+        *(F.lit(0).cast("BIGINT").alias(name) for name in ("block", "row")),
+        *nothing("BIGINT", "line"),
+        *nothing("STRING", "text", "header"),
+        *nothing(f"STRUCT<{typed}>", "typed"),
+        *nothing("ARRAY<INT>", "instants"),
+        "malformed",
+    )

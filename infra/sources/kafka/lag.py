@@ -1,0 +1,113 @@
+"""How far a source is behind its topic, per partition: in offsets, and in seconds by the timestamps that Kafka has.
+
+    consumed 12, newest of it at 10:00:00; stable end 14, newest there at 10:00:05; high watermark 15, now 10:01:00
+
+    behind        2 offsets
+    held back     1 offset, of an open transaction
+    seconds       5: between the newest record that was read and the newest that can be
+    age           60: since the newest record that was read
+
+Kafka gives the newest timestamp of a partition, and not that of its last record: where clocks are skewed, a partition
+may be behind in offsets and not in seconds. The end of a transaction has one, too, by the broker's clock.
+Held by ``tests/infra/kafka/test_lag.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rivermeet.infra.sources.standing import Form, Fresh
+from rivermeet.pipelines.times import span
+
+COLUMNS: Sequence[tuple[str, Form]] = (
+    ("partition", "number"),
+    ("consumed up to", "number"),
+    ("high watermark", "number"),
+    ("held back", "number"),
+    ("newest record read", "moment"),
+    ("its age", "age"),
+)
+"""Columns of a topic in the quality report."""
+
+
+@dataclass(frozen=True)
+class PartitionLag:
+    """One partition; ``consumed_ms`` and ``newest_ms`` are timestamps of records (epoch millis), None: not known."""
+
+    partition: int
+    consumed: int
+    stable_end: int
+    high_watermark: int
+    consumed_ms: int | None = None
+    newest_ms: int | None = None
+
+    @property
+    def behind(self) -> int:
+        """Offsets that can be read and were not."""
+        return max(self.stable_end - self.consumed, 0)
+
+    @property
+    def held_back(self) -> int:
+        """Offsets that cannot be read yet, for a transaction is open."""
+        return max(self.high_watermark - self.stable_end, 0)
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds between the newest record that was read and the newest that can be; None where nobody knows."""
+        if not self.behind:
+            return 0.0
+        if self.consumed_ms is None or self.newest_ms is None:
+            return None
+        return max(self.newest_ms - self.consumed_ms, 0) / 1000
+
+    def shown(self, now_ms: float) -> str:
+        """Where it ends, what was read of it, and how old that is."""
+        age, seconds = self.age(now_ms), self.seconds
+        parts = [
+            f"consumed up to {self.consumed:,}",
+            f"stable end {self.stable_end:,}",
+            f"high watermark {self.high_watermark:,}",
+            *([f"{self.held_back:,} offsets held back by open transactions"] if self.held_back else []),
+            *([f"{span(round(seconds * 1000))} behind"] if self.behind and seconds is not None else []),
+            *([f"newest record read {span(round(age * 1000))} old"] if age is not None else []),
+        ]
+        return ", ".join(parts)
+
+    def unread_seconds(self, now_ms: float) -> float | None:
+        """Seconds that it is behind; where records are held back, since the newest one that was read."""
+        return self.age(now_ms) if self.held_back and not self.behind else self.seconds
+
+    def age(self, now_ms: float) -> float | None:
+        """Seconds since the newest record that was read; negative where its clock is ahead."""
+        return None if self.consumed_ms is None else (now_ms - self.consumed_ms) / 1000
+
+
+def most(values: Sequence[float | None]) -> float | None:
+    """The largest of those that are known; None where none is."""
+    return max((value for value in values if value is not None), default=None)
+
+
+def is_fresh(lag: Sequence[PartitionLag], freshness_ms: int, now_ms: float) -> Fresh:
+    """Judge the lag of a topic's partitions.
+
+    | the topic | freshness 30 min | is fresh |
+    |---|---|---|
+    | was read to its end | | yes, however old its last record is: nothing is missing |
+    | has a record that is 10 min younger than all that was read | | yes |
+    | the same, 40 min | | no |
+    | an open transaction has held back records for 40 min since the newest one that was read | | no |
+    """
+    late = {one.partition: one.unread_seconds(now_ms) for one in lag}
+    known = [seconds for seconds in late.values() if seconds is not None]
+    seconds = max(known, default=0.0)
+    passed = len(known) == len(late) and seconds * 1000 <= freshness_ms
+    offsets, held = sum(one.behind for one in lag), sum(one.held_back for one in lag)
+    what = f"{offsets:,} offsets and {seconds:,.1f} s behind" if passed or known else f"{offsets:,} offsets behind"
+    unread = [p for p, found in late.items() if found is None]
+    nothing = f"; nothing was read of partitions {', '.join(map(str, unread))}" if unread else ""
+    return Fresh(
+        passed,
+        f"{what}, {held:,} held back by open transactions{nothing}.",
+        {"lag_seconds": seconds, "lag_offsets": offsets, "lag_held_back": held},
+    )

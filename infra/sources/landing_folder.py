@@ -1,0 +1,94 @@
+"""Rows as they were read, in Parquet files of the epoch, which Spark reads: a chunk in memory, the rest on disk.
+
+    home/landing/shop/orders/epoch-7-5f0c…/00000.parquet    20,000 rows or more, or 32 MiB of them
+    home/landing/shop/orders/epoch-7-5f0c…/00001.parquet    what came after them
+    home/landing/shop/orders/epoch-6-a41e…/                 of an epoch that is done, or of an attempt that died:
+                                                            removed when the node's next one lands
+
+What landed is what an epoch computes from, to its end: a topic that is compacted may give fewer records when it is
+asked again, and a file may be gone. Held by ``tests/infra/sources/kafka/test_reading.py``,
+``tests/infra/sources/postgres/test_reading.py`` and ``tests/infra/sources/landing/test_files.py``.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from rivermeet.infra.small_frames import no_rows
+from rivermeet.infra.sources.places import spark_path
+from rivermeet.records.type_text import quoted, type_text
+
+_Row = TypeVar("_Row")
+ROWS, BYTES = 20_000, 32 << 20
+"""Rows, or bytes, that a file is written of."""
+
+
+class LandingFolder:
+    """The folder of one attempt at an epoch, for rows of one schema."""
+
+    def __init__(self, folder: Path, schema: pa.Schema) -> None:
+        self.folder, self.schema = folder, schema
+
+    def write(self, tables: Iterable[pa.Table]) -> int:
+        """Write rows, of the columns of the schema; how many there were."""
+        count, files = 0, 0
+        held: list[pa.Table] = []
+        for table in tables:
+            held.append(table)
+            if sum(t.num_rows for t in held) >= ROWS or sum(t.nbytes for t in held) >= BYTES:
+                files, held = self._written(held, files), []
+            count += table.num_rows
+        self._written(held, files)
+        return count
+
+    def _written(self, tables: Sequence[pa.Table], files: int) -> int:
+        if any(table.num_rows for table in tables):
+            rows = pa.concat_tables(tables)
+            pq.write_table(rows, self.folder / f"{files:05d}.parquet", compression="zstd", compression_level=1)
+        return files + 1
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """All that was written."""
+        columns = from_arrow_schema(self.schema).fields
+        ddl = ", ".join(f"{quoted(column.name)} {type_text(column.dataType)}" for column in columns)
+        files = sorted(str(file) for file in self.folder.glob("*.parquet"))
+        if not files:
+            return no_rows(spark, ddl)
+        return spark.read.schema(ddl).parquet(*[spark_path(file) for file in files])
+
+
+def new_folder(node_folder: Path, epoch: int) -> Path:
+    """A new one; those of attempts before are removed with their files."""
+    shutil.rmtree(node_folder, ignore_errors=True)
+    folder = node_folder / f"epoch-{epoch}-{uuid4().hex}"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def in_chunks(rows: Iterable[_Row], most: int, most_bytes: int, size: Callable[[_Row], int]) -> Iterator[list[_Row]]:
+    """Rows, so many at a time, or fewer where these have so many bytes.
+
+    Parameters
+    ----------
+    size
+        Bytes of a row, about.
+    """
+    chunk: list[_Row] = []
+    held = 0
+    for row in rows:
+        chunk.append(row)
+        held += size(row)
+        if len(chunk) >= most or held >= most_bytes:
+            yield chunk
+            chunk, held = [], 0
+    if chunk:
+        yield chunk

@@ -1,0 +1,30 @@
+"""Tables of PostgreSQL as a kind of source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rivermeet.infra.postgres.wal_range import WalRange
+from rivermeet.infra.sources.kind import SourceContext, SourceKind
+from rivermeet.infra.sources.tables import FRESHNESS
+from rivermeet.pipelines import Node, Postgres
+
+if TYPE_CHECKING:
+    from rivermeet.infra.sources.postgres.ingest import PostgresStep
+
+
+def step(context: SourceContext, node: Node) -> PostgresStep:
+    """A node's part in an epoch."""
+    from rivermeet.infra.postgres.connection import Database
+    from rivermeet.infra.sources.postgres.ingest import PostgresStep
+    from rivermeet.infra.sources.postgres.slot import PipelineSlot
+
+    assert node.source is not None
+    database = Database(context.settings.postgres, node.source.postgres.database)
+    lock = context.locks / f".{database.name}.lock"
+    slot = PipelineSlot(database, context.epochs.log, str(lock), node.pipeline.name)
+    log, version = context.epochs.log, context.code_version
+    return PostgresStep(node, context.changelog(node), log, slot, context.landing(node), code_version=version)
+
+
+KIND = SourceKind("table of PostgreSQL", Postgres, WalRange, step, FRESHNESS, has_snapshots=True)

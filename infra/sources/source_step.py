@@ -1,0 +1,268 @@
+"""A source as a step of the commit protocol: what the steps of all kinds of source share.
+
+A kind of source says what comes next (`SourceStep.next_range`), and how that is read (`SourceStep.compute`). Where the
+node's tables lie, what it has consumed so far, and the end of each epoch are the same for all:
+
+| what was read | the epoch |
+|---|---|
+| records, and some rows that are none | commits both: the rows as dead letters, each with its reason |
+| more bad rows than ``max_bad_share`` allows | is refused; the bad rows are kept in the table ``rejected`` |
+| dead letters, again | commits what they are now, however many are bad: they were accepted before |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, Generic, TypeVar, cast
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.declaration import new_columns
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.source_range import SourceRange
+from rivermeet.infra.sources.dead_letters import OpenLetters, open_letters
+from rivermeet.infra.sources.rejected_rows import Read, refuse_too_many
+from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.standing import Finding, Fresh, ReportTable, Standing
+from rivermeet.pipelines import Node, Source
+
+_Range = TypeVar("_Range", bound=SourceRange)
+
+
+@dataclass(frozen=True)
+class SourceHistory:
+    """The committed plans of a source's incarnation, oldest first, and where its dead letters lie."""
+
+    plans: Sequence[EpochPlan]
+    dead_letters: str
+
+    @cached_property
+    def open(self) -> OpenLetters:
+        """Dead letters that no epoch has taken up again."""
+        return open_letters(self.dead_letters, self.plans)
+
+
+@dataclass(frozen=True)
+class SourceStep(Generic[_Range]):
+    """A source's part in an epoch.
+
+    Attributes
+    ----------
+    changelog
+        Location of the node's changelog.
+    retry
+        Whether open dead letters are planned, in place of what is new.
+    accept_loss
+        Whether what can be read no more is passed over, of a kind that can lose records.
+    """
+
+    node: Node
+    changelog: str
+    log: EpochLog
+    code_version: str = field(default="", kw_only=True)
+    retry: bool = field(default=False, kw_only=True)
+    accept_loss: bool = field(default=False, kw_only=True)
+    read_word: ClassVar[str] = "source"
+    """What is read, in a word."""
+    unit: ClassVar[str] = "row"
+    """What the number of a bad row counts."""
+    cure: ClassVar[str] = "mend the declaration or raise the share"
+    position_lost: ClassVar[type[EpochRefusedError]] = EpochRefusedError
+    ranges: ClassVar[type[SourceRange]] = SourceRange
+
+    def next_range(self, previous: CommitNote | None) -> _Range | None:
+        """What comes after a commit; None where nothing is new. The first epoch may read nothing."""
+        raise NotImplementedError
+
+    def range_again(self, previous: CommitNote | None) -> _Range | None:
+        """What is read beside open dead letters; None where they cannot be read again now."""
+        raise NotImplementedError
+
+    def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
+        """Read what is planned; what is no record is a dead letter."""
+        raise NotImplementedError
+
+    def lost(self) -> str | None:
+        """Describe the records that a rebuild would lose because they can no longer be read, or None."""
+        return None
+
+    def standing(self) -> Standing:
+        """How far the source is behind what it reads; asks where that is."""
+        return Standing()
+
+    def fresh(self, freshness_ms: int, now_ms: float) -> Fresh:
+        """Whether nothing has been there for longer than that, by the clock ``now_ms``, and was not read."""
+        raise NotImplementedError
+
+    def undelivered(self) -> str:
+        """What is there and was not read, where that is known without asking a server."""
+        return ""
+
+    def report(self) -> ReportTable | None:
+        """What the newest plan has read, for the quality report; nobody is asked but the epoch log."""
+        return None
+
+    def findings(self) -> Iterator[Finding]:
+        """What keeps it from being read, each with its cure, or how far it was read."""
+        yield from ()
+
+    def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
+        """Plan what is new, or the open dead letters; None where there is nothing of it."""
+        retries = self.so_far(previous).open.epochs if self.retry else ()
+        if self.retry and not retries:
+            return None
+        found = self.range_again(previous) if self.retry else self.next_range(previous)
+        if found is None:
+            return None
+        return EpochPlan.after(
+            previous,
+            version,
+            pipeline=self.node.pipeline.name,
+            node=self.node.name,
+            epoch=epoch,
+            reads=found,
+            retries=retries,
+            code_version=self.code_version,
+        )
+
+    def check(self, plan: EpochPlan) -> str | None:
+        """None: what cannot be read any more is refused where it is read."""
+        return None
+
+    def has_new_columns(self, previous: CommitNote | None) -> bool:
+        """Whether an epoch is due though nothing is new: what reads the source has to find a column that it gets."""
+        return previous is None or bool(new_columns(self.node, previous))
+
+    def finish(
+        self,
+        plan: EpochPlan,
+        parsed: SourceFrames,
+        *,
+        dead: int | None = None,
+        not_rows: int = 0,
+        rows: DataFrame | None = None,
+        counted: Mapping[str, int] | None = None,
+    ) -> StepFrames:
+        """End an epoch: records, dead letters, and the refusal where too many rows are bad.
+
+        Parameters
+        ----------
+        parsed
+            Kept, so that it is computed once.
+        dead
+            How many rows are dead; None: they are counted here.
+        not_rows
+            Dead letters that do not count as bad rows, such as whole files.
+        rows
+            The records, where they are not those of ``parsed``.
+        counted
+            What else is reported, by name.
+        """
+        if dead is None:
+            ((dead,),) = parsed.parsed.agg(F.count_if(F.isnotnull("reason"))).collect()
+        letters = parsed.dead
+
+        def accept(good: int, sides: Mapping[str, int]) -> None:
+            share, bad = self.source.max_bad_share, sides["dead_letter"] - not_rows
+            # Letters that are retried are known.
+            if bad > share * (bad + good) and not plan.retries:
+                read = Read(self.within(plan), self.unit, self.cure)
+                counts = (bad, bad + good, sides["dead_letter"])
+                refuse_too_many(self.name, letters, self.rejected, plan, counts, share, read)
+
+        return StepFrames(
+            parsed.records if rows is None else rows,
+            {"dead_letter": letters},
+            accept=accept,
+            # Most deliveries have no bad row: two actions less.
+            without_rows=frozenset(() if dead else ("dead_letter",)),
+            counted=counted or {},
+        )
+
+    def within(self, plan: EpochPlan) -> str:
+        """What holds the rows that an epoch reads, in the words of a message."""
+        return plan.reads.described if plan.reads is not None else self.name
+
+    @property
+    def source(self) -> Source:
+        """The declared source."""
+        assert self.node.source is not None
+        return self.node.source
+
+    @property
+    def name(self) -> str:
+        """The source as messages name it."""
+        return f"{self.node.pipeline.name}.{self.node.name}"
+
+    @property
+    def dead_letters(self) -> str:
+        """Location of the node's dead letters: beside its changelog."""
+        return f"{self.changelog.removesuffix('/changelog')}/dead_letter"
+
+    @property
+    def rejected(self) -> str:
+        """Location of the bad rows of the newest epoch that was refused for them."""
+        return f"{self.changelog.removesuffix('/changelog')}/rejected"
+
+    def open_letters(self) -> OpenLetters:
+        """Dead letters that no epoch has taken up again."""
+        return self.so_far(self.note()).open
+
+    def without_failing_records(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
+        """None: a row that is no record is a dead letter, and fails nothing."""
+        return None
+
+    def give_up(self, is_running: Callable[[Node], bool]) -> None:
+        """Nothing: what a source reads knows nothing of it."""
+
+    def position(self, note: CommitNote | None) -> _Range | None:
+        """The range that the last committed epoch has read; None before the first, or where it was of another kind.
+
+        Raises
+        ------
+        EpochRefusedError
+            ``position_lost``, where the epoch log does not have the plan of that epoch.
+        """
+        if note is None:
+            return None
+        body = self.log.lines(self.node.name, "plan", note.epoch - 1).get(note.epoch)
+        if body is None:
+            raise self.position_lost(
+                f"source '{self.name}': the epoch log has no plan of epoch {note.epoch}, so that nobody knows up to "
+                f"where its {self.read_word} was read: put the log back ({self.log.path}), or run "
+                f"`rivermeet rebuild {self.node.pipeline.name} --select {self.node.name}`"
+            )
+        last = EpochPlan.model_validate_json(body).reads
+        if isinstance(last, self.ranges):
+            return cast(_Range, last)
+        # The source has read something else since, or did so before.
+        return next(reversed(self.ranges_of(self.so_far(note).plans)), None)
+
+    def ranges_of(self, plans: Iterable[EpochPlan]) -> list[_Range]:
+        """What these plans read, of the kind that the source reads now."""
+        return [cast(_Range, plan.reads) for plan in plans if isinstance(plan.reads, self.ranges)]
+
+    def note(self) -> CommitNote | None:
+        """The note of the node's newest commit."""
+        found = last_note(self.changelog)
+        return found[1] if found else None
+
+    def so_far(self, note: CommitNote | None) -> SourceHistory:
+        """What the incarnation has consumed up to a commit."""
+        return self.consumed(note.since, note.epoch) if note else SourceHistory((), self.dead_letters)
+
+    def consumed(self, since: int, upto: int) -> SourceHistory:
+        """What committed epochs of an incarnation have consumed, from epoch ``since`` to ``upto``."""
+        refused = self.log.lines(self.node.name, "refused", since - 1)
+        plans = self.log.lines(self.node.name, "plan", since - 1)
+        committed = [body for epoch, body in plans.items() if epoch <= upto and epoch not in refused]
+        return SourceHistory([EpochPlan.model_validate_json(body) for body in committed], self.dead_letters)
