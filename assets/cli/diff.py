@@ -50,7 +50,7 @@ def diff(
     stands is written. The exit status is 1 where a row would come, go or change.
     """
     from rivermeet.assets.diff.compare import compare
-    from rivermeet.assets.diff.compute import DiffError, affected_nodes, changed_nodes, computed
+    from rivermeet.assets.diff.compute import affected_nodes, changed_nodes, computed
     from rivermeet.assets.diff.options import Options
     from rivermeet.assets.project import load
     from rivermeet.assets.sql.query import CommittedState
@@ -66,21 +66,18 @@ def diff(
         echo(f"{pipeline}: nothing is declared otherwise than when its rows were made")
         return
     stands, differs = CommittedState(own.tables, platform.quality.table), False
-    try:
-        with computed(context, wanted, changed) as scratch:
-            would_be = CommittedState(scratch.tables, platform.quality.table)
-            for node in affected_nodes(wanted, changed):
-                found = compare(node, stands, would_be, own.judge_memory, own.spill, examples)
-                differs = differs or found.differs
-                if as_json:
-                    shown = [vars(example) for example in found.examples]
-                    echo(json.dumps({"node": node.name, **found.counts, "stay": found.stays, "examples": shown}))
-                    continue
-                counts = ", ".join(f"{count:,} {kind}" for kind, count in found.counts.items())
-                echo(f"  {node.name:<24} {counts}; {found.stays:,} stay" + ("" if node in changed else " (below)"))
-                for example in found.examples:
-                    echo(f"    {example.kind:<6} {example.key}: {example.stands or '-'} -> {example.would_be or '-'}")
-    except DiffError as error:
-        raise click.ClickException(str(error)) from None
+    with computed(context, wanted, changed) as scratch:
+        would_be = CommittedState(scratch.tables, platform.quality.table)
+        for node in affected_nodes(wanted, changed):
+            found = compare(node, stands, would_be, own.judge_memory, own.spill, examples)
+            differs = differs or found.differs
+            if as_json:
+                shown = [vars(example) for example in found.examples]
+                echo(json.dumps({"node": node.name, **found.counts, "stay": found.stays, "examples": shown}))
+                continue
+            counts = ", ".join(f"{count:,} {kind}" for kind, count in found.counts.items())
+            echo(f"  {node.name:<24} {counts}; {found.stays:,} stay" + ("" if node in changed else " (below)"))
+            for example in found.examples:
+                echo(f"    {example.kind:<6} {example.key}: {example.stands or '-'} -> {example.would_be or '-'}")
     if differs:
         sys.exit(1)

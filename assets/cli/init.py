@@ -15,12 +15,9 @@ from rivermeet.assets.cli.terminal import echo
 @one_line_errors
 def init(folder: Path) -> None:
     """Write a project into the new folder NAME: a pipeline with sample data, its test, settings, and more."""
-    from rivermeet.assets.scaffold.write import InitRefusedError, write_project
+    from rivermeet.assets.scaffold.write import write_project
 
-    try:
-        written = write_project(folder)
-    except InitRefusedError as error:
-        raise click.ClickException(str(error)) from None
+    written = write_project(folder)
     for path in written:
         echo(f"wrote {folder / path.relative_to(folder.absolute())}")
     name = next(path.stem for path in written if path.parent.name == "pipelines")

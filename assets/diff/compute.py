@@ -24,10 +24,13 @@ from rivermeet.infra.epochs.declaration import changes
 from rivermeet.infra.epochs.declared_text import declared
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines.errors import RivermeetError
 
 
-class DiffError(ValueError):
+class DiffError(RivermeetError):
     """What would change cannot be computed."""
+
+    remedy = "Name another node, or run what the message names first."
 
 
 def changed_nodes(context: EpochContext, pipeline: Pipeline) -> list[Node]:

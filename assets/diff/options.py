@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rivermeet.pipelines import DeclarationError, JoinWindow, Node, Operation, Pipeline
+from rivermeet.pipelines import DeclarationError, JoinWindow, Node, Operation, OptionError, Pipeline
 from rivermeet.pipelines.profiles import refused
 from rivermeet.pipelines.rewrite import rewrite
 from rivermeet.pipelines.window import duration_text
@@ -65,12 +65,12 @@ class Options:
         if self.semantics is not None:
             problem = refused(made, self.semantics) if hasattr(made, "how") else f"a {made.family} has no profiles"
             if problem is not None:
-                raise ValueError(problem)
+                raise OptionError(problem)
             made = replace(made, semantics=self.semantics)
         if self.window is not None:
             window = getattr(made, "window", None)
             if not isinstance(window, JoinWindow):
-                raise ValueError(f"a {made.family} has no window of two streams")
+                raise OptionError(f"a {made.family} has no window of two streams")
             made = replace(made, window=JoinWindow(*self.window, window.grace))
         return made if self.grace is None else made.with_grace(self.grace)
 

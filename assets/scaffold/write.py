@@ -17,11 +17,15 @@ import re
 from importlib.metadata import version
 from pathlib import Path
 
+from rivermeet.pipelines.errors import RivermeetError
+
 _FILES = Path(__file__).parent / "files"
 
 
-class InitRefusedError(ValueError):
+class InitRefusedError(RivermeetError):
     """No project is written there."""
+
+    remedy = "Name a new folder."
 
 
 def write_project(folder: Path) -> list[Path]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rivermeet.expectations.judge.expressions import first_unlike
+from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.sql_text import tokens
 
 if TYPE_CHECKING:
@@ -27,8 +28,10 @@ ENGINE = "make the driver with engine=True, which asks the engine"
 Cells = Mapping[str, Any]
 
 
-class DriverError(ValueError):
+class DriverError(RivermeetError, ValueError):
     """A test driver was asked for something that it does not have, or cannot do without the engine."""
+
+    remedy = "Do what the message says; engine=True runs the operators themselves."
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock
 
 from benchmarks.peers.line import epoch_files
-from rivermeet.infra.engine.jars import CACHE, JarsError, fetch
+from rivermeet.infra.engine.jars import JarsError, fetch
 from rivermeet.infra.engine.java import JavaError, find_java
 
 VERSION = "4.2.0"
@@ -126,7 +126,7 @@ def class_path() -> str:
     """Kafka's jars, fetched the first time into the project's cache."""
     import pyspark
 
-    cache = CACHE / f"kafka-{VERSION}"
+    cache = Settings.from_env().cache / f"kafka-{VERSION}"
     complete = cache / "complete"
     cache.mkdir(parents=True, exist_ok=True)
     with FileLock(cache / "fetch.lock"):

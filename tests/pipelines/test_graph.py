@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 from click.testing import CliRunner
 
 from rivermeet.assets.cli.main import main
-from rivermeet.pipelines import Files, JoinWindow, Pipeline, load
+from rivermeet.assets.project import load
+from rivermeet.pipelines import Files, JoinWindow, Pipeline
 from rivermeet.pipelines.graph import mermaid, svg
 
 FILES = Files("none", "csv", {"k": "STRING", "v": "STRING", "ts": "BIGINT"})

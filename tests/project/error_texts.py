@@ -3,8 +3,9 @@
     raise TopicMissingError(f"there is no topic '{topic}': make it, or …")      there is no topic '…': make it, or …
 
 A placeholder is ``…``, so that a variable may get another name. Found are calls of an error's class, of a parameter
-that is one, and of functions that return one; ``super().__init__`` in a class of its own; and what a name or a function
-that is given as the text stands for. What is still not found there, ``tests/project/test_errors.py`` raises.
+or an attribute that is one, and of functions that return one; ``super().__init__`` in a class of its own; and what a
+name or a function that is given as the text stands for. What is still not found there, ``tests/project/test_errors.py``
+raises.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def sentences() -> Mapping[str, list[str]]:
     """Code to the sentences of that error, sorted."""
     codes = {error.__name__: error.code for error in errors()}
     found: dict[str, set[str]] = {code: set() for code in codes.values()}
-    passed = _passed(codes)
+    passed, attributes = _passed(codes), _attributes(codes)
     for tree in trees().values():
         functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
         makers = {name: [code] for name, code in (codes | _makers(tree, codes)).items()}
@@ -90,7 +91,7 @@ def sentences() -> Mapping[str, list[str]]:
         }
         for scope in (tree, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))):
             given_kinds = {p.arg: passed.get(getattr(scope, "name", ""), []) for p in _kinds(scope)}
-            raised = makers | given_kinds | ({"__init__": [own[scope]]} if scope in own else {})
+            raised = makers | attributes | given_kinds | ({"__init__": [own[scope]]} if scope in own else {})
             for call in (node for node in _own(scope) if isinstance(node, ast.Call)):
                 given = [*call.args, *(keyword.value for keyword in call.keywords)]
                 for code in raised.get(_name(call.func), []):
@@ -107,6 +108,17 @@ def _makers(tree: ast.Module, codes: Mapping[str, str]) -> dict[str, str]:
             named = [codes[name] for name in re.findall(r"\w+", ast.unparse(node.returns)) if name in codes]
             made.update({node.name: named[0]} if named else {})
     return made
+
+
+def _attributes(codes: Mapping[str, str]) -> dict[str, list[str]]:
+    """Attributes of classes that are the class of an error, such as a step's ``position_lost``."""
+    found: dict[str, list[str]] = {}
+    for node in (node for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)):
+        if re.fullmatch(r"ClassVar\[type\[\w+Error\]\]", ast.unparse(node.annotation)) and node.value is not None:
+            found.setdefault(_name(node.target), []).extend(
+                code for name, code in codes.items() if name == _name(node.value)
+            )
+    return found
 
 
 def _kinds(scope: ast.AST) -> list[ast.arg]:

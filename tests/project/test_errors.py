@@ -7,22 +7,21 @@ the diff.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from rivermeet import pipelines
+from rivermeet.assets.project import Project, load
 from rivermeet.assets.sql.query import CommittedState
 from rivermeet.assets.why.keys import typed_key
 from rivermeet.infra.engine.java import _installed
 from rivermeet.infra.feeds.registry import feed
 from rivermeet.infra.postgres.connection import refusal
 from rivermeet.infra.settings import Settings
-from rivermeet.infra.sources.csv import _fields
-from rivermeet.pipelines import Files, JoinWindow, Pipeline, expr, load
+from rivermeet.infra.sources.files.csv import _fields
+from rivermeet.pipelines import Files, JoinWindow, Pipeline, expr
 from rivermeet.pipelines.errors import NotFoundError, RivermeetError
 from tests.project.error_texts import ELSEWHERE, PAGE, SENTENCES, classes, errors, page, read, sentences
 
@@ -82,6 +81,7 @@ RAISED: list[tuple[str, Callable[[Path], object]]] = [
     ("server-unavailable", lambda _: _raise(refusal(None, None))),
     ("unreadable", lambda _: [*_fields(iter([(pa.array([1]), pa.array(["id,at"]))]), _FILES, set())]),
     ("pipeline-file", lambda home: _broken(home)),
+    ("project-file", lambda home: Project.find(home)),
 ]
 
 
@@ -90,13 +90,10 @@ def _raise(error: RivermeetError) -> None:
 
 
 def _broken(folder: Path) -> None:
-    (folder / "zz_broken.py").write_text("import nothing_of_that_name\n")
-    pipelines.__path__.append(str(folder))
-    try:
-        load("zz_broken")
-    finally:
-        pipelines.__path__.remove(str(folder))
-        sys.modules.pop("pipelines.zz_broken", None)
+    (folder / "rivermeet.toml").write_text("")
+    (folder / "pipelines").mkdir()
+    (folder / "pipelines" / "zz_broken.py").write_text("import nothing_of_that_name\n")
+    Project.find(folder).pipeline("zz_broken")
 
 
 @pytest.mark.parametrize(("code", "raising"), RAISED)

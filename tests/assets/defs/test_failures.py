@@ -6,7 +6,7 @@ import dagster as dg
 from dagster_shared.serdes import deserialize_value, serialize_value
 
 from rivermeet.assets.defs.failures import explained, sentence_of
-from rivermeet.infra.sources.kafka.refusals import TopicMissingError
+from rivermeet.infra.kafka.refusals import TopicMissingError
 from rivermeet.pipelines import Files, Pipeline
 
 _FILES = Files("*.csv", "csv", {"id": "STRING", "n": "STRING", "at": "BIGINT"})
