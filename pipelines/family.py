@@ -84,6 +84,9 @@ class Family:
         The class of its operations.
     operators
         Profile to the module that computes its rows: ``state`` and ``compute`` (`joins.operator.Operator`).
+    reference
+        Module with the same join in plain Python, record by record: ``asks`` and ``reference_of``
+        (``joins/reference/families.py``).
     rules
         Module with the invariants that its rows must keep besides those of all: ``RULES``.
     why
@@ -99,6 +102,7 @@ class Family:
 
     declaration: type[Operation]
     operators: Mapping[str, str]
+    reference: str | None = None
     rules: str | None = None
     why: str = "rivermeet.joins.why.generic"
     shadow: str | None = None

@@ -149,6 +149,12 @@ class Pipeline:
         """All topics of applications that nodes are compared with."""
         return tuple(self._shadows.values())
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """The pipeline as a picture in a notebook, and as text elsewhere."""
+        from rivermeet.pipelines.graph import mermaid, svg
+
+        return {"image/svg+xml": svg(self), "text/plain": mermaid(self)}
+
     def node(self, name: str) -> Node:
         """The node of that name; KeyError with the choices where there is none."""
         if name not in self._nodes:

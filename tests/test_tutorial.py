@@ -35,6 +35,13 @@ def home(tmp_path: Path, settings: Settings) -> Iterator[Home]:
         yield found
 
 
+def test_the_driver_says_what_the_page_shows() -> None:
+    names: dict[str, Any] = {}
+    (program,), (session, _) = blocks("python"), blocks("pycon")
+    exec(program, names)
+    check_session(session, names)
+
+
 @pytest.mark.slow
 def test_it_goes_as_the_page_says(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (orders,), (monday, tuesday) = blocks("csv"), blocks("json")
@@ -47,17 +54,21 @@ def test_it_goes_as_the_page_says(home: Home, tmp_path: Path, monkeypatch: pytes
     assert sorted(without_seconds(home.said)) == sorted(said[0].splitlines())
 
     monkeypatch.chdir(tmp_path)
-    (session,) = blocks("pycon")
-    test = doctest.DocTestParser().get_doctest(session, {}, "tutorial", "tutorial.md", 0)
-    report: list[str] = []
-    doctest.DocTestRunner(verbose=False).run(test, out=report.append)
-    assert not report, "".join(report)
+    _, session = blocks("pycon")
+    check_session(session, {})
 
     save(home.data / second, tuesday)
     assert home.run()
     lines = [line for line in without_seconds(home.said) if "VIOLATED" not in line]
     assert sorted(lines) == sorted(said[1].splitlines())
     assert any("VIOLATED" in line and "dropped as late" in line for line in home.said), home.said
+
+
+def check_session(session: str, names: dict[str, Any]) -> None:
+    test = doctest.DocTestParser().get_doctest(session, names, "tutorial", "tutorial.md", 0)
+    report: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(test, out=report.append)
+    assert not report, "".join(report)
 
 
 def save(path: Path, text: str) -> None:

@@ -17,13 +17,14 @@ from rivermeet.assets.cli.check import check, resnapshot
 from rivermeet.assets.cli.dead_letters import retry_dead_letters
 from rivermeet.assets.cli.engine import engine
 from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.graph import graph
 from rivermeet.assets.cli.heal import rebuild, verify
 from rivermeet.assets.cli.maintain import maintain
 from rivermeet.assets.cli.quarantine import quarantine
 from rivermeet.assets.cli.replay import explain, replay
 from rivermeet.assets.cli.report import report
 from rivermeet.assets.cli.shadow import shadow
-from rivermeet.assets.cli.sql import sql
+from rivermeet.assets.cli.sql import show, sql
 from rivermeet.assets.cli.terminal import echo, platform_here
 from rivermeet.assets.cli.why import why
 
@@ -39,6 +40,7 @@ def main() -> None:
 
 
 main.add_command(engine)
+main.add_command(graph)
 main.add_command(replay)
 main.add_command(explain)
 main.add_command(rebuild)
@@ -51,6 +53,7 @@ main.add_command(maintain)
 main.add_command(quarantine)
 main.add_command(report)
 main.add_command(shadow)
+main.add_command(show)
 main.add_command(sql)
 main.add_command(why)
 main.add_command(bench)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -23,29 +24,29 @@ PROFILE = click.Choice(get_args(Semantics))
 )
 @click.option("--semantics", type=PROFILE, default="3.1", show_default=True, help="Profile of cases that name none.")
 @click.option("--compare", type=PROFILE, help="Print the rows that differ from this profile's.")
+@click.option("--reference", is_flag=True, help="Answer by the reference joins in plain Python: no engine, no Java.")
 @one_line_errors
-def replay(cases: Path, output: Path | None, epochs: int | None, semantics: str, compare: str | None) -> None:
+def replay(
+    cases: Path, output: Path | None, epochs: int | None, semantics: str, compare: str | None, reference: bool
+) -> None:
     """Run joins on the hand-written records of CASES, a JSON file; print or write their rows as JSON."""
     from rivermeet.assets.replay.cases import parsed
-    from rivermeet.assets.replay.epochs import in_epochs
-    from rivermeet.assets.replay.run import at_once, differing
-    from rivermeet.assets.replay.run import replay as run
-    from rivermeet.infra.engine.session import session
-    from rivermeet.infra.settings import Settings
+    from rivermeet.assets.replay.run import by_reference, differing
 
+    if reference and epochs:
+        raise click.UsageError("--epochs goes through the engine, and --reference without it; leave one of them out")
     try:
         given = parsed(cases.read_bytes())
     except ValueError as error:
         raise click.BadParameter(f"{cases} is {error}", param_hint="CASES") from None
-    spark = session(Settings.from_env())
-    way = in_epochs(epochs) if epochs else at_once
-    results = run(spark, given, semantics, way)
+    run = by_reference if reference else _by_engine(epochs)
+    results = run(given, semantics)
     if output is not None:
         output.write_text(_json(results), "utf-8")
     if compare is not None:
         others = [{**case, "semantics": compare} if isinstance(case, dict) else case for case in given]
         differ = 0
-        for first, second in zip(results, run(spark, others, compare, way), strict=True):
+        for first, second in zip(results, run(others, compare), strict=True):
             lines = differing(first, second)
             differ += bool(lines)
             if lines:
@@ -55,6 +56,16 @@ def replay(cases: Path, output: Path | None, epochs: int | None, semantics: str,
         echo(_json(results).rstrip("\n"))
     errors = sum("error" in result for result in results)
     echo(f"{len(results)} cases, {errors} with errors", err=True)
+
+
+def _by_engine(epochs: int | None) -> Callable[[list[Any], str], list[dict[str, Any]]]:
+    from rivermeet.assets.replay.epochs import in_epochs
+    from rivermeet.assets.replay.run import at_once, replay
+    from rivermeet.infra.engine.session import session
+    from rivermeet.infra.settings import Settings
+
+    spark = session(Settings.from_env())
+    return lambda given, semantics: replay(spark, given, semantics, in_epochs(epochs) if epochs else at_once)
 
 
 @click.command()

@@ -1,46 +1,114 @@
-"""`rivermeet sql`: a query over what is committed; no engine is needed."""
+"""`rivermeet sql` and `rivermeet show`: what is committed, as of the newest commit; no engine is needed."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import echo, platform_here, standard_json
+from rivermeet.assets.cli.terminal import echo, platform_here
+
+if TYPE_CHECKING:
+    from rivermeet.assets.sql.query import CommittedState
+
+Command = Callable[..., None]
+
+
+def _output_options(command: Command) -> Command:
+    options = (
+        click.option("--json", "as_json", is_flag=True, help="Short for --format json."),
+        click.option(
+            "--format",
+            "as_",
+            type=click.Choice(["table", "csv", "json", "parquet"]),
+            help="Default: by OUTPUT's end, else a table.",
+        ),
+        click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write."),
+    )
+    for option in options:
+        command = option(command)
+    return command
 
 
 @click.command()
 @click.argument("query", required=False)
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Rows that are printed.")
-@click.option("--json", "as_json", is_flag=True, help="Print each row as a line of JSON, all of them.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Rows that a table shows.")
+@_output_options
 @one_line_errors
-def sql(query: str | None, limit: int, as_json: bool) -> None:
+def sql(query: str | None, limit: int, as_json: bool, as_: str | None, output: Path | None) -> None:
     """Print the rows of QUERY, in DuckDB's SQL; without it, what there is to read.
 
     PIPELINE.NODE is what a node has now; PIPELINE.NODE.changelog its records, and so are table, late, dead_letter and
-    quarantine; AT (VERSION => 7) reads one of these at a version. quality has what checks found.
+    quarantine; AT (VERSION => 7) reads one of these at a version. quality has what checks found. A table has some rows;
+    CSV, JSON and Parquet have all of them.
     """
-    from rivermeet.assets.cli.show.table import table
+    ask, state = _asking()
+    if query is None:
+        for name in state.names():
+            echo(name)
+        return
+    _give(ask, query, _format(as_json, as_, output), output, limit, "--limit, or --json for all")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Rows that are shown.")
+@click.option("--all", "everything", is_flag=True, help="All rows.")
+@_output_options
+@one_line_errors
+def show(name: str, limit: int, everything: bool, as_json: bool, as_: str | None, output: Path | None) -> None:
+    """Print what NAME has now, PIPELINE.NODE, the newest first: a table's live rows, a stream's records.
+
+    PIPELINE.NODE.late, .dead_letter, .changelog, … show these as they are.
+    """
+    from rivermeet.assets.sql.query import QueryError
+    from rivermeet.assets.sql.rows import select_all
+
+    ask, _ = _asking()
+    as_ = _format(as_json, as_, output)
+    try:
+        query = select_all(name)
+    except QueryError as error:
+        raise click.ClickException(str(error)) from None
+    if not everything and as_ != "table":
+        query = f"{query} LIMIT {limit}"
+    _give(ask, query, as_, output, 2**62 if everything else limit, "--limit, or --all")
+
+
+def _asking() -> tuple[Callable[..., Any], CommittedState]:
     from rivermeet.assets.sql.query import CommittedState, QueryError
 
     platform = platform_here()
     own = platform.settings
     state = CommittedState(own.tables, platform.quality.table)
-    if query is None:
-        for name in state.names():
-            echo(name)
-        return
-    try:
-        found = state.ask(query, own.judge_memory, own.spill, as_json=as_json)
-    except QueryError as error:
-        raise click.ClickException(str(error)) from None
-    if as_json:
-        for row in found.column(0).to_pylist():
-            echo(standard_json(row))
-        return
-    lines = [
-        ["null" if cell is None else cell for cell in row]
-        for row in zip(*(c.to_pylist() for c in found.slice(0, limit).columns), strict=True)
-    ]
-    echo(table(found.column_names, [list(line) for line in lines]))
-    if found.num_rows > limit:
-        echo(f"{found.num_rows - limit:,} more rows: --limit, or --json for all")
+
+    def ask(query: str, as_json: bool) -> Any:
+        try:
+            return state.ask(query, own.judge_memory, own.spill, as_json=as_json)
+        except QueryError as error:
+            raise click.ClickException(str(error)) from None
+
+    return ask, state
+
+
+def _format(as_json: bool, as_: str | None, output: Path | None) -> str:
+    ends = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
+    wanted = as_ or ("json" if as_json else ends.get(output.suffix, "table") if output is not None else "table")
+    if wanted == "parquet" and output is None:
+        raise click.UsageError("Parquet is a file: give its name with -o")
+    if wanted == "table" and output is not None:
+        raise click.UsageError(f"a table is for the terminal; give --format, or a name with {', '.join(ends)}")
+    return wanted
+
+
+def _give(ask: Callable[..., Any], query: str, as_: str, output: Path | None, limit: int, more: str) -> None:
+    from rivermeet.assets.cli.show.rows import print_table, write
+
+    found = ask(query, as_json=as_ == "json")
+    if as_ == "table":
+        print_table(found, limit, more)
+    else:
+        write(found, as_, output)

@@ -32,15 +32,10 @@ def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) 
     """A result for each case, in their order: its ``output``, or ``error``."""
     from rivermeet.infra.engine.session import close, new_session
 
-    results: list[dict[str, Any]] = [{"name": g.get("name", "?") if isinstance(g, dict) else "?"} for g in given]
+    results, runnable = sort_out(given, semantics)
     groups: dict[Group, list[tuple[int, Case]]] = {}
-    for at, one in enumerate(given):
-        case = checked(one, semantics)
-        problem = case if isinstance(case, str) else refusal(case)
-        if problem is not None:
-            results[at]["error"] = problem
-        elif isinstance(case, Case):
-            groups.setdefault(group_of(case), []).append((at, case))
+    for at, case in runnable:
+        groups.setdefault(group_of(case), []).append((at, case))
     own = local()
     opened: list[SparkSession] = []
 
@@ -60,6 +55,30 @@ def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) 
         list(pool.map(answer, groups.values()))
     for session in opened:
         close(session)
+    return results
+
+
+def sort_out(given: Sequence[Any], semantics: str) -> tuple[list[dict[str, Any]], list[tuple[int, Case]]]:
+    """A result for each case, with ``error`` where it cannot run, and the cases that can, with their places."""
+    results: list[dict[str, Any]] = [{"name": g.get("name", "?") if isinstance(g, dict) else "?"} for g in given]
+    runnable: list[tuple[int, Case]] = []
+    for at, one in enumerate(given):
+        case = checked(one, semantics)
+        problem = case if isinstance(case, str) else refusal(case)
+        if problem is not None:
+            results[at]["error"] = problem
+        elif isinstance(case, Case):
+            runnable.append((at, case))
+    return results, runnable
+
+
+def by_reference(given: Sequence[Any], semantics: str) -> list[dict[str, Any]]:
+    """A result for each case, in their order, by the reference joins: without Spark."""
+    from rivermeet.assets.replay.by_reference import replay_by_reference
+
+    results, runnable = sort_out(given, semantics)
+    for (at, _), rows in zip(runnable, replay_by_reference([case for _, case in runnable]), strict=True):
+        results[at]["output"] = rows
     return results
 
 

@@ -37,15 +37,16 @@ def unlike(node: Node, rule: Invariant) -> str | None:
     try:
         text = rule.violations(node)
         if text.startswith(USERS):
-            return _unlike(text.format(**{name: f"r_{name}" for name in relations_of(text)}), is_query=True)
-        found = (_unlike(one) for one in users_expressions(text))
+            return first_unlike(text.format(**{name: f"r_{name}" for name in relations_of(text)}), is_query=True)
+        found = (first_unlike(one) for one in users_expressions(text))
         return next((part for part in found if part is not None), None)
     except Exception:  # no query: judging it says so
         return None
 
 
 @lru_cache(maxsize=4096)
-def _unlike(text: str, is_query: bool = False) -> str | None:
+def first_unlike(text: str, is_query: bool = False) -> str | None:
+    """The first part of an expression, or a query, that may mean something else to DuckDB; None where there is none."""
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
 

@@ -8,23 +8,17 @@ State is what the rules speak of: the table, and per window the records in it. V
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rivermeet.joins.reference.records import Record
+from rivermeet.joins.reference.families import Asks
+from rivermeet.joins.reference.options import VersionedSides
+from rivermeet.joins.reference.records import Join, Record, Row, key_of
+from rivermeet.pipelines import operations as declared
+from rivermeet.pipelines.window import SlidingWindows
 
 Columns = Mapping[str, tuple[str, Callable[[Any], Any] | None]]
 """Output column to function and what of a record's value it is of; None: of the record."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One result row; `trigger` is the position of its record."""
-
-    key: Any
-    value: tuple[Any, ...] | None
-    timestamp: int
-    trigger: int
 
 
 def aggregated(columns: Columns, values: Sequence[Any]) -> tuple[Any, ...]:
@@ -157,3 +151,50 @@ class SlidingWindowed(Windowed):
                 self.windows[window] = held
                 changed.append(window)
         return changed
+
+
+@dataclass
+class Declared:
+    """An aggregate whose rows have the declared columns; a window's bounds are the last of its key."""
+
+    aggregate: TableAggregate | Windowed
+
+    def process(self, x: Record) -> list[Row]:
+        rows = self.aggregate.process(x)
+        return [replace(row, key=self._key(row.key), value=self._value(row.value)) for row in rows]
+
+    @property
+    def late(self) -> list[Record]:
+        """Records that came after all their windows had closed."""
+        return getattr(self.aggregate, "late", [])
+
+    def _key(self, key: Any) -> tuple[Any, ...]:
+        return key if isinstance(self.aggregate, TableAggregate) else (*key[0], *key[1:])
+
+    def _value(self, value: tuple[Any, ...] | None) -> Mapping[str, Any] | None:
+        return None if value is None else dict(zip(self.aggregate.columns, value, strict=True))
+
+
+def asks(operation: declared.TableAggregate | declared.WindowedAggregate) -> Asks:
+    """What is aggregated, and the group of a table's row."""
+    of = {column: made.of for column, made in operation.aggregations.items() if made.of is not None}
+    return {"left": {column: key.sql for column, key in getattr(operation, "key", {}).items()} | of}
+
+
+def reference_of(operation: declared.TableAggregate | declared.WindowedAggregate) -> Join:
+    """The reference over declared columns."""
+
+    def of(column: str) -> Callable[[Any], Any]:
+        return lambda value: value.found[column]
+
+    columns = {
+        column: (made.function, None if made.of is None else of(column))
+        for column, made in operation.aggregations.items()
+    }
+    if isinstance(operation, declared.TableAggregate):
+        grouped = TableAggregate(lambda key, value: key_of(operation.key, value.found), columns)
+        return VersionedSides(Declared(grouped), operation.input.history)
+    windows = operation.windows
+    if isinstance(windows, SlidingWindows):
+        return Declared(SlidingWindowed(columns, windows.grace, difference=windows.difference))
+    return Declared(TimeWindowed(columns, windows.grace, size=windows.size, advance=windows.advance))

@@ -15,10 +15,14 @@ and a tombstone as the row would have it, from the row of A that it ends.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from rivermeet.joins.foreign_key.reference.join import key_bytes, put
-from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.foreign_key.reference.join import put
+from rivermeet.joins.reference.families import Asks
+from rivermeet.joins.reference.options import NetOfCommits, VersionedSides
+from rivermeet.joins.reference.records import Join, Record, Row, Value, key_bytes, key_of
+from rivermeet.pipelines import joins as declared
 
 
 class OneToManyJoin:
@@ -63,3 +67,36 @@ class OneToManyJoin:
     def _partner(self, b: Record | None) -> Record | None:
         """The present row of A that a row of B refers to."""
         return None if b is None else self.left.get(self.extract(b.key, b.value))
+
+
+class BothKeys:
+    """A join whose keys are those of both sides, one after the other."""
+
+    def __init__(self, join: VersionedSides) -> None:
+        self.join = join
+
+    def process(self, x: Record) -> list[Row]:
+        return self._flat(self.join.process(x))
+
+    def commit(self) -> list[Row]:
+        return self._flat(self.join.commit())
+
+    def _flat(self, rows: list[Row]) -> list[Row]:
+        return [replace(row, key=(*row.key[0], *row.key[1])) for row in rows]
+
+
+def asks(join: declared.OneToManyJoin) -> Asks:
+    """The left key that right records refer to."""
+    return {"right": join.foreign_key}
+
+
+def reference_of(join: declared.OneToManyJoin) -> Join:
+    """The reference with the declared cache and versioned sides; a key has the columns of both."""
+
+    def extract(_key: Any, value: Value) -> Any:
+        return key_of(join.left.key, value.found)
+
+    made: Join = OneToManyJoin(extract)
+    if join.cache is not None:
+        made = NetOfCommits(made)
+    return BothKeys(VersionedSides(made, join.left.history, join.right.history))

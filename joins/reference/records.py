@@ -11,14 +11,18 @@ that a sort by running maximum gives the same order.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
 class Record:
-    """One changelog record; `position` is its place in the order of processing."""
+    """One changelog record; `position` is its place in the order of processing.
+
+    `found` has what declared expressions give of it: those that its join asks for, by their names
+    (`joins/reference/families.py`).
+    """
 
     side: str
     key: Any
@@ -27,18 +31,38 @@ class Record:
     partition: int = 0
     offset: int = 0
     position: int = 0
+    found: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of columns, with its whole record (key, value, `_timestamp`) and what was `found` of it.
+
+    Equal are values with equal columns: a foreign-key join tells by that whether an answer is stale.
+    """
+
+    columns: Mapping[str, Any]
+    record: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    found: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+
+def key_of(names: Iterable[str], found: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """A key of columns; None if any of them is null."""
+    key = tuple(found[name] for name in names)
+    return None if None in key else key
 
 
 @dataclass(frozen=True)
 class Row:
     """One result row; `trigger`, `left` and `right` are positions of input records.
 
-    `value` is a tuple (left value, right value), or None for a tombstone. `left_hash_of` is the
-    left value whose hash a foreign-key result carries: None where the left row is gone.
+    `value` is a tuple (left value, right value), or None for a tombstone; of an operation on one input it is the
+    columns of the result. `left_hash_of` is the left value whose hash a foreign-key result carries: None where the
+    left row is gone.
     """
 
     key: Any
-    value: tuple[Any, Any] | None
+    value: Any
     timestamp: int
     trigger: int
     left: int | None = None
@@ -95,3 +119,16 @@ def _by_lowest_head(records: list[Record], queue_of: Callable[[Record], Any]) ->
         if not queues[first]:
             del queues[first]
     return taken
+
+
+def key_bytes(key: Any) -> Any:
+    """A key as Kafka's serializers write it: fan-out is in the order of these bytes.
+
+    So "p10" comes before "p2", and -1 after 1: two's complement starts with a one bit. A key of columns is in the
+    order of its columns, as it is for the operator; texts are the same in both.
+    """
+    if isinstance(key, tuple):
+        return key
+    if isinstance(key, int):
+        return key.to_bytes(8, "big", signed=True)
+    return str(key).encode("utf-8")

@@ -15,8 +15,10 @@ Streams 3.7 (KIP-962), so not in "0.10.2".
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rivermeet.joins.reference.records import Record, Row, run
+from rivermeet.joins.reference.families import Asks
+from rivermeet.joins.reference.records import Record, Row, Value, key_of, run
 from rivermeet.joins.stream_table.reference import looked_up
+from rivermeet.pipelines import joins as declared
 
 
 class StreamGlobalJoin:
@@ -65,3 +67,23 @@ class StreamGlobalJoin:
             self.table.pop(x.key, None)
         else:
             self.table[x.key] = x  # the last one processed wins, even if it is older by timestamp
+
+
+def by_mapped_key(how: str, key: Iterable[str], semantics: str) -> StreamGlobalJoin:
+    """The reference whose mapper has been evaluated: columns ``key`` of what was found of a record."""
+    names = tuple(key)
+
+    def mapper(_key: Any, value: Value) -> Any:
+        return key_of(names, value.found)
+
+    return StreamGlobalJoin(how, mapper, semantics)
+
+
+def asks(join: declared.StreamGlobalJoin) -> Asks:
+    """The key that stream records look up."""
+    return {"left": join.key}
+
+
+def reference_of(join: declared.StreamGlobalJoin) -> StreamGlobalJoin:
+    """The reference of the declared profile; whether tables go first is the caller's order."""
+    return by_mapped_key(join.how, join.right.key, join.semantics)

@@ -14,9 +14,11 @@ Source: golden `s000.st.*`, `s002.st.*`, KIP-889, KIP-914, KIP-923, KIP-962, doc
 docs/kafka-streams.md 3 and 4.
 """
 
-from rivermeet.joins.foreign_key.reference.join import key_bytes
-from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.reference.families import Asks
+from rivermeet.joins.reference.records import Join, Record, Row, key_bytes
 from rivermeet.joins.reference.versioned import BEGINNING, PlainTable, Table, VersionedTable
+from rivermeet.pipelines import joins as declared
+from rivermeet.pipelines.source import quoted
 
 OFFERED = {"3.1": ("inner", "left"), "kafka-4": ("inner", "left"), "0.10.2": ("inner", "left"), "0.10.0": ("left",)}
 
@@ -96,3 +98,17 @@ def looked_up(o: Record, found: Record | None, trigger: Record) -> Row:
         left=o.position,
         right=found.position if found else None,
     )
+
+
+def asks(join: declared.StreamTableJoin) -> Asks:
+    """The key that stream records look up: their own, or that of a windowed table's row."""
+    return {"left": join.key}
+
+
+def reference_of(join: declared.StreamTableJoin) -> Join:
+    """The reference of the declared profile; a window that a record picks is looked up as a global table's key is."""
+    if join.key != {column: quoted(column) for column in join.right.key}:
+        from rivermeet.joins.stream_global import reference
+
+        return reference.by_mapped_key(join.how, join.right.key, join.semantics)
+    return StreamTableJoin(join.how, join.semantics, join.right.history, join.grace)

@@ -19,8 +19,11 @@ from dataclasses import replace
 from typing import Any
 
 from rivermeet.joins.reference.cache import CachedTable, ResultCache
-from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.reference.families import Asks
+from rivermeet.joins.reference.options import NetOfCommits
+from rivermeet.joins.reference.records import Join, Record, Row
 from rivermeet.joins.reference.versioned import PlainTable, VersionedTable
+from rivermeet.pipelines import joins as declared
 
 SEMANTICS = ("3.1", "kafka-4", "0.10.2", "0.10.0")
 
@@ -118,3 +121,40 @@ class TableTableJoin:
             return False
         # Only where nobody is on the other side does Kafka Streams look at the old value.
         return other is not None or (self.how != "inner" and old is not None)
+
+
+class WindowsApart:
+    """A join of windowed tables: a left row meets the right one whose window starts ``shift`` ms later."""
+
+    def __init__(self, join: TableTableJoin, shift: int) -> None:
+        self.join, self.shift = join, shift
+
+    def process(self, x: Record) -> list[Row]:
+        if x.side == "right" and x.key is not None:
+            *own, start, end = x.key
+            x = replace(x, key=(*own, start - self.shift, end - self.shift))
+        return self.join.process(x)
+
+    def commit(self) -> list[Row]:
+        return self.join.commit()
+
+
+def asks(join: declared.TableTableJoin) -> Asks:
+    """Nothing: rows meet by key."""
+    return {}
+
+
+def reference_of(join: declared.TableTableJoin) -> Join:
+    """The reference of the declared profile, with its cache, its versioned sides and its window map."""
+    early = join.semantics == "0.10.0"
+    made = TableTableJoin(
+        join.how,
+        join.semantics,
+        join.left.history,
+        join.right.history,
+        join.materialized and not early,
+        join.cache is not None and not early,
+    )
+    if join.cache is not None and early:
+        return NetOfCommits(made)
+    return made if not join.window_map else WindowsApart(made, join.window_map)

@@ -11,7 +11,7 @@ join takes a foreign key from a value, it stands before a bar: `1|` points to th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,13 +81,22 @@ class Printed:
 
 def check_printed(spark: SparkSession, tables: Sequence[Printed], way: Way, every_profile: bool = True) -> None:
     """Every type of every table answers what is printed, at its own profile or at each that has to give it."""
+    check_answers(lambda cases: replay(spark, cases, "3.1", way), tables, every_profile)
+
+
+def check_answers(
+    replayed: Callable[[Sequence[Any]], Sequence[Mapping[str, Any]]],
+    tables: Sequence[Printed],
+    every_profile: bool = True,
+) -> None:
+    """The same of any way to answer cases."""
     asked = [
         (table.case(how, profile), table.rows(how))
         for table in tables
         for how in table.types
         for profile in (table.profiles if every_profile else table.profiles[:1])
     ]
-    for (case, rows), answer in zip(asked, replay(spark, [case for case, _ in asked], "3.1", way), strict=True):
+    for (case, rows), answer in zip(asked, replayed([case for case, _ in asked]), strict=True):
         assert "output" in answer, answer
         # A cached table prints when a row was flushed, not which record caused it: the commit is the same.
         every = case.get("commit_every", 1)

@@ -6,10 +6,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rivermeet.assets.replay.epochs import in_epochs
-from rivermeet.assets.replay.run import Way, at_once, replay
+from rivermeet.assets.replay.run import Way, at_once, by_reference, replay
 from tests.golden import foreign_key, one_to_many, stream_stream, stream_table, table_table
 from tests.golden.load import cases
-from tests.golden.printed import Printed, check_printed
+from tests.golden.printed import Printed, check_answers, check_printed
 from tests.joins.epochs.in_steps import each_alone, in_pieces, in_steps
 
 TABLES = {
@@ -39,6 +39,11 @@ def test_every_trace_is_printed_here() -> None:
 @JOINS
 def test_all_records_at_once_at_every_profile_that_has_to_give_it(spark: SparkSession, join: str) -> None:
     check_printed(spark, TABLES[join], at_once)
+
+
+@JOINS
+def test_the_references_alone_at_every_profile_that_has_to_give_it(join: str) -> None:
+    check_answers(lambda cases: by_reference(cases, "3.1"), TABLES[join])
 
 
 @pytest.mark.slow

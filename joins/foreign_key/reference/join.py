@@ -14,7 +14,7 @@ Source: KIP-213 (golden `s000.fk.*`, `s001.fk.*`), instruction table of docs/kaf
 from collections.abc import Callable
 from typing import Any
 
-from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.reference.records import Record, Row, key_bytes
 
 
 class ForeignKeyJoin:
@@ -91,13 +91,3 @@ def answer(left: Record, trigger: Record, right: Record | None, timestamp: int) 
 def tombstone(left: Record, trigger: Record, timestamp: int) -> Row:
     """The end of a row. Its hash is that of the present left value: None only after a delete."""
     return Row(left.key, None, timestamp, trigger.position, left_hash_of=left.value)
-
-
-def key_bytes(key: Any) -> bytes:
-    """A key as Kafka's serializers write it: fan-out is in the order of these bytes.
-
-    So "p10" comes before "p2", and -1 after 1: two's complement starts with a one bit.
-    """
-    if isinstance(key, int):
-        return key.to_bytes(8, "big", signed=True)
-    return str(key).encode("utf-8")

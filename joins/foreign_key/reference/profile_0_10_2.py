@@ -21,8 +21,8 @@ Source: KIP-213 as released in 3.0 (docs/kafka-streams.md 6).
 from collections.abc import Callable
 from typing import Any
 
-from rivermeet.joins.foreign_key.reference.join import after, answer, key_bytes, put, tombstone
-from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.foreign_key.reference.join import after, answer, put, tombstone
+from rivermeet.joins.reference.records import Record, Row, key_bytes
 
 
 class ForeignKeyJoin30:

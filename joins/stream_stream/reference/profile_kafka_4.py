@@ -12,8 +12,9 @@ Source: docs/kafka-streams.md 1. Without the throttle (`emit_interval_ms` 0), wh
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from rivermeet.joins.reference.records import Join, Record, Row
+from rivermeet.joins.reference.records import Join, Record, Row, key_bytes
 from rivermeet.joins.stream_stream.reference.profile_0_10_2 import OUTER_SIDES, JoinStores, WindowStore
 from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, paired
 
@@ -89,9 +90,9 @@ class StreamStreamKafka4Join:
         return timestamp + self.bounds[side] + self.grace < task.stream_time
 
 
-def waiting_key(x: Record) -> tuple[int, bool, bytes]:
+def waiting_key(x: Record) -> tuple[int, bool, Any]:
     """The order of waiting: by time, right before left, then the key's bytes."""
-    return (x.timestamp, x.side == "left", str(x.key).encode())
+    return (x.timestamp, x.side == "left", key_bytes(x.key))
 
 
 class TwiceSelfJoin:

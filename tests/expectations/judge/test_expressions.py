@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.expectations.judge import expressions
 from rivermeet.expectations.judge.duck import database
-from rivermeet.expectations.judge.expressions import _unlike
+from rivermeet.expectations.judge.expressions import first_unlike
 from rivermeet.expectations.judge.spark_sql import duck
 from tests.expectations.nodes import IN_PROCESS
 
@@ -90,7 +90,7 @@ def test_it_means_the_same(by_spark: dict[str, list[Any]], given: pa.Table, name
             query = f"SELECT ({duck(f'SELECT {one}').removeprefix('SELECT ')}) AS x FROM given ORDER BY row"
             mine = connection.sql(query).to_arrow_table()["x"].to_pylist()
             assert list(map(repr, map(_number, mine))) == list(map(repr, map(_number, by_spark[one]))), one
-            assert _unlike(one) is None or "DATE'" in one, one
+            assert first_unlike(one) is None or "DATE'" in one, one
 
 
 def _number(value: Any) -> Any:
@@ -108,4 +108,4 @@ def _number(value: Any) -> Any:
     ],
 )
 def test_all_else_is_for_spark(one: str) -> None:
-    assert _unlike(one) is not None
+    assert first_unlike(one) is not None

@@ -1,0 +1,75 @@
+"""Rows of a query for whoever asked: a table for the terminal, CSV, lines of JSON, or a Parquet file.
+
+table      all cells as text, null as null, numbers to the right
+csv        a header; null is empty, and what is nested is JSON
+json       a row a line, NaN and infinities as text
+parquet    a file, as Arrow has the types
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.terminal import echo, standard_json
+
+FORMATS = ("table", "csv", "json", "parquet")
+
+
+def print_table(found: pa.Table, limit: int, more: str) -> None:
+    """Print so many rows as aligned columns.
+
+    Parameters
+    ----------
+    more
+        What to do for the rows that are left out.
+    """
+    lines = [
+        ["null" if cell is None else cell for cell in row]
+        for row in zip(*(c.to_pylist() for c in found.slice(0, limit).columns), strict=True)
+    ]
+    echo(table(found.column_names, [list(line) for line in lines]))
+    if found.num_rows > limit:
+        echo(f"{found.num_rows - limit:,} more rows: {more}")
+
+
+def write(found: pa.Table, as_: str, output: Path | None) -> None:
+    """Print rows, or write them to a file; ``json`` has each row as one column of JSON."""
+    if as_ == "parquet":
+        import pyarrow.parquet as pq
+
+        assert output is not None, "a Parquet file has a name"
+        pq.write_table(found, output)
+        return
+    lines = _csv_lines(found) if as_ == "csv" else [standard_json(row) for row in found.column(0).to_pylist()]
+    if output is not None:
+        output.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        return
+    for line in lines:
+        echo(line)
+
+
+def _csv_lines(found: pa.Table) -> list[str]:
+    cells = zip(*(column.to_pylist() for column in found.columns), strict=True)
+    return [_csv_line(found.column_names), *(_csv_line([_text(cell) for cell in row]) for row in cells)]
+
+
+def _csv_line(cells: list[Any]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(cells)
+    return line.getvalue()
+
+
+def _text(cell: Any) -> Any:
+    if isinstance(cell, dict | list | tuple):
+        return json.dumps(cell, ensure_ascii=False, default=str)
+    if isinstance(cell, datetime | date):
+        return cell.isoformat()
+    return cell.hex() if isinstance(cell, bytes) else cell

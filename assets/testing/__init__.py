@@ -1,0 +1,1 @@
+"""A driver for tests of pipelines: records in, rows out, by the reference joins or by the engine."""
