@@ -102,5 +102,6 @@ def test_files_have_the_same_names_in_every_room(name: str) -> None:
 
 
 def test_what_is_not_registered_is_refused_with_the_way_to_do_it() -> None:
-    with pytest.raises(LookupError, match=r"no family 'sideways' is registered.*call rivermeet\.pipelines\.family\.register"):
+    says = r"no family 'sideways' is registered.*call rivermeet\.pipelines\.family\.register"
+    with pytest.raises(LookupError, match=says):
         named("sideways")
