@@ -137,15 +137,25 @@ def family_of(operation: Operation) -> Family:
 
 
 def register(family: Family) -> None:
-    """Make a family known in this process; one of an installed distribution has an entry point of `GROUP` instead."""
-    known()[family.name] = family
+    """Make a family known in this process; one of an installed distribution has an entry point of `GROUP` instead.
+
+    Raises
+    ------
+    ValueError
+        Where another family has its name.
+    """
+    if known().setdefault(family.name, family) is not family:
+        raise ValueError(f"there is a family {family.name!r} already: give {family.declaration.__name__} another name")
 
 
 @cache
 def known() -> dict[str, Family | EntryPoint]:
     """Name to family, or to where it is to be had."""
-    ours = {name: EntryPoint(name, value, GROUP) for name, value in OURS.items()}
-    return {**{entry.name: entry for entry in entry_points(group=GROUP)}, **ours}
+    found: dict[str, Family | EntryPoint] = {name: EntryPoint(name, value, GROUP) for name, value in OURS.items()}
+    for entry in entry_points(group=GROUP):
+        if found.setdefault(entry.name, entry) != entry:
+            raise ValueError(f"{entry.value} gives a family {entry.name!r}, and there is one already: uninstall either")
+    return found
 
 
 def named(name: str) -> Family:
@@ -156,4 +166,7 @@ def named(name: str) -> Family:
             f"no family {name!r} is registered, there are {', '.join(sorted(known()))}: call "
             f"rivermeet.pipelines.family.register(Family(…)) where its class stands, or give an entry point {GROUP!r}"
         )
-    return found if isinstance(found, Family) else found.load()
+    family: Family = found.load() if isinstance(found, EntryPoint) else found
+    if family.name != name:
+        raise LookupError(f"entry point {name!r} of {GROUP!r} gives the family {family.name!r}: call it that")
+    return family
