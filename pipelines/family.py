@@ -38,14 +38,14 @@ OURS = {
     "table-table": "rivermeet.joins.table_table.family:FAMILY",
     "fk-table-table": "rivermeet.joins.foreign_key.family:FAMILY",
     "one-to-many": "rivermeet.joins.one_to_many.family:FAMILY",
-    "table-aggregate": "rivermeet.joins.aggregates.family:TABLE",
-    "windowed-aggregate": "rivermeet.joins.aggregates.family:WINDOWED",
     "filter": "rivermeet.joins.stateless.family:FILTER",
     "map-values": "rivermeet.joins.stateless.family:MAP_VALUES",
     "select-key": "rivermeet.joins.stateless.family:SELECT_KEY",
     "to-table": "rivermeet.joins.stateless.family:TO_TABLE",
     "to-stream": "rivermeet.joins.stateless.family:TO_STREAM",
     "merge": "rivermeet.joins.stateless.family:MERGE",
+    "table-aggregate": "rivermeet.joins.aggregates.family:TABLE",
+    "windowed-aggregate": "rivermeet.joins.aggregates.family:WINDOWED",
     "global-global": "rivermeet.joins.stream_global.family:VIEW",
 }
 """The same for ours, which a checkout that is not installed has, too."""
