@@ -15,11 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from rivermeet.pipelines.nodes import Node
-    from rivermeet.pipelines.pipeline import Pipeline
+Node = Any
+"""A node; its class knows its pipeline, which draws itself by this file."""
+
+
+class Nodes(Protocol):
+    """What is drawn: a pipeline."""
+
+    name: str
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """All nodes, every input before what is made of it."""
+        ...
+
 
 WIDTH, HEIGHT, ACROSS, DOWN, EDGE = 190, 46, 70, 22, 12
 """Of a box, between boxes, and around the picture, in pixels."""
@@ -30,7 +41,7 @@ STYLE = (
 )
 
 
-def mermaid(pipeline: Pipeline) -> str:
+def mermaid(pipeline: Nodes) -> str:
     """The pipeline in Mermaid's text: sources as cylinders, what is computed as boxes."""
     lines = ["graph LR"]
     for node in pipeline.nodes:
@@ -41,7 +52,7 @@ def mermaid(pipeline: Pipeline) -> str:
     return "\n".join(lines) + "\n"
 
 
-def svg(pipeline: Pipeline) -> str:
+def svg(pipeline: Nodes) -> str:
     """The pipeline as an SVG picture."""
     columns = _columns(pipeline.nodes)
     places = {
@@ -78,7 +89,7 @@ def describe(node: Node) -> str:
     return " ".join(filter(None, (node.operation.type, node.operation.family)))
 
 
-def _arrows(pipeline: Pipeline) -> list[tuple[Node, Node]]:
+def _arrows(pipeline: Nodes) -> list[tuple[Node, Node]]:
     """Each input of each node once; a self-join has one."""
     return [
         (start, node)

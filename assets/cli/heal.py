@@ -19,7 +19,8 @@ SHOWN = 5
 """Rows that are shown of what differs."""
 
 
-def _milliseconds(_: click.Context, option: click.Parameter, text: str | None) -> int | None:
+def milliseconds(_: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    """A duration that was given as an option, in ms."""
     from rivermeet.pipelines.window import duration_ms
 
     try:
@@ -34,7 +35,7 @@ def _milliseconds(_: click.Context, option: click.Parameter, text: str | None) -
 @click.option(
     "--grace",
     metavar="DURATION",
-    callback=_milliseconds,
+    callback=milliseconds,
     help="Replay with this grace instead of the declared one, such as 10m.",
 )
 @click.option("--table-only", is_flag=True, help="Only fold the table again from its changelog.")

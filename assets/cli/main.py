@@ -15,6 +15,7 @@ from rivermeet.assets.bench.run import bench
 from rivermeet.assets.cli.accept_loss import accept_loss
 from rivermeet.assets.cli.check import check, resnapshot
 from rivermeet.assets.cli.dead_letters import retry_dead_letters
+from rivermeet.assets.cli.diff import diff
 from rivermeet.assets.cli.engine import engine
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.graph import graph
@@ -40,6 +41,7 @@ def main() -> None:
 
 
 main.add_command(engine)
+main.add_command(diff)
 main.add_command(graph)
 main.add_command(replay)
 main.add_command(explain)

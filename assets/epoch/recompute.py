@@ -52,7 +52,7 @@ class Recomputation:
         """All rows of the node, with their offsets."""
         from rivermeet.infra.epochs.rows import with_offsets
 
-        frames = replace(self._step, ordered=self._ordered).compute(self.spark, self._plan, shared)
+        frames = replace(self._step, ordered=self.ordered).compute(self.spark, self._plan, shared)
         return with_offsets(frames.rows, self._plan)
 
     def taken(self, side: str) -> DataFrame:
@@ -60,7 +60,7 @@ class Recomputation:
         from rivermeet.joins.order import LEFT, RIGHT
 
         pinned = self._step.pinned(self.spark, self._plan)
-        return self._ordered(pinned.new(side), {"left": LEFT, "right": RIGHT}[side])
+        return self.ordered(pinned.new(side), {"left": LEFT, "right": RIGHT}[side])
 
     @property
     def _operation(self) -> Operation:
@@ -90,7 +90,8 @@ class Recomputation:
         )
 
     @cached_property
-    def _ordered(self) -> Callable[[DataFrame, int], DataFrame]:
+    def ordered(self) -> Callable[[DataFrame, int], DataFrame]:
+        """Gives an input's records the order in which the node's epochs took them."""
         return _by_epoch(self.spark, self._plans, self._operation.table_first)
 
 

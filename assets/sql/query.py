@@ -124,13 +124,20 @@ class CommittedState:
             key = json.dumps([name, version])
             if key not in known:
                 known[key] = f"view_{len(known) + 1}"
-                create_view(connection, known[key], self._relation(name, _version(version)))
+                create_view(connection, known[key], self.relation(name, _version(version)))
             found["alias"] = found["alias"] or name[-1]
             found["qualified_name"]["path"], found["at_clause"] = [known[key]], None
         ((sql,),) = connection.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(parsed)]).fetchall()
         return sql
 
-    def _relation(self, name: Sequence[str], version: int | None) -> Relation:
+    def relation(self, name: Sequence[str], version: int | None = None) -> Relation:
+        """What a name stands for: ``(PIPELINE, NODE)``, with one of its tables behind it, or the quality table.
+
+        Raises
+        ------
+        QueryError
+            If it is not there.
+        """
         if len(name) == 1:
             return self._table(name, self.quality, version)
         paths = NodeTables(self.tables, *name[:2])
@@ -172,7 +179,8 @@ class CommittedState:
         )
         files = newest(paths, lambda files: files_with(files, upto, ends))
         rows = Relation(f"SELECT {TAIL} FROM {{changelog}} WHERE {between_sql(upto, ends)}", {"changelog": files})
-        if opened(paths.table) is not None:
+        # A run that was killed before its first fold leaves a table's changelog alone.
+        if opened(paths.table) is not None or committed[1].declared.get("kind", "stream") != "stream":
             rows = live_rows(paths, version, upto, ends, rows)
         place = "timestamp AS _timestamp, partition AS _partition, offset AS _offset"
         return Relation(f"SELECT key.*, value.*, {place} FROM ({rows.sql})", rows.parts)

@@ -5,7 +5,7 @@
     upper(right.name)                  refused: DuckDB may make another text of it than Spark
 
 What DuckDB may evaluate is the list of ``expectations/judge/expressions.py``. Held by
-``tests/testing/test_expressions.py``.
+``tests/testing/test_driver.py``.
 """
 
 from __future__ import annotations

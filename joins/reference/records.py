@@ -38,7 +38,7 @@ class Record:
 class Value:
     """A value of columns, with its whole record (key, value, `_timestamp`) and what was `found` of it.
 
-    Equal are values with equal columns: a foreign-key join tells by that whether an answer is stale.
+    Values are equal where their columns are: that decides whether an answer of a foreign-key join is stale.
     """
 
     columns: Mapping[str, Any]
@@ -132,3 +132,15 @@ def key_bytes(key: Any) -> Any:
     if isinstance(key, int):
         return key.to_bytes(8, "big", signed=True)
     return str(key).encode("utf-8")
+
+
+def looked_up(o: Record, found: Record | None, trigger: Record) -> Row:
+    """The row of a stream record and what its look-up found, at the stream record's timestamp."""
+    return Row(
+        key=o.key,
+        value=(o.value, found.value if found else None),
+        timestamp=o.timestamp,
+        trigger=trigger.position,
+        left=o.position,
+        right=found.position if found else None,
+    )

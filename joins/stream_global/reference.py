@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rivermeet.joins.reference.families import Asks
-from rivermeet.joins.reference.records import Record, Row, Value, key_of, run
-from rivermeet.joins.stream_table.reference import looked_up
+from rivermeet.joins.reference.records import Record, Row, Value, key_of, looked_up, run
 from rivermeet.pipelines import joins as declared
 
 

@@ -15,7 +15,7 @@ docs/kafka-streams.md 3 and 4.
 """
 
 from rivermeet.joins.reference.families import Asks
-from rivermeet.joins.reference.records import Join, Record, Row, key_bytes
+from rivermeet.joins.reference.records import Join, Record, Row, key_bytes, looked_up
 from rivermeet.joins.reference.versioned import BEGINNING, PlainTable, Table, VersionedTable
 from rivermeet.pipelines import joins as declared
 from rivermeet.pipelines.source import quoted
@@ -86,18 +86,6 @@ class StreamTableJoin:
         if found is None and self.how == "inner":
             return []
         return [looked_up(o, found, trigger)]
-
-
-def looked_up(o: Record, found: Record | None, trigger: Record) -> Row:
-    """The row of a stream record and what its look-up found, at the stream record's timestamp."""
-    return Row(
-        key=o.key,
-        value=(o.value, found.value if found else None),
-        timestamp=o.timestamp,
-        trigger=trigger.position,
-        left=o.position,
-        right=found.position if found else None,
-    )
 
 
 def asks(join: declared.StreamTableJoin) -> Asks:

@@ -20,7 +20,9 @@ Record = tuple[str | None, Mapping[str, Any] | None, int]
 """Key, value, offset; of partition 0."""
 
 
-def put(tables: str, node: str, epoch: int, records: Sequence[Record], value: pa.DataType) -> None:
+def put(
+    tables: str, node: str, epoch: int, records: Sequence[Record], value: pa.DataType, kind_of: str = "stream"
+) -> None:
     """Commit an epoch of a node's changelog as a run does: with its note."""
     kind = pa.schema(
         [
@@ -37,7 +39,8 @@ def put(tables: str, node: str, epoch: int, records: Sequence[Record], value: pa
         }
         for key, given, offset in records
     ]
-    note = CommitNote(epoch=epoch, ends={0: records[-1][2]}, incarnation=1)
+    declared = {"kind": kind_of}
+    note = CommitNote(epoch=epoch, ends={0: records[-1][2]}, incarnation=1, declared=declared)
     _write(f"{tables}/shop/{node}/changelog", pa.Table.from_pylist(rows, kind), note)
 
 
@@ -85,6 +88,13 @@ def test_what_a_table_has_now(state: CommittedState, tmp_path: Path) -> None:
     """Its fold, with what came since: b is gone, c is new, and has a column that the fold lacks."""
     rows = ask(state, "SELECT id, n, who, _offset FROM shop.stock ORDER BY id", tmp_path)
     assert [tuple(row.values()) for row in rows] == [("a", 1, None, 0), ("c", 30, "ines", 4), ("d", 40, None, 5)]
+
+
+def test_what_a_table_has_that_was_never_folded(tmp_path: Path) -> None:
+    tables = str(tmp_path / "tables")
+    put(tables, "fresh", 1, [("a", {"n": 1}, 0), ("b", {"n": 2}, 1), ("a", {"n": 3}, 2), ("b", None, 3)], N, "table")
+    state = CommittedState(tables, str(tmp_path / "quality"))
+    assert [(row["id"], row["n"]) for row in ask(state, "FROM shop.fresh", tmp_path)] == [("a", 3)]
 
 
 def test_behind_a_url(s3: str, tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""`rivermeet diff`: what a change of declarations would do, before it is deployed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+import click
+
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.heal import milliseconds
+from rivermeet.assets.cli.replay import PROFILE
+from rivermeet.assets.cli.terminal import echo, platform_here
+
+
+def _window(_: click.Context, option: click.Parameter, text: str | None) -> tuple[int, int] | None:
+    from rivermeet.pipelines.window import duration_ms
+
+    if text is None:
+        return None
+    try:
+        before, after = (duration_ms(part) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no window: give BEFORE,AFTER, such as 0s,2h", param=option) from None
+    return before, after
+
+
+@click.command()
+@click.argument("pipeline")
+@click.option("--select", "selected", multiple=True, metavar="ASSET", help="Try options at this node; may be repeated.")
+@click.option("--semantics", type=PROFILE, help="Try this profile.")
+@click.option("--grace", metavar="DURATION", callback=milliseconds, help="Try this grace, such as 10m.")
+@click.option("--window", metavar="BEFORE,AFTER", callback=_window, help="Try this window, such as 0s,2h.")
+@click.option("--examples", type=click.IntRange(0), default=10, show_default=True, help="Rows shown of each node.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each node.")
+@one_line_errors
+def diff(
+    pipeline: str,
+    selected: Sequence[str],
+    semantics: str | None,
+    grace: int | None,
+    window: tuple[int, int] | None,
+    examples: int,
+    as_json: bool,
+) -> None:
+    """Compute what PIPELINE's changed nodes and those below would have, and compare it with what they have.
+
+    Changed is what is declared otherwise than when its rows were made; an option is tried without an edit. Nothing that
+    stands is written. The exit status is 1 where a row would come, go or change.
+    """
+    from rivermeet.assets.diff.compare import compare
+    from rivermeet.assets.diff.compute import DiffError, affected_nodes, changed_nodes, computed
+    from rivermeet.assets.diff.options import Options
+    from rivermeet.assets.sql.query import CommittedState
+    from rivermeet.pipelines import load
+
+    declared, platform = load(pipeline), platform_here()
+    for name in selected:
+        declared.node(name)
+    options = Options(semantics, grace, window)
+    wanted = options.apply(declared, selected) if options else declared
+    context, own = platform.runner(declared), platform.settings
+    changed = changed_nodes(context, wanted)
+    if not changed:
+        echo(f"{pipeline}: nothing is declared otherwise than when its rows were made")
+        return
+    stands, differs = CommittedState(own.tables, platform.quality.table), False
+    try:
+        with computed(context, wanted, changed) as scratch:
+            would_be = CommittedState(scratch.tables, platform.quality.table)
+            for node in affected_nodes(wanted, changed):
+                found = compare(node, stands, would_be, own.judge_memory, own.spill, examples)
+                differs = differs or found.differs
+                if as_json:
+                    shown = [vars(example) for example in found.examples]
+                    echo(json.dumps({"node": node.name, **found.counts, "stay": found.stays, "examples": shown}))
+                    continue
+                counts = ", ".join(f"{count:,} {kind}" for kind, count in found.counts.items())
+                echo(f"  {node.name:<24} {counts}; {found.stays:,} stay" + ("" if node in changed else " (below)"))
+                for example in found.examples:
+                    echo(f"    {example.kind:<6} {example.key}: {example.stands or '-'} -> {example.would_be or '-'}")
+    except DiffError as error:
+        raise click.ClickException(str(error)) from None
+    if differs:
+        sys.exit(1)

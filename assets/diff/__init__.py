@@ -1,0 +1,1 @@
+"""``rivermeet diff``: what a change of declarations would do, before it is deployed."""
