@@ -38,14 +38,14 @@ OURS = {
     "table-table": "rivermeet.joins.table_table.family:FAMILY",
     "fk-table-table": "rivermeet.joins.foreign_key.family:FAMILY",
     "one-to-many": "rivermeet.joins.one_to_many.family:FAMILY",
-    "table-aggregate": "rivermeet.joins.aggregates.family:TABLE",
-    "windowed-aggregate": "rivermeet.joins.aggregates.family:WINDOWED",
     "filter": "rivermeet.joins.stateless.family:FILTER",
     "map-values": "rivermeet.joins.stateless.family:MAP_VALUES",
     "select-key": "rivermeet.joins.stateless.family:SELECT_KEY",
     "to-table": "rivermeet.joins.stateless.family:TO_TABLE",
     "to-stream": "rivermeet.joins.stateless.family:TO_STREAM",
     "merge": "rivermeet.joins.stateless.family:MERGE",
+    "table-aggregate": "rivermeet.joins.aggregates.family:TABLE",
+    "windowed-aggregate": "rivermeet.joins.aggregates.family:WINDOWED",
     "global-global": "rivermeet.joins.stream_global.family:VIEW",
 }
 """The same for ours, which a checkout that is not installed has, too."""
@@ -84,6 +84,9 @@ class Family:
         The class of its operations.
     operators
         Profile to the module that computes its rows: ``state`` and ``compute`` (`joins.operator.Operator`).
+    reference
+        Module with the same join in plain Python, record by record: ``asks`` and ``reference_of``
+        (``joins/reference/families.py``).
     rules
         Module with the invariants that its rows must keep besides those of all: ``RULES``.
     why
@@ -99,6 +102,7 @@ class Family:
 
     declaration: type[Operation]
     operators: Mapping[str, str]
+    reference: str | None = None
     rules: str | None = None
     why: str = "rivermeet.joins.why.generic"
     shadow: str | None = None
@@ -137,15 +141,25 @@ def family_of(operation: Operation) -> Family:
 
 
 def register(family: Family) -> None:
-    """Make a family known in this process; one of an installed distribution has an entry point of `GROUP` instead."""
-    known()[family.name] = family
+    """Make a family known in this process; one of an installed distribution has an entry point of `GROUP` instead.
+
+    Raises
+    ------
+    ValueError
+        Where another family has its name.
+    """
+    if known().setdefault(family.name, family) is not family:
+        raise ValueError(f"there is a family {family.name!r} already: give {family.declaration.__name__} another name")
 
 
 @cache
 def known() -> dict[str, Family | EntryPoint]:
     """Name to family, or to where it is to be had."""
-    ours = {name: EntryPoint(name, value, GROUP) for name, value in OURS.items()}
-    return {**{entry.name: entry for entry in entry_points(group=GROUP)}, **ours}
+    found: dict[str, Family | EntryPoint] = {name: EntryPoint(name, value, GROUP) for name, value in OURS.items()}
+    for entry in entry_points(group=GROUP):
+        if found.setdefault(entry.name, entry) != entry:
+            raise ValueError(f"{entry.value} gives a family {entry.name!r}, and there is one already: uninstall either")
+    return found
 
 
 def named(name: str) -> Family:
@@ -156,4 +170,7 @@ def named(name: str) -> Family:
             f"no family {name!r} is registered, there are {', '.join(sorted(known()))}: call "
             f"rivermeet.pipelines.family.register(Family(…)) where its class stands, or give an entry point {GROUP!r}"
         )
-    return found if isinstance(found, Family) else found.load()
+    family: Family = found.load() if isinstance(found, EntryPoint) else found
+    if family.name != name:
+        raise LookupError(f"entry point {name!r} of {GROUP!r} gives the family {family.name!r}: call it that")
+    return family

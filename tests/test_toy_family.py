@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from rivermeet.assets.why.walk import Walk
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines.family import families, family_of
+from rivermeet.pipelines.family import families, family_of, register
 from tests import toy_family
 from tests.assets.home import Home, homed
 from tests.toy_family import FAMILY, declared, installed, registered
@@ -56,6 +57,19 @@ def test_it_is_found_by_its_name_however_it_is_made_known(tmp_path: Path) -> Non
         with way:
             assert family_of(BOTH.operation) is FAMILY and families()["tagged"] is FAMILY
     assert "tagged" not in families()
+
+
+def test_a_name_is_given_once(tmp_path: Path) -> None:
+    other = replace(FAMILY, why="tests.another")
+    with registered(), pytest.raises(ValueError, match="a family 'tagged' already: give Tagged another name"):
+        register(other)
+    with installed(tmp_path, "filter"), pytest.raises(ValueError, match="toy_family:FAMILY gives a family 'filter'"):
+        families()
+
+
+def test_an_entry_point_has_the_name_of_its_family(tmp_path: Path) -> None:
+    with installed(tmp_path, "tags"), pytest.raises(LookupError, match=r"'tags' of .* gives the family 'tagged'"):
+        families()
 
 
 def test_its_own_rules_are_judged_beside_those_of_all() -> None:

@@ -120,12 +120,12 @@ def registered() -> Iterator[None]:
 
 
 @contextmanager
-def installed(folder: Path) -> Iterator[None]:
+def installed(folder: Path, name: str = Tagged.family) -> Iterator[None]:
     """A distribution in ``folder`` names the family; within the block it lies on the path."""
     facts = folder / "toy-1.0.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-    (facts / "entry_points.txt").write_text(f"[{GROUP}]\ntagged = {HERE}:FAMILY\n")
+    (facts / "entry_points.txt").write_text(f"[{GROUP}]\n{name} = {HERE}:FAMILY\n")
     with pytest.MonkeyPatch.context() as patched:
         patched.syspath_prepend(folder)
         known.cache_clear()

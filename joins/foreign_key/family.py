@@ -62,6 +62,7 @@ FAMILY = Family(
         "0.10.2": "rivermeet.joins.foreign_key.profile_0_10_2",
         "kafka-4": "rivermeet.joins.foreign_key.profile_3_1",
     },
+    reference="rivermeet.joins.foreign_key.reference",
     rules="rivermeet.expectations.rules.foreign_key",
     why="rivermeet.joins.foreign_key.why",
     shadow="rivermeet.joins.foreign_key.shadow",

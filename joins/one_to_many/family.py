@@ -15,6 +15,7 @@ def needed(join: OneToManyJoin) -> Needed:
 FAMILY = Family(
     declaration=OneToManyJoin,
     operators={"3.1": "rivermeet.joins.one_to_many.profile_3_1"},
+    reference="rivermeet.joins.one_to_many.reference",
     rules="rivermeet.expectations.rules.one_to_many",
     why="rivermeet.joins.one_to_many.why",
     needed=needed,

@@ -12,23 +12,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from rivermeet.pipelines import (
-    Filter,
-    ForeignKeyJoin,
-    MapValues,
-    Merge,
-    OneToManyJoin,
-    Operation,
-    SelectKey,
-    StreamGlobalJoin,
-    StreamStreamJoin,
-    StreamTableJoin,
-    TableAggregate,
-    TableTableJoin,
-    ToStream,
-    ToTable,
-    WindowedAggregate,
-)
+from rivermeet.pipelines import Operation
+from rivermeet.pipelines.family import family_of
 
 if TYPE_CHECKING:
     from rivermeet.joins.reference.records import Join
@@ -49,23 +34,9 @@ class Reference(Protocol):
         ...
 
 
-REFERENCES: dict[type[Operation], str] = {
-    StreamStreamJoin: "rivermeet.joins.stream_stream.reference",
-    StreamTableJoin: "rivermeet.joins.stream_table.reference",
-    StreamGlobalJoin: "rivermeet.joins.stream_global.reference",
-    TableTableJoin: "rivermeet.joins.table_table.reference",
-    ForeignKeyJoin: "rivermeet.joins.foreign_key.reference",
-    OneToManyJoin: "rivermeet.joins.one_to_many.reference",
-    TableAggregate: "rivermeet.joins.aggregates.reference",
-    WindowedAggregate: "rivermeet.joins.aggregates.reference",
-    **dict.fromkeys((Filter, MapValues, SelectKey, ToTable, ToStream, Merge), "rivermeet.joins.stateless.reference"),
-}
-"""Family to the module of its reference."""
-
-
 def reference_module(operation: Operation) -> Reference:
     """The reference of an operation's family; LookupError where a family from outside has none."""
-    name = REFERENCES.get(type(operation))
+    name = family_of(operation).reference
     if name is None:
         raise LookupError(f"family '{operation.family}' has no reference in plain Python")
     return cast(Reference, import_module(name))

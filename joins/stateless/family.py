@@ -6,6 +6,7 @@ from rivermeet.joins.equal_columns import own
 from rivermeet.pipelines import Filter, MapValues, Merge, SelectKey, ToStream, ToTable
 from rivermeet.pipelines.family import Family, Needed
 
+REFERENCE = "rivermeet.joins.stateless.reference"
 WHY = "rivermeet.joins.stateless.why"
 
 
@@ -14,9 +15,23 @@ def needed(operation: Filter) -> Needed:
     return {"left": [own("left", operation.input.key)]}
 
 
-FILTER = Family(declaration=Filter, operators={"3.1": "rivermeet.joins.stateless.filter"}, why=WHY, needed=needed)
-MAP_VALUES = Family(declaration=MapValues, operators={"3.1": "rivermeet.joins.stateless.map_values"}, why=WHY)
-SELECT_KEY = Family(declaration=SelectKey, operators={"3.1": "rivermeet.joins.stateless.select_key"}, why=WHY)
-TO_TABLE = Family(declaration=ToTable, operators={"3.1": "rivermeet.joins.stateless.to_table"}, why=WHY)
-TO_STREAM = Family(declaration=ToStream, operators={"3.1": "rivermeet.joins.stateless.to_table"}, why=WHY)
-MERGE = Family(declaration=Merge, operators={"3.1": "rivermeet.joins.stateless.merge"}, why=WHY)
+FILTER = Family(
+    declaration=Filter,
+    operators={"3.1": "rivermeet.joins.stateless.filter"},
+    reference=REFERENCE,
+    why=WHY,
+    needed=needed,
+)
+MAP_VALUES = Family(
+    declaration=MapValues, operators={"3.1": "rivermeet.joins.stateless.map_values"}, reference=REFERENCE, why=WHY
+)
+SELECT_KEY = Family(
+    declaration=SelectKey, operators={"3.1": "rivermeet.joins.stateless.select_key"}, reference=REFERENCE, why=WHY
+)
+TO_TABLE = Family(
+    declaration=ToTable, operators={"3.1": "rivermeet.joins.stateless.to_table"}, reference=REFERENCE, why=WHY
+)
+TO_STREAM = Family(
+    declaration=ToStream, operators={"3.1": "rivermeet.joins.stateless.to_table"}, reference=REFERENCE, why=WHY
+)
+MERGE = Family(declaration=Merge, operators={"3.1": "rivermeet.joins.stateless.merge"}, reference=REFERENCE, why=WHY)

@@ -21,6 +21,7 @@ DIFFERENCES = (
 FAMILY = Family(
     declaration=StreamGlobalJoin,
     operators=dict.fromkeys(("3.1", "0.10.2", "kafka-4"), "rivermeet.joins.stream_global.profile_3_1"),
+    reference="rivermeet.joins.stream_global.reference",
     rules="rivermeet.expectations.rules.stream_global",
     why="rivermeet.joins.stream_global.why",
     # Which version of a row a record has seen is found as of a table.

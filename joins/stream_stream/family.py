@@ -69,6 +69,7 @@ FAMILY = Family(
         "0.10.0": "rivermeet.joins.stream_stream.profile_0_10_0",
         "kafka-4": "rivermeet.joins.stream_stream.profile_kafka_4",
     },
+    reference="rivermeet.joins.stream_stream.reference",
     rules="rivermeet.expectations.rules.stream_stream",
     why="rivermeet.joins.stream_stream.why",
     shadow="rivermeet.joins.stream_stream.shadow",

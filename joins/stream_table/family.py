@@ -44,6 +44,7 @@ FAMILY = Family(
         "0.10.0": "rivermeet.joins.stream_table.profile_0_10_0",
         "kafka-4": "rivermeet.joins.stream_table.profile_3_1",
     },
+    reference="rivermeet.joins.stream_table.reference",
     rules="rivermeet.expectations.rules.stream_table",
     why="rivermeet.joins.stream_table.why",
     shadow="rivermeet.joins.stream_table.shadow",

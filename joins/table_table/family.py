@@ -65,6 +65,7 @@ FAMILY = Family(
         "0.10.0": "rivermeet.joins.table_table.profile_0_10_0",
         "kafka-4": "rivermeet.joins.table_table.profile_kafka_4",
     },
+    reference="rivermeet.joins.table_table.reference",
     rules="rivermeet.expectations.rules.table_table",
     why="rivermeet.joins.table_table.why",
     shadow="rivermeet.joins.table_table.shadow",
