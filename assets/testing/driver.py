@@ -191,9 +191,10 @@ class TestDriver:
         return {_plain(key): dict(made.value or {}) for key, made in fold(self._rows(node)).items()}
 
     def late(self, node: str) -> list[Result]:
-        """Records that the node dropped so far because their window had closed."""
+        """Records that the node dropped so far because their window had closed, by timestamp, key and value."""
         self._settle()
-        return [_result(made) for made in self._nodes.late(self._node(node))]
+        found = [_result(made) for made in self._nodes.late(self._node(node))]
+        return sorted(found, key=lambda late: (late.timestamp, str(late.key), str(late.value)))
 
     def _rows(self, node: str) -> Sequence[Made]:
         self._settle()

@@ -73,10 +73,10 @@ def shuffled() -> list[tuple[str, Any, Any, int]]:
 
 
 def windowed(pipeline: Pipeline) -> list[Node]:
-    """Nodes that drop what is late."""
-    return [
-        n for n in pipeline.stored if n.operation is not None and n.operation.open_ms and n.operation.semantics == "3.1"
-    ]
+    """Nodes that drop what is late; a self-join drops a record as often as it takes it, once for each side."""
+    made = [(node, node.operation) for node in pipeline.stored if node.operation is not None]
+    strict = [(node, operation) for node, operation in made if operation.open_ms and operation.semantics == "3.1"]
+    return [node for node, operation in strict if not operation.is_self_join]
 
 
 # --- without the engine ---
