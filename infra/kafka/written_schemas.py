@@ -17,8 +17,9 @@ from urllib.parse import quote
 from urllib.request import urlopen
 
 from rivermeet.infra.settings import SettingsError
-from rivermeet.infra.sources.kafka.formats.registry import SECONDS, Registry
+from rivermeet.infra.sources.kafka.formats.registry import Registry
 from rivermeet.infra.sources.kafka.refusals import RegistryUnavailableError, TopicRefusedError
+from rivermeet.pipelines import limits
 
 
 class SchemaRefusedError(TopicRefusedError):
@@ -44,7 +45,7 @@ def registered(registry: Registry, subject: str, schema: str, kind: str) -> int:
     body: dict[str, Any] = {"schema": schema} | ({"schemaType": kind} if kind != "AVRO" else {})
     request = registry.request(f"subjects/{quote(subject, safe='')}/versions", json.dumps(body).encode())
     try:
-        with urlopen(request, timeout=SECONDS) as answer:
+        with urlopen(request, timeout=limits.REGISTRY_SECONDS) as answer:
             return int(json.load(answer)["id"])
     except HTTPError as error:
         if error.code in (409, 422):

@@ -20,13 +20,10 @@ from typing import TYPE_CHECKING, Any
 from rivermeet.infra.epochs.plan import WalRange
 from rivermeet.infra.postgres.refusals import NotPublishedError, PostgresRefusedError
 from rivermeet.infra.postgres.state import PublicationState, TableState, publication_state, table_state
-from rivermeet.pipelines import Postgres
+from rivermeet.pipelines import Postgres, limits
 
 if TYPE_CHECKING:
     import psycopg
-
-_ATTEMPTS = 20
-"""How often somebody else may publish a table while we are about to."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +170,7 @@ def publish(
     from psycopg import errors
 
     altered = False
-    for _ in range(_ATTEMPTS):
+    for _ in range(limits.PUBLISH_ATTEMPTS):
         found = publication(connection, name, tables)
         if reads.table not in found.tables:
             raise NotPublishedError(f"'{reads.table}' is the server's own, or not logged: nothing can publish it")

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from rivermeet.infra.small_frames import frame_of
 from rivermeet.infra.sources.discovery import spark_path
 from rivermeet.infra.sources.landing.lines import field_pattern
+from rivermeet.pipelines import limits
 
 LINE_COLUMNS = ("file_rank", "file", "modified_ms", "member", "block", "row", "line", "text", "header")
 """``member`` is the archive's member or null, ``line`` the line's number where it is known.
@@ -33,7 +34,6 @@ NOT_UTF8 = "the file is not UTF-8 text; save it as UTF-8"
 _NEVER = "\u0001\u0002\u0003"
 _NO_QUOTE = "\ufdd1"
 """A noncharacter, which no text has; an empty quote would be NUL to Spark, which broken files do have."""
-_SHOWN = 200
 
 
 class Place(NamedTuple):
@@ -111,6 +111,6 @@ def path_of(uri: str) -> str:
 def no_column(column: str, names: Iterable[str], found: int = 0) -> str:
     """Why a file without a declared column, or with ``found`` of that name, cannot be read."""
     shown = ", ".join(names)
-    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    shown = shown if len(shown) <= limits.MESSAGE_WIDTH else f"{shown[: limits.MESSAGE_WIDTH]}…"
     has = "no column" if not found else "two columns"
     return f"the file has {has} '{column}' (it has {shown}); correct the file, or the schema of the source"

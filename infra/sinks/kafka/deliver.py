@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.kafka.avro_types import TypeWithoutFormError
 from rivermeet.infra.sinks.kafka.messages import messages
-from rivermeet.infra.sinks.kafka.parts import MOST, committed_since, parts
+from rivermeet.infra.sinks.kafka.parts import committed_since, parts
 from rivermeet.infra.sinks.kafka.position import Position, last_position, positions_topic
 from rivermeet.infra.sinks.kafka.producing import refusal, send
 from rivermeet.infra.sinks.kafka.refusals import (
@@ -29,9 +29,9 @@ from rivermeet.infra.sinks.kafka.refusals import (
     SinkTopicRemadeError,
 )
 from rivermeet.infra.sinks.kafka.topics import prepare
-from rivermeet.infra.sources.kafka.connection import SECONDS
 from rivermeet.infra.sources.kafka.formats.registry import NONE, Registry
 from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def deliver(
     changelog: str,
     connection: Connection,
     session: Callable[[], SparkSession],
-    most: int = MOST,
+    most: int = limits.TRANSACTION_ROWS,
     registry: Registry = NONE,
     known: int = 0,
 ) -> Delivered | None:
@@ -104,7 +104,7 @@ def deliver(
     producer = connection.producer(writer)
     try:
         # Whoever wrote before is fenced, and what it left open is ended: only then is the position the last one.
-        producer.init_transactions(SECONDS)
+        producer.init_transactions(limits.BROKER_SECONDS)
         before = _position(connection, sink, writer, note.incarnation, known)
         at, written = before, list[Position]()
         for part in parts(before, committed_since(changelog, before), most):

@@ -17,14 +17,13 @@ from rivermeet.infra.sinks.kafka.messages import Message
 from rivermeet.infra.sinks.kafka.parts import Part
 from rivermeet.infra.sinks.kafka.position import Position, positions_topic
 from rivermeet.infra.sinks.kafka.refusals import DeliveryFailedError, SinkFencedError
-from rivermeet.infra.sources.kafka.connection import SECONDS
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
 
     from rivermeet.pipelines.sink import TopicSink
 
-COMMIT_SECONDS = 120.0
 _CURES = {
     "MSG_SIZE_TOO_LARGE": "a row is larger than the topic takes: raise its max.message.bytes, and run again",
     "INVALID_TIMESTAMP": "a row is of a time that the topic does not take: raise its "
@@ -48,7 +47,7 @@ def send(
         for row in rows:
             _produce(producer, sink.topic, row, acknowledged)
         crash.reached("sending", sink.node.name)
-        if producer.flush(COMMIT_SECONDS) or acknowledged.failed or acknowledged.count != part.rows:
+        if producer.flush(limits.COMMIT_SECONDS) or acknowledged.failed or acknowledged.count != part.rows:
             why = ", ".join(sorted(acknowledged.failed)) or "too slow"
             cure = next((_CURES[name] for name in sorted(acknowledged.failed) if name in _CURES), "run again")
             raise DeliveryFailedError(
@@ -68,9 +67,9 @@ def send(
     except BaseException:
         # A writer that is fenced cannot: who fenced it has ended its transaction.
         with suppress(KafkaException):
-            producer.abort_transaction(SECONDS)
+            producer.abort_transaction(limits.BROKER_SECONDS)
         raise
-    producer.commit_transaction(COMMIT_SECONDS)
+    producer.commit_transaction(limits.COMMIT_SECONDS)
     crash.reached("delivered", sink.node.name)
     return position
 

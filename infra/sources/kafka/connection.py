@@ -22,16 +22,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rivermeet.infra.settings import SettingsError
 from rivermeet.infra.sources.kafka.refusals import BrokerUnavailableError
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
     from confluent_kafka.admin import AdminClient
 
-SECONDS = 20.0
-"""How long a question to the broker may take."""
-_FETCHED = 8 << 20
-_QUEUED_KB = 64 << 10
-"""Bytes that a request brings, and kilobytes that lie ready; with a chunk of rows, what reading takes of memory."""
 _silent = logging.getLogger("rivermeet.librdkafka")
 # Not `disabled`: whoever configures logging, Dagster among them, sets that to False for every logger that there is.
 _silent.addFilter(lambda _: False)
@@ -80,9 +76,9 @@ class Connection:
                 "isolation.level": "read_committed",
                 "allow.auto.create.topics": False,
                 "fetch.wait.max.ms": 50,
-                "fetch.message.max.bytes": _FETCHED,
+                "fetch.message.max.bytes": limits.FETCHED_BYTES,
                 "queued.min.messages": 1_000_000,
-                "queued.max.messages.kbytes": _QUEUED_KB,
+                "queued.max.messages.kbytes": limits.QUEUED_KILOBYTES,
             },
         )
 

@@ -20,18 +20,14 @@ from rivermeet.infra.epochs.plan import TopicSlice
 from rivermeet.infra.sources.kafka.connection import Connection, unavailable
 from rivermeet.infra.sources.kafka.refusals import BrokerUnavailableError, EndWentBackError, RecordsGoneError
 from rivermeet.infra.sources.kafka.topic import topic_id
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
-PATIENCE = 60.0
-"""Seconds without any progress, after which the broker counts as gone."""
-_MOST, _BYTES = 10_000, 16 << 20
-"""Records, and bytes, that are taken at once."""
-
 
 def consumed(
-    connection: Connection, planned: TopicSlice, name: str, patience: float = PATIENCE
+    connection: Connection, planned: TopicSlice, name: str, patience: float = limits.PROGRESS_SECONDS
 ) -> Iterator[list[Message]]:
     """The records of a slice, as many at a time as lie ready.
 
@@ -79,7 +75,11 @@ def _until(
         if messages:
             yield messages
         # By the size of those before: ten thousand of 10 MB each would not fit.
-        most = max(1, min(_MOST, _BYTES * len(given) // max(sum(map(len, messages)), 1))) if given else most
+        most = (
+            max(1, min(limits.TAKEN_RECORDS, limits.TAKEN_BYTES * len(given) // max(sum(map(len, messages)), 1)))
+            if given
+            else most
+        )
         for place in consumer.position([TopicPartition(planned.topic, p) for p in ends]):
             if place.offset >= ends[place.partition]:
                 del ends[place.partition]

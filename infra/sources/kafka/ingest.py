@@ -30,7 +30,7 @@ from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, TopicSlice
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.sources.history import SourceStep
 from rivermeet.infra.sources.kafka.connection import Connection
-from rivermeet.infra.sources.kafka.consume import PATIENCE, consumed
+from rivermeet.infra.sources.kafka.consume import consumed
 from rivermeet.infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values
 from rivermeet.infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
 from rivermeet.infra.sources.kafka.formats.registry import Registry
@@ -43,7 +43,7 @@ from rivermeet.infra.sources.kafka.topic import TopicState, next_slice, problem,
 from rivermeet.infra.sources.reading import SourceFrames, partition_of
 from rivermeet.infra.sources.rejected_rows import Read, refuse_too_many
 from rivermeet.infra.sources.row_to_record import to_records
-from rivermeet.pipelines import Kafka
+from rivermeet.pipelines import Kafka, limits
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class TopicStep(SourceStep):
     code_version: str = ""
     retry: bool = False
     accept_loss: bool = False
-    patience: float = PATIENCE
+    patience: float = limits.PROGRESS_SECONDS
     by_engine: Callable[[SparkSession, TopicSlice, Kafka, float], DataFrame] | None = None
 
     @property

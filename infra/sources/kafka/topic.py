@@ -21,13 +21,14 @@ from typing import Any
 
 from rivermeet.infra.epochs.plan import TopicSlice
 from rivermeet.infra.kafka.topics import topic_refusal
-from rivermeet.infra.sources.kafka.connection import SECONDS, Connection
+from rivermeet.infra.sources.kafka.connection import Connection
 from rivermeet.infra.sources.kafka.refusals import (
     EndWentBackError,
     RecordsGoneError,
     TopicRefusedError,
     TopicRemadeError,
 )
+from rivermeet.pipelines import limits
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,9 @@ def topic_id(connection: Connection, topic: str) -> tuple[str, list[int]]:
     from confluent_kafka import KafkaException, TopicCollection
 
     try:
-        described = connection.admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic].result()
+        described = connection.admin.describe_topics(TopicCollection([topic]), request_timeout=limits.BROKER_SECONDS)[
+            topic
+        ].result()
     except KafkaException as error:
         raise topic_refusal(error, topic, connection) from None
     return str(described.topic_id), sorted(partition.id for partition in described.partitions)
@@ -67,7 +70,7 @@ def topic_state(connection: Connection, topic: str) -> TopicState:
 
     def asked(spec: Any, level: IsolationLevel) -> Mapping[int, Any]:
         places: dict[TopicPartition, Any] = {TopicPartition(topic, p): spec for p in partitions}
-        answers = connection.admin.list_offsets(places, isolation_level=level, request_timeout=SECONDS)
+        answers = connection.admin.list_offsets(places, isolation_level=level, request_timeout=limits.BROKER_SECONDS)
         return {place.partition: answer.result() for place, answer in answers.items()}
 
     def offsets(spec: Any, level: IsolationLevel) -> Mapping[int, int]:

@@ -28,8 +28,8 @@ from uuid import uuid4
 
 from rivermeet.infra.settings import SettingsError
 from rivermeet.infra.sources.kafka.refusals import RegistryUnavailableError
+from rivermeet.pipelines import limits
 
-SECONDS = 10.0
 _NO_SUCH_SCHEMA = (40400, 40401, 40402, 40403)
 """Error codes of "there is no such schema", subject or version; a 404 of a wrong URL has none of them."""
 
@@ -121,7 +121,7 @@ class Registry:
     def _asked(self, path: str, form: str) -> dict[str, Any] | None:
         request = self.request(f"{path}{f'?format={form}' if form else ''}")
         try:
-            with urlopen(request, timeout=SECONDS) as answer:
+            with urlopen(request, timeout=limits.REGISTRY_SECONDS) as answer:
                 return json.load(answer)
         except HTTPError as error:
             if error.code == 404 and _code(error) in _NO_SUCH_SCHEMA:
