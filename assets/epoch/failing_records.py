@@ -77,7 +77,8 @@ def without_failing_records(
             raise TooManyFailingRecordsError(
                 f"'{plan.pipeline}.{plan.node}', epoch {plan.epoch}: more than {limits.FAILING_RECORDS} records cannot "
                 f"be joined: {reason}; mend the declaration, and run `rivermeet rebuild {plan.pipeline} --select "
-                f"{plan.node}`"
+                f"{plan.node}`",
+                epoch=plan.epoch,
             )
         record = _first(step, spark, skipped)
         if record is None:

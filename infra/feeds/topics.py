@@ -109,7 +109,8 @@ class TopicFeed:
             count += 1
         if producer.flush(limits.FEED_SECONDS) or failed:
             raise FeedError(
-                f"topic {topic}: the broker did not take all records ({', '.join({*failed}) or 'too slow'})"
+                f"topic {topic}: the broker did not take all records ({', '.join({*failed}) or 'too slow'})",
+                topic=topic,
             )
         return count
 

@@ -90,6 +90,7 @@ def topic_refusal(error: KafkaException, topic: str, connection: Connection) -> 
     if found.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._NOENT):
         return TopicMissingError(
             f"there is no topic '{topic}': make it, or take its source out of the pipeline; if it was deleted, its "
-            "records so far stay, and those that were not read are lost"
+            "records so far stay, and those that were not read are lost",
+            topic=topic,
         )
     return unavailable(found, topic, connection)

@@ -52,7 +52,8 @@ def registered(registry: Registry, subject: str, schema: str, kind: str) -> int:
             raise SchemaRefusedError(
                 f"the registry that RIVERMEET_SCHEMA_REGISTRY names refuses the schema of subject '{subject}' (status "
                 f"{error.code}): it is not compatible with those before it; write another topic, or change the "
-                "subject's rule of compatibility"
+                "subject's rule of compatibility",
+                subject=subject,
             ) from None
         why = f"status {error.code}"
     except URLError as error:
@@ -61,5 +62,6 @@ def registered(registry: Registry, subject: str, schema: str, kind: str) -> int:
         why = type(error).__name__
     raise RegistryUnavailableError(
         f"the registry that RIVERMEET_SCHEMA_REGISTRY names does not take the schema of subject '{subject}' ({why}); "
-        "nothing was written: see to the registry, and run again"
+        "nothing was written: see to the registry, and run again",
+        subject=subject,
     )

@@ -82,7 +82,8 @@ class Database:
         if not self.dsn:
             raise SettingsError(
                 "a table of PostgreSQL is read, and no server is named: set RIVERMEET_POSTGRES to a connection string, "
-                "such as service=shop"
+                "such as service=shop",
+                variable="RIVERMEET_POSTGRES",
             )
         options: dict[str, Any] = {
             "dbname": self.name,
@@ -94,7 +95,9 @@ class Database:
         try:
             connection = psycopg.connect(self.dsn, autocommit=True, **options)
         except psycopg.ProgrammingError:
-            raise SettingsError("RIVERMEET_POSTGRES is no connection string of libpq") from None
+            raise SettingsError(
+                "RIVERMEET_POSTGRES is no connection string of libpq", variable="RIVERMEET_POSTGRES"
+            ) from None
         except psycopg.OperationalError as error:
             raise unavailable(error) from None
         for name, value in _STYLE.items():

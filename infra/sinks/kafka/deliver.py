@@ -115,7 +115,9 @@ def deliver(
     except KafkaException as error:
         raise refusal(error, sink) from None
     except TypeWithoutFormError as error:
-        raise SinkRefusedError(f"topic '{sink.topic}': {error}; leave the column out, cast it, or write JSON") from None
+        raise SinkRefusedError(
+            f"topic '{sink.topic}': {error}; leave the column out, cast it, or write JSON", topic=sink.topic
+        ) from None
 
 
 def _position(connection: Connection, sink: TopicSink, writer: str, incarnation: int, known: int) -> Position:
@@ -126,19 +128,22 @@ def _position(connection: Connection, sink: TopicSink, writer: str, incarnation:
     if position.incarnation != incarnation:
         raise SinkRebuiltError(
             f"'{name}' was rebuilt: topic '{sink.topic}' has the rows of the changelog that was replaced, and they "
-            "cannot be taken back; declare another topic for the new ones"
+            "cannot be taken back; declare another topic for the new ones",
+            topic=sink.topic,
         )
     # Into a topic that nothing was ever written to, nothing is delivered twice.
     if position.epoch < known and any(state.high.values()):
         raise SinkPositionLostError(
             f"'{name}' was delivered to topic '{sink.topic}' up to epoch {known}, and topic "
             f"'{positions_topic(sink.topic)}' says {position.epoch or 'nothing'}: its records are lost, and to go on "
-            "would deliver rows twice; declare another topic, or delete both, and all rows are delivered anew"
+            "would deliver rows twice; declare another topic, or delete both, and all rows are delivered anew",
+            topic=sink.topic,
         )
     if position.topic_id not in ("", state.id):
         raise SinkTopicRemadeError(
             f"'{name}' is written to topic '{sink.topic}', which was deleted and made anew: the rows up to epoch "
             f"{position.epoch} are not in it; delete topic '{positions_topic(sink.topic)}', too, and all rows are "
-            "delivered anew, or declare another topic"
+            "delivered anew, or declare another topic",
+            topic=sink.topic,
         )
     return position

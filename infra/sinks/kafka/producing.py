@@ -52,7 +52,9 @@ def send(
             cure = next((_CURES[name] for name in sorted(acknowledged.failed) if name in _CURES), "run again")
             raise DeliveryFailedError(
                 f"topic '{sink.topic}': the broker took {acknowledged.count:,} of {part.rows:,} rows of epoch "
-                f"{part.epoch} ({why}), and none of them is committed; {cure}"
+                f"{part.epoch} ({why}), and none of them is committed; {cure}",
+                topic=sink.topic,
+                epoch=part.epoch,
             )
         position = Position(
             incarnation=before.incarnation,
@@ -119,10 +121,12 @@ def refusal(error: KafkaException, sink: TopicSink) -> Exception:
     if found.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
         return SinkFencedError(
             f"topic '{sink.topic}': another process has begun to write it for '{sink.node.name}', and goes on; what "
-            "this one had not committed is not in the topic"
+            "this one had not committed is not in the topic",
+            topic=sink.topic,
         )
     again = "what it has of them is asked when the next run goes on: run again"
     return DeliveryFailedError(
         f"topic '{sink.topic}': the broker that RIVERMEET_KAFKA names did not take its rows ({found.name()}); "
-        f"{_CURES.get(found.name(), again)}"
+        f"{_CURES.get(found.name(), again)}",
+        topic=sink.topic,
     )

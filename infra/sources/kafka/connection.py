@@ -119,7 +119,10 @@ class Connection:
         from confluent_kafka import KafkaException
 
         if "bootstrap.servers" not in self.properties:
-            raise SettingsError("a topic is read or written, and no broker is named: set RIVERMEET_KAFKA to host:port")
+            raise SettingsError(
+                "a topic is read or written, and no broker is named: set RIVERMEET_KAFKA to host:port",
+                variable="RIVERMEET_KAFKA",
+            )
         try:
             return client({**self.properties, **own, "error_cb": self._heard}, logger=_silent)
         except KafkaException as error:
@@ -127,10 +130,15 @@ class Connection:
             at_fault = next((p for p in self.properties if f'"{p}"' in str(error)), None)
             if at_fault is None:
                 raise SettingsError(
-                    f"a variable RIVERMEET_KAFKA_… has a value that librdkafka refuses ({name})"
+                    f"a variable RIVERMEET_KAFKA_… has a value that librdkafka refuses ({name})",
+                    source=name,
                 ) from None
             variable = f"RIVERMEET_KAFKA_{at_fault.upper().replace('.', '_')}"
-            raise SettingsError(f"{variable} names no property of librdkafka, or has no value of it ({name})") from None
+            raise SettingsError(
+                f"{variable} names no property of librdkafka, or has no value of it ({name})",
+                variable=variable,
+                source=name,
+            ) from None
 
 
 def unavailable(
@@ -140,5 +148,6 @@ def unavailable(
     return BrokerUnavailableError(
         f"{kind} '{name}': the broker that RIVERMEET_KAFKA names does not answer as it should "
         f"({connection.named(error)}); what was planned stands: see to the broker, or to RIVERMEET_KAFKA_…, and run "
-        "again"
+        "again",
+        source=name,
     )

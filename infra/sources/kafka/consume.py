@@ -93,7 +93,9 @@ def _until(
             topic_id(connection, planned.topic)
             raise BrokerUnavailableError(
                 f"source '{name}': the broker gave no record of topic '{planned.topic}' for {patience:.0f} s; what was "
-                "planned stands: run again"
+                "planned stands: run again",
+                source=name,
+                topic=planned.topic,
             )
 
 
@@ -111,12 +113,16 @@ def _refuse(error: KafkaError, planned: TopicSlice, name: str, connection: Conne
             f"source '{name}': topic '{planned.topic}' has lost records that were read of it, and others lie under "
             "their offsets: a leader without them was elected, or a disk was lost. "
             f"`rivermeet rebuild {where.replace(' ', ' --select ')}` reads what it has now; "
-            f"`rivermeet accept-loss {where}` goes on behind what was read, without what lies below"
+            f"`rivermeet accept-loss {where}` goes on behind what was read, without what lies below",
+            source=name,
+            topic=planned.topic,
         )
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
         raise RecordsGoneError(
             f"source '{name}': topic '{planned.topic}' removed records of its slice while it was read; "
-            f"`rivermeet accept-loss {where}` goes on with what is there, and says what is lost"
+            f"`rivermeet accept-loss {where}` goes on with what is there, and says what is lost",
+            source=name,
+            topic=planned.topic,
         )
     if error.fatal() or error.code() in (
         KafkaError.TOPIC_AUTHORIZATION_FAILED,

@@ -143,18 +143,24 @@ def problem(
         what = f"topic '{topic}' was deleted and made anew" if topic == state.topic else f"its records are of '{topic}'"
         return TopicRemadeError(
             f"source '{name}' reads topic '{state.topic}', and {what}: what lies under its offsets are other records. "
-            f"{cure}; a rebuild with --lose-missing-files begins anew, without the records so far"
+            f"{cure}; a rebuild with --lose-missing-files begins anew, without the records so far",
+            source=name,
+            topic=state.topic,
         )
     gone = [f"{p}: {start} to {state.low[p] - 1}" for p, start in starts.items() if start < state.low.get(p, start)]
     if gone:
         return RecordsGoneError(
             f"source '{name}': topic '{topic}' has removed records before they were read, by partition and offset "
-            f"{'; '.join(gone)}: its retention is shorter than the time between two epochs. {cure}"
+            f"{'; '.join(gone)}: its retention is shorter than the time between two epochs. {cure}",
+            source=name,
+            topic=topic,
         )
     back = [f"{p}: {state.stable.get(p, 0)} and not {end}" for p, end in ends.items() if state.stable.get(p, 0) < end]
     if back:
         return EndWentBackError(
             f"source '{name}': topic '{topic}' ends before what was read or planned of it, by partition "
-            f"{'; '.join(back)}: the broker has lost records. {cure}"
+            f"{'; '.join(back)}: the broker has lost records. {cure}",
+            source=name,
+            topic=topic,
         )
     return None

@@ -141,7 +141,8 @@ class PostgresStep(SourceStep):
         if self.retry:
             raise NotRepeatableError(
                 f"source '{self.name}': a dead letter of a table may be older than the row that is there now; mend the "
-                f"declaration, and read the table anew: `rivermeet resnapshot {self.name.replace('.', ' ')}`"
+                f"declaration, and read the table anew: `rivermeet resnapshot {self.name.replace('.', ' ')}`",
+                source=self.name,
             )
         before = self.position(previous)
         with self.database.asked() as connection:
@@ -326,7 +327,8 @@ class PostgresStep(SourceStep):
             problem = KeyRepeatedError(
                 f"key= ({', '.join(self.reads.key)}) does not keep the rows of '{self.reads.table}' apart: two have "
                 f"{found} at a time, and one would be lost; give key= columns of a unique index, and types that keep "
-                "them apart, or make them unique"
+                "them apart, or make them unique",
+                table=self.reads.table,
             )
             raise cured(problem, self.name, own is not None)
 

@@ -103,7 +103,10 @@ class Registry:
 
     def _kept(self, path: str, file_name: str, form: str) -> dict[str, Any] | None:
         if not self.url:
-            raise SettingsError("payloads name schemas, and no registry is: set RIVERMEET_SCHEMA_REGISTRY to its URL")
+            raise SettingsError(
+                "payloads name schemas, and no registry is: set RIVERMEET_SCHEMA_REGISTRY to its URL",
+                variable="RIVERMEET_SCHEMA_REGISTRY",
+            )
         # Ids are one registry's. Its address is not to be read from a path.
         whose = sha256(_bare(self.url)[0].encode()).hexdigest()[:12]
         file = self.cache / whose / f"{file_name}{form and '-'}{form}.json"
