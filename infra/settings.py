@@ -148,7 +148,7 @@ class Settings:
         cache = Path(given.get("RIVERMEET_CACHE", default_cache(given))).expanduser().absolute()
         home = Path(given.get("RIVERMEET_HOME", (project or cache) / ".rivermeet")).expanduser().absolute()
         if home.exists() and not home.is_dir():
-            raise SettingsError(f"RIVERMEET_HOME={home} is a file; name a folder")
+            raise SettingsError(f"RIVERMEET_HOME={home} is a file; name a folder", variable="RIVERMEET_HOME")
         _usable("RIVERMEET_HOME", str(home))
         jars = given.get("RIVERMEET_JARS")
         settings = cls(
@@ -293,7 +293,8 @@ def _location(variable: str, given: Mapping[str, str], default: Path) -> str:
     if redacted(value) != value:
         raise SettingsError(
             f"{variable}={redacted(value)} holds a credential, which plans, commits and logs would show; leave it out "
-            "and give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            "and give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            variable=variable,
         )
     return value
 
@@ -303,7 +304,8 @@ def _usable(variable: str, location: str) -> str:
     if found:
         raise SettingsError(
             f"{variable}={location} has {found[0]} in it, which delta-rs cannot have in a path; "
-            "name a folder without it"
+            "name a folder without it",
+            variable=variable,
         )
     return location
 
@@ -311,29 +313,32 @@ def _usable(variable: str, location: str) -> str:
 def _reachable(given: Mapping[str, str]) -> None:
     endpoint = given.get("AWS_ENDPOINT_URL", "")
     if endpoint and not re.match(r"https?://[^\s]+$", endpoint):
-        raise SettingsError(f"AWS_ENDPOINT_URL={redacted(endpoint)} is no URL; write https://host:port")
+        raise SettingsError(
+            f"AWS_ENDPOINT_URL={redacted(endpoint)} is no URL; write https://host:port", variable="AWS_ENDPOINT_URL"
+        )
     if endpoint.startswith("http:") and given.get("AWS_ALLOW_HTTP", "").lower() not in ("true", "1"):
         raise SettingsError(
-            f"AWS_ENDPOINT_URL={redacted(endpoint)} is not encrypted; use https, or set AWS_ALLOW_HTTP=true"
+            f"AWS_ENDPOINT_URL={redacted(endpoint)} is not encrypted; use https, or set AWS_ALLOW_HTTP=true",
+            variable="AWS_ENDPOINT_URL",
         )
 
 
 def _fold(value: str) -> Literal["run", "due"]:
     if value == "run" or value == "due":
         return value
-    raise SettingsError(f"RIVERMEET_FOLD={value}; give run or due")
+    raise SettingsError(f"RIVERMEET_FOLD={value}; give run or due", variable="RIVERMEET_FOLD")
 
 
 def _topic_reader(value: str) -> Literal["driver", "engine"]:
     if value == "driver" or value == "engine":
         return value
-    raise SettingsError(f"RIVERMEET_TOPIC_READER={value}; give driver or engine")
+    raise SettingsError(f"RIVERMEET_TOPIC_READER={value}; give driver or engine", variable="RIVERMEET_TOPIC_READER")
 
 
 def _file_reader(value: str) -> Literal["auto", "driver", "engine"]:
     if value == "auto" or value == "driver" or value == "engine":
         return value
-    raise SettingsError(f"RIVERMEET_FILE_READER={value}; give auto, driver or engine")
+    raise SettingsError(f"RIVERMEET_FILE_READER={value}; give auto, driver or engine", variable="RIVERMEET_FILE_READER")
 
 
 def _kafka(given: Mapping[str, str]) -> Mapping[str, str]:
@@ -342,7 +347,9 @@ def _kafka(given: Mapping[str, str]) -> Mapping[str, str]:
     for variable, value in given.items():
         name = kafka_property(variable)
         if name in KAFKA_FIXED and variable != "RIVERMEET_KAFKA":
-            raise SettingsError(f"{variable} cannot be set: an epoch reads what its plan says, in one way; unset it")
+            raise SettingsError(
+                f"{variable} cannot be set: an epoch reads what its plan says, in one way; unset it", variable=variable
+            )
         if name is not None:
             found[name] = value
     return found
@@ -350,19 +357,24 @@ def _kafka(given: Mapping[str, str]) -> Mapping[str, str]:
 
 def _registry(value: str) -> str:
     if value and not re.match(r"https?://[^\s]+$", value):
-        raise SettingsError("RIVERMEET_SCHEMA_REGISTRY is no URL; write http://host:port or https://host:port/path")
+        raise SettingsError(
+            "RIVERMEET_SCHEMA_REGISTRY is no URL; write http://host:port or https://host:port/path",
+            variable="RIVERMEET_SCHEMA_REGISTRY",
+        )
     return value.rstrip("/")
 
 
 def _engine(value: str) -> str:
     if not _ENGINE.fullmatch(value):
-        raise SettingsError(f"RIVERMEET_ENGINE={redacted(value)!r} is not an engine; use {ENGINES}")
+        raise SettingsError(
+            f"RIVERMEET_ENGINE={redacted(value)!r} is not an engine; use {ENGINES}", variable="RIVERMEET_ENGINE"
+        )
     return value
 
 
 def _memory(variable: str, value: str) -> str:
     if not _MEMORY.fullmatch(value):
-        raise SettingsError(f"{variable}={value!r} is not an amount of memory; write 4g or 512m")
+        raise SettingsError(f"{variable}={value!r} is not an amount of memory; write 4g or 512m", variable=variable)
     return value.lower()
 
 
@@ -372,7 +384,10 @@ def _minutes(value: str) -> float:
     except ValueError:
         minutes = 0.0
     if not 0 < minutes < float("inf"):
-        raise SettingsError(f"RIVERMEET_ENGINE_IDLE_MINUTES={value!r} is not a positive number of minutes")
+        raise SettingsError(
+            f"RIVERMEET_ENGINE_IDLE_MINUTES={value!r} is not a positive number of minutes",
+            variable="RIVERMEET_ENGINE_IDLE_MINUTES",
+        )
     return minutes
 
 
@@ -382,19 +397,22 @@ def _seconds(value: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 1 <= seconds <= 3600:
-        raise SettingsError(f"RIVERMEET_LEASE_SECONDS={value!r} is not a number of seconds from 1 to 3600")
+        raise SettingsError(
+            f"RIVERMEET_LEASE_SECONDS={value!r} is not a number of seconds from 1 to 3600",
+            variable="RIVERMEET_LEASE_SECONDS",
+        )
     return seconds
 
 
 def _judge(value: str) -> Literal["auto", "duckdb", "spark"]:
     if value == "auto" or value == "duckdb" or value == "spark":
         return value
-    raise SettingsError(f"RIVERMEET_JUDGE={value}; give auto, duckdb or spark")
+    raise SettingsError(f"RIVERMEET_JUDGE={value}; give auto, duckdb or spark", variable="RIVERMEET_JUDGE")
 
 
 def _port(variable: str, given: Mapping[str, str], default: int, lowest: int = 0) -> int:
     value = given.get(variable, str(default))
     if not value.isdecimal() or not lowest <= int(value) <= 65535:
         free = "" if lowest else ", or 0 for a free one"
-        raise SettingsError(f"{variable}={value!r} is not a port; use 1 to 65535{free}")
+        raise SettingsError(f"{variable}={value!r} is not a port; use 1 to 65535{free}", variable=variable)
     return int(value)

@@ -11,12 +11,10 @@ import click
 
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from rivermeet.expectations.results import InvariantResult
-
-SHOWN = 5
-"""Rows that are shown of what differs."""
 
 
 def milliseconds(_: click.Context, option: click.Parameter, text: str | None) -> int | None:
@@ -65,7 +63,7 @@ def _broken(result: InvariantResult) -> Iterator[str]:
         yield f"{result.invariant.id}: not evaluated: {result.error.splitlines()[0]}"
     elif result.invariant.stage != "verify":
         yield f"{result.invariant.id}: {result.violations:,} violations. {result.invariant.sentence}"
-        for row in result.sample[:SHOWN]:
+        for row in result.sample[: limits.SHOWN_ROWS]:
             yield "  " + ", ".join(f"{column} {value}" for column, value in row.items())
 
 
@@ -95,7 +93,7 @@ def verify(pipeline: str, selected: Sequence[str]) -> None:
         if found.table_differs is not None:
             parts.append(f"table differs from its fold in {found.table_differs:,} rows")
         echo(f"  {node.name:<24} epoch {found.epoch}: {'; '.join(parts) or 'nothing to compare'}")
-        for row in found.first[:SHOWN]:
+        for row in found.first[: limits.SHOWN_ROWS]:
             place = f"partition {row['partition']}, offset {row['offset']}"
             echo(f"    {place}: committed {row['committed']}, computed again {row['recomputed']}")
         for result in found.broken:

@@ -12,14 +12,14 @@ import click
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, platform_here
 from rivermeet.infra.printable import printable
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.platform import Platform
     from rivermeet.assets.refused.states import HeldState
     from rivermeet.pipelines import Node
 
-SHOWN = 5
-WIDTH = 500
+ROW_WIDTH = 500
 """Characters of a row; the SQL gives all of it."""
 
 
@@ -31,7 +31,7 @@ def quarantine() -> None:
 @quarantine.command()
 @click.argument("pipeline")
 @click.option("--select", "selected", metavar="NODE", help="Only this node.")
-@click.option("--limit", default=SHOWN, show_default=True, help="Rows to show of each epoch.")
+@click.option("--limit", default=limits.SHOWN_ROWS, show_default=True, help="Rows to show of each epoch.")
 @one_line_errors
 def show(pipeline: str, selected: str | None, limit: int) -> None:
     """Show PIPELINE's refused epochs: what they broke, what became of them, and their first rows. Needs no engine."""
@@ -63,7 +63,7 @@ def _shown(platform: Platform, node: Node, state: HeldState, limit: int) -> str:
         query = "\n".join(f"      {line}" for line in rule.sql.splitlines())
         lines += [f"  {rule.id}: {rule.sentence} {rule.found}", "    to see them:", query]
     rows = [printable(row) for row in sample(paths, held.epoch, limit)]
-    lines += [f"    {row if len(row) <= WIDTH else row[:WIDTH] + '…'}" for row in rows]
+    lines += [f"    {row if len(row) <= ROW_WIDTH else row[:ROW_WIDTH] + '…'}" for row in rows]
     if held.rows > len(rows):
         lines.append(f"    … {held.rows - len(rows):,} more")
     lines.append(f"  all rows: SELECT * FROM {shown_as(paths, 'quarantine')} WHERE epoch = {held.epoch}")

@@ -21,7 +21,7 @@ from rivermeet.assets.defs.runs import close_runs_left, prepare_instance
 from rivermeet.assets.project import Project
 from rivermeet.infra.settings import PROJECT, Settings
 
-ENDS_WITHIN = 10
+PAGE_ENDS_WITHIN = 10
 """Seconds from a signal until nothing of the page runs any more."""
 
 
@@ -29,7 +29,7 @@ def serve(port: int) -> None:
     """Run ``dagster dev`` and the server of reports until a signal or their end; ClickException where a port is taken.
 
     SIGINT (Ctrl-C), SIGTERM (a service manager) and SIGHUP (a closed terminal) end all that was started within
-    `ENDS_WITHIN` seconds, but for the warm engine, which others may use and which stops when idle.
+    `PAGE_ENDS_WITHIN` seconds, but for the warm engine, which others may use and which stops when idle.
     """
     _need(port, "choose another with --port")
     project = Project.find()
@@ -79,7 +79,7 @@ def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:
     family = _family(running)
     for process in running:
         process.send_signal(signal.SIGINT)
-    slow = psutil.wait_procs(family, timeout=ENDS_WITHIN - 3)[1]
+    slow = psutil.wait_procs(family, timeout=PAGE_ENDS_WITHIN - 3)[1]
     # What was started meanwhile stands below what is slow.
     late = {*slow, *_family([process for process in running if process.poll() is None])}
     for process in late:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rivermeet.infra.postgres.server import PostgresServer
 
 CLIENTS, COMPARISONS = 4, 4
-SECONDS = 3.0
+BETWEEN_SECONDS = 3.0
 """How long the shop goes on between two comparisons, at least."""
 
 
@@ -51,7 +51,9 @@ def shop_pipeline() -> Pipeline:
     return made
 
 
-def demonstrated(platform: Platform, comparisons: int = COMPARISONS, seconds: float = SECONDS, seed: int = 7) -> bool:
+def demonstrated(
+    platform: Platform, comparisons: int = COMPARISONS, seconds: float = BETWEEN_SECONDS, seed: int = 7
+) -> bool:
     """Join while the shop goes on, and compare; whether all was green and equal."""
     import psycopg
 

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rivermeet.pipelines import DeclarationError, JoinWindow, Node, Operation, OptionError, Pipeline
+from rivermeet.pipelines import DeclarationError, JoinWindow, Node, Operation, Pipeline
+from rivermeet.pipelines.errors import OptionError
 from rivermeet.pipelines.profiles import refused
 from rivermeet.pipelines.rewrite import rewrite
 from rivermeet.pipelines.window import duration_text

@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from rivermeet.infra.epochs.step import StepFrames
     from rivermeet.pipelines import Operation
 
-MOST = 10
-"""So many failing records in one epoch are no bad data any more, but a wrong expression."""
 OF_DATA = ("22", "P0001")
 """Starts of SQLSTATEs that a value causes."""
 
@@ -75,10 +74,12 @@ def without_failing_records(
         return None
     skipped = plan
     while reason is not None:
-        if len(skipped.skipped) - len(plan.skipped) == MOST:
+        if len(skipped.skipped) - len(plan.skipped) == limits.FAILING_RECORDS:
             raise TooManyFailingRecordsError(
-                f"'{plan.pipeline}.{plan.node}', epoch {plan.epoch}: more than {MOST} records cannot be joined: "
-                f"{reason}; mend the declaration, and run `rivermeet rebuild {plan.pipeline} --select {plan.node}`"
+                f"'{plan.pipeline}.{plan.node}', epoch {plan.epoch}: more than {limits.FAILING_RECORDS} records cannot "
+                f"be joined: {reason}; mend the declaration, and run `rivermeet rebuild {plan.pipeline} --select "
+                f"{plan.node}`",
+                epoch=plan.epoch,
             )
         record = _first(step, spark, skipped)
         if record is None:

@@ -245,5 +245,7 @@ def use(platform: Platform) -> Platform:
 def data_root(settings: Settings) -> Path:
     """The data folder, where it is a folder of this machine."""
     if "://" in settings.data:
-        raise SettingsError(f"RIVERMEET_DATA={settings.data} is no local folder; feeds write to one")
+        raise SettingsError(
+            f"RIVERMEET_DATA={settings.data} is no local folder; feeds write to one", variable="RIVERMEET_DATA"
+        )
     return Path(settings.data)

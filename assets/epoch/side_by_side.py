@@ -22,15 +22,12 @@ from typing import TYPE_CHECKING
 
 from rivermeet.assets.epoch.materialise import materialise, materialise_epoch, materialise_fold
 from rivermeet.assets.epoch.platform import Platform
-from rivermeet.pipelines import Node
+from rivermeet.pipelines import Node, limits
 from rivermeet.pipelines.errors import RivermeetError
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.run import Outcome
     from rivermeet.infra.epochs.stages.plan import Rebuild
-
-AT_ONCE = 2
-"""Nodes at a time: Spark plans on one core, and computes on all."""
 
 
 class InputFailedError(RivermeetError):
@@ -77,7 +74,7 @@ class SideBySide:
         if not self._platform.opens_sessions:
             return materialise(self._platform, node, self._run, self._rebuild.get(node.name))
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(AT_ONCE, "node", self._platform.use_own_sessions)
+            self._pool = ThreadPoolExecutor(limits.NODES_AT_ONCE, "node", self._platform.use_own_sessions)
             self._order.prepare()
             self._start()
         future = self._outcomes[node.name]

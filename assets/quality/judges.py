@@ -2,7 +2,7 @@
 
 | ``RIVERMEET_JUDGE`` | judges |
 |---|---|
-| ``auto`` | DuckDB up to `MOST` bytes of files for one evaluation, else Spark; Spark also what DuckDB cannot evaluate |
+| ``auto`` | DuckDB up to `DUCKDB_BYTES` of files in one evaluation, else Spark; Spark also what DuckDB cannot |
 | ``duckdb`` | DuckDB; what it cannot evaluate is not evaluated |
 | ``spark`` | Spark |
 
@@ -23,10 +23,7 @@ from rivermeet.expectations.results import InvariantResult, Judged, Relation
 from rivermeet.expectations.rules.derived import derived_of
 from rivermeet.expectations.rules.record_sql import users_expressions
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.pipelines import Node
-
-MOST = 4 * 2**30
-"""Bytes of Parquet files."""
+from rivermeet.pipelines import Node, limits
 
 
 def evaluate(context: EpochContext, node: Node, rules: Sequence[Invariant], judged: Judged) -> list[InvariantResult]:
@@ -36,8 +33,8 @@ def evaluate(context: EpochContext, node: Node, rules: Sequence[Invariant], judg
     engine = OnEngine(context.session)
     judged = replace(judged, relations={name: cache(make) for name, make in judged.relations.items()})
     because = "RIVERMEET_JUDGE=spark" if quality.judge == "spark" else ""
-    if quality.judge == "auto" and (read := _bytes(node, rules, judged)) > MOST:
-        because = f"{read:,} bytes of files are more than {MOST:,}"
+    if quality.judge == "auto" and (read := _bytes(node, rules, judged)) > limits.DUCKDB_BYTES:
+        because = f"{read:,} bytes of files are more than {limits.DUCKDB_BYTES:,}"
     if because:
         return [replace(result, because=because) for result in engine.evaluate(node, rules, judged)]
     alike = [rule for rule in rules if unlike(node, rule) is None]

@@ -120,11 +120,14 @@ def decidable(context: EpochContext, node: Node, epoch: int, how: Literal["relea
     if found is None or not found.open:
         held = [str(state.held.epoch) for state in every if state.open]
         there = f"held: epoch {', '.join(held)}" if held else "no epoch of it is held"
-        raise UndecidableError(f"'{node.pipeline.name}.{node.name}': epoch {epoch} {_past(found)}; {there}")
+        raise UndecidableError(
+            f"'{node.pipeline.name}.{node.name}': epoch {epoch} {_past(found)}; {there}", epoch=epoch
+        )
     if found.decision is not None and found.decision.how != how:
         raise UndecidableError(
             f"'{node.pipeline.name}.{node.name}': epoch {epoch} was {found.decision.summary}; "
-            f"`rivermeet run {node.pipeline.name} --select {node.name}` carries that out"
+            f"`rivermeet run {node.pipeline.name} --select {node.name}` carries that out",
+            epoch=epoch,
         )
     if how == "drop":
         loss(node)
@@ -132,7 +135,8 @@ def decidable(context: EpochContext, node: Node, epoch: int, how: Literal["relea
         if plan is not None and plan.replaces:
             raise UndecidableError(
                 f"'{node.pipeline.name}.{node.name}': epoch {epoch} recomputes the node, and without its rows "
-                f"nothing would be left; release it, or mend what is wrong and run `{context.paths(node).rebuild}`"
+                f"nothing would be left; release it, or mend what is wrong and run `{context.paths(node).rebuild}`",
+                epoch=epoch,
             )
     return found
 

@@ -17,8 +17,8 @@ import dagster as dg
 
 from rivermeet.assets.defs.keys import keys_of
 from rivermeet.assets.defs.resource import PlatformResource
-from rivermeet.assets.reports.rows import SHOWN_EPOCHS, histories
-from rivermeet.pipelines import Pipeline
+from rivermeet.assets.reports.rows import histories
+from rivermeet.pipelines import Pipeline, limits
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.platform import Platform
@@ -33,7 +33,7 @@ def report_path(platform: Platform) -> Path:
 
 
 def write_report(
-    platform: Platform, pipelines: Sequence[Pipeline], path: Path | None = None, shown: int = SHOWN_EPOCHS
+    platform: Platform, pipelines: Sequence[Pipeline], path: Path | None = None, shown: int = limits.SHOWN_EPOCHS
 ) -> tuple[Path, Sequence[PipelineHistory]]:
     """Write the page, and say where and what it shows.
 

@@ -25,16 +25,13 @@ from rivermeet.assets.why.keys import KeyTextError, typed_key
 from rivermeet.assets.why.tree import tree_of
 from rivermeet.assets.why.walk import Walk
 from rivermeet.expectations.report.page import NodeHistory, Reason
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.platform import Platform
     from rivermeet.expectations.report.checks import Cell
     from rivermeet.joins.why.evidence import Key
 
-MOST = 10
-"""Keys of a page that are walked back: each takes a moment, three seconds of ten million rows."""
-NEWEST_ROWS = 3
-"""Rows of a key that are explained, as by ``--limit``."""
 WIDTH = 100_000
 """Columns of a line that nothing cuts: its box scrolls."""
 
@@ -44,7 +41,7 @@ class Reasons:
     """Walks back the bad rows of one page."""
 
     platform: Platform
-    left: int = MOST
+    left: int = limits.WALKED_KEYS
 
     @cached_property
     def _changelogs(self) -> Changelogs:
@@ -73,7 +70,7 @@ class Reasons:
     def _tree(self, shown: NodeHistory, key: Key) -> str:
         # A home may have lost a file, or somebody changed a changelog: the page says so, and is written all the same.
         try:
-            return _text(Walk(self._changelogs, Expressions(None)).why(shown.node, key, NEWEST_ROWS))
+            return _text(Walk(self._changelogs, Expressions(None)).why(shown.node, key, limits.WALKED_ROWS))
         except Exception as error:
             return f"not explained: {type(error).__name__}: {error}"
 

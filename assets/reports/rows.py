@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from rivermeet.assets.defs.lineage import described
 from rivermeet.assets.shadow.recorded import last_recorded
-from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines import Node, Pipeline, limits
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.platform import Platform
     from rivermeet.expectations.report.page import NodeHistory, PipelineHistory, ReadTable
 
-SHOWN_EPOCHS = 500
 IDENTITY = ("node", "epoch", "invariant", "run", "judged_at")
 LONG = {"sql": "", "sample": "[]"}
 """Columns of the quality table that are long, and what stands for them where they are not read."""
 Lines = Sequence[Mapping[str, Any]]
 
 
-def histories(platform: Platform, pipelines: Sequence[Pipeline], shown: int = SHOWN_EPOCHS) -> list[PipelineHistory]:
+def histories(
+    platform: Platform, pipelines: Sequence[Pipeline], shown: int = limits.SHOWN_EPOCHS
+) -> list[PipelineHistory]:
     """What is recorded of the pipelines' nodes."""
     from rivermeet.assets.reports.reasons import Reasons
     from rivermeet.expectations.report.page import PipelineHistory
@@ -106,11 +107,11 @@ def _judged(
 
     from rivermeet.assets.quality.quality_table import quality_lines
     from rivermeet.expectations.history import SCHEMA
-    from rivermeet.expectations.report.page import MOST
+    from rivermeet.pipelines import limits
 
     oldest = min((epochs[0] for epochs in newest.values() if epochs), default=0)
     wanted = (pc.field("pipeline") == pipeline.name) & (pc.field("epoch") >= oldest)
-    detailed = min((epochs[-MOST:][0] for epochs in newest.values() if epochs), default=0)
+    detailed = min((epochs[-limits.MOST_DETAILED_EPOCHS :][0] for epochs in newest.values() if epochs), default=0)
     has_details = wanted & ((pc.field("state") != "passed") | (pc.field("epoch") >= detailed))
     shown = {name: set(epochs) for name, epochs in newest.items()}
     details = {

@@ -25,7 +25,7 @@ from rivermeet.assets.shadow.marks import Marks
 from rivermeet.assets.shadow.positions import TopicInput, topic_inputs
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.epochs.refusal import EpochRefusedError
-from rivermeet.pipelines import Node
+from rivermeet.pipelines import Node, limits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from rivermeet.joins.shadow.answers import Answers
     from rivermeet.joins.shadow.causes import Cause
     from rivermeet.pipelines import Shadow
-
-SHOWN = 5
-"""Differences of each cause that are shown."""
 
 
 class NothingToCompareError(EpochRefusedError):
@@ -249,7 +246,9 @@ def _reasons(theirs: DataFrame) -> tuple[int, list[str]]:
     ((count,),) = bad.agg(F.count("*")).collect()
     if not count:
         return 0, []
-    first = bad.orderBy("partition", "offset").limit(SHOWN).select("partition", "offset", "reason").collect()
+    first = (
+        bad.orderBy("partition", "offset").limit(limits.SHOWN_ROWS).select("partition", "offset", "reason").collect()
+    )
     return count, [f"partition {p}, offset {offset}: {reason}" for p, offset, reason in first]
 
 
@@ -277,7 +276,10 @@ def _first(spark: SparkSession, path: str, node: Node) -> list[Difference]:
             "place": F.row_number().over(alike.orderBy("key", "theirs.partition", "theirs.offset", "ours.offset")),
         }
     )
-    rows = [row.asDict(recursive=True) for row in numbered.where(F.col("place") <= SHOWN).orderBy("place").collect()]
+    rows = [
+        row.asDict(recursive=True)
+        for row in numbered.where(F.col("place") <= limits.SHOWN_ROWS).orderBy("place").collect()
+    ]
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
         found.setdefault((row["kind"], row["cause"]), []).append(row)

@@ -25,15 +25,12 @@ from uuid import uuid4
 
 from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
-from rivermeet.pipelines import Kafka, Node
+from rivermeet.pipelines import Kafka, Node, limits
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.platform import Platform
     from rivermeet.infra.shadow.application import Progress
     from rivermeet.pipelines import Shadow
-
-_OLD = 86_400
-"""Seconds after which the marks of a run are nobody's: its audit did not come."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ def _file(platform: Platform, shadow: Shadow, run_id: str) -> Path:
 def _set(file: Path, marks: Marks) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     for other in file.parent.iterdir():
-        if time.time() - other.stat().st_mtime > _OLD:
+        if time.time() - other.stat().st_mtime > limits.MARKS_SECONDS:
             other.unlink(missing_ok=True)
     half = file.with_name(f"{uuid4().hex}.half")
     progress = None if marks.progress is None else asdict(marks.progress)

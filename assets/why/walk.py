@@ -24,10 +24,7 @@ from rivermeet.assets.why.records import Records
 from rivermeet.joins.why.agreement import disagreement
 from rivermeet.joins.why.evidence import Found, Key, Reason, ResultRow, Trigger
 from rivermeet.joins.why.families import explanation_of
-from rivermeet.pipelines import Node
-
-DEEPEST = 30
-"""Nodes in a row that are walked back through: a pipeline has no circles, and a longer one is cut."""
+from rivermeet.pipelines import Node, limits
 
 
 @dataclass
@@ -86,7 +83,7 @@ class Walk:
             if row["key"] is not None:
                 self._collect(node, row["key"])
             return replace(plain, origin=origin_of(self.changelogs.of(node), row))
-        if depth == DEEPEST:
+        if depth == limits.WALKED_NODES:
             return replace(plain, says=("what it comes from is left out here: it is too deep",))
         records, at = self.records(node), row["trigger"]
         trigger = records.record(at["side"], at["partition"], at["offset"])
@@ -152,7 +149,7 @@ class Walk:
 
     def _below(self, records: Records, reason: Reason, depth: int) -> tuple[Absent, ...]:
         """Why an input has no record of a key, where that is the reason."""
-        if reason.asked is None or depth == DEEPEST:
+        if reason.asked is None or depth == limits.WALKED_NODES:
             return ()
         side, key = reason.asked
         return self.absent(records.stored(side)[1], key, depth + 1)

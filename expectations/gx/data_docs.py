@@ -29,11 +29,9 @@ from rivermeet.expectations.gx.expectation import ROW, expect_invariant_holds
 from rivermeet.expectations.invariant import Invariant
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.report.templates import templates_of
-from rivermeet.pipelines import Node
+from rivermeet.pipelines import Node, limits
 from rivermeet.pipelines.times import moment
 
-KEPT_RUNS = 200
-"""Newest pages that are kept."""
 Row = Mapping[str, Any]
 _TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 
@@ -81,9 +79,11 @@ def write_page(folder: Path, run: str, suites: Sequence[Suite]) -> Path:
     page = page_of(folder, run)
     _write(page, title=title, run=run, holds=not failing, suites=shown, version=gx.__version__)
     pages = sorted(page.parent.glob("*.html"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for old in pages[KEPT_RUNS:]:
+    for old in pages[limits.DATA_DOCS_RUNS :]:
         old.unlink()
-    runs = sorted(((path.name, _title(path)) for path in pages[:KEPT_RUNS]), key=lambda run: run[1], reverse=True)
+    runs = sorted(
+        ((path.name, _title(path)) for path in pages[: limits.DATA_DOCS_RUNS]), key=lambda run: run[1], reverse=True
+    )
     _write(folder / "docs" / "index.html", title="Data Docs", runs=runs)
     return page
 

@@ -26,13 +26,7 @@ from rivermeet.expectations.report.checks import Cell, CheckRow, Checks, checks,
 from rivermeet.expectations.report.flow import Flow, Latency, Line, flow, latency
 from rivermeet.expectations.report.templates import templates_of
 from rivermeet.expectations.report.words import FILTERS
-from rivermeet.pipelines import Node
-
-CELLS = 3000
-"""Invariants by epochs that have details on a page: some 600 bytes each."""
-LEAST, MOST = 5, 30
-"""How many of a node's newest epochs have them."""
-GROUPS = 10
+from rivermeet.pipelines import Node, limits
 
 
 class ReadTable(NamedTuple):
@@ -110,9 +104,9 @@ class NodeHistory:
         return self.epochs[: -detailed - 1 : -1]
 
     def older(self, detailed: int) -> Sequence[Sequence[int]]:
-        """The epochs before those: what each of at most `GROUPS` columns has, the newest column first."""
+        """The epochs before those: what each of at most `EPOCH_GROUPS` columns has, the newest column first."""
         rest = self.epochs[:-detailed]
-        size = max(1, -(-len(rest) // GROUPS))
+        size = max(1, -(-len(rest) // limits.EPOCH_GROUPS))
         return [rest[max(0, end - size) : end] for end in range(len(rest), 0, -size)]
 
     def charted(self, detailed: int) -> Sequence[CheckRow]:
@@ -178,7 +172,7 @@ class PipelineHistory:
         return max((at for at in times if at is not None), default=None)
 
 
-def page(pipelines: Sequence[PipelineHistory], written_at: datetime, cells: int = CELLS) -> str:
+def page(pipelines: Sequence[PipelineHistory], written_at: datetime, cells: int = limits.DETAILED_CELLS) -> str:
     """The whole page.
 
     Parameters
@@ -194,7 +188,10 @@ def page(pipelines: Sequence[PipelineHistory], written_at: datetime, cells: int 
     script, style = (parts.joinpath(name).read_text("utf-8") for name in ("page.js", "page.css"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     nodes = [one for pipeline in pipelines for one in pipeline.nodes]
-    detailed = min(MOST, max(LEAST, cells // max(1, sum(len(one.checks.rows) for one in nodes))))
+    detailed = min(
+        limits.MOST_DETAILED_EPOCHS,
+        max(limits.LEAST_DETAILED_EPOCHS, cells // max(1, sum(len(one.checks.rows) for one in nodes))),
+    )
     return templates.get_template("page.html").render(
         pipelines=pipelines,
         nodes=nodes,

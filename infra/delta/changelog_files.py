@@ -22,8 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.delta.lines import lines_of, opened
-from rivermeet.infra.delta.offsets import WRITTEN_OUT, between
+from rivermeet.infra.delta.offsets import between
 from rivermeet.infra.delta.plain_files import is_plain, listed
+from rivermeet.pipelines import limits
 
 
 def records(
@@ -95,7 +96,7 @@ def _offsets(after: Mapping[int, int], upto: Offsets) -> pc.Expression:
     new = {p: (after.get(p, -1), end) for p, end in upto.items() if end > after.get(p, -1)}
     if not new:
         return pc.scalar(False)
-    if len(new) > WRITTEN_OUT:
+    if len(new) > limits.NAMED_PARTITIONS:
         return (high > min(a for a, _ in new.values())) & (low <= max(end for _, end in new.values()))
     slots = [
         (pc.field("min.partition") <= p) & (pc.field("max.partition") >= p) & (high > a) & (low <= end)

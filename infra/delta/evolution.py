@@ -104,7 +104,9 @@ def _merged(have: DataType, given: DataType, path: str, column: str = "") -> Dat
     pipeline, node, _ = path.rstrip("/").rsplit("/", 3)[-3:]
     raise ShapeChangedError(
         f"table {path}: column '{column}' is {there} there and {here} in the rows to be written, which is no wider "
-        f"type: give the new column another name, or run `rivermeet rebuild {pipeline} --select {node}`"
+        f"type: give the new column another name, or run `rivermeet rebuild {pipeline} --select {node}`",
+        table=path,
+        column=column,
     )
 
 

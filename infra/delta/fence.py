@@ -21,10 +21,9 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from rivermeet.infra.refusal import EpochRefusedError
+from rivermeet.pipelines import limits
 
 PROPERTY = "rivermeet.fence"
-_RIVALS = 20
-"""Commits of the old holder that may come first, one after the other."""
 
 
 class LeaseLostError(EpochRefusedError):
@@ -59,7 +58,7 @@ def raise_fence(path: str, token: int, otherwise: Callable[[str, dict[str, str]]
     otherwise
         Sets properties of a table that delta-rs does not alter, by Spark.
     """
-    for rival in range(_RIVALS):
+    for rival in range(limits.FENCED_COMMITS):
         try:
             table = DeltaTable(path)
         except TableNotFoundError:
@@ -72,7 +71,7 @@ def raise_fence(path: str, token: int, otherwise: Callable[[str, dict[str, str]]
             table.alter.set_table_properties(wanted, raise_if_not_exists=False, commit_properties=once)
             return
         except DeltaError:
-            if DeltaTable(path).version() > table.version() and rival < _RIVALS - 1:
+            if DeltaTable(path).version() > table.version() and rival < limits.FENCED_COMMITS - 1:
                 continue
             otherwise(path, wanted)
             return

@@ -37,12 +37,8 @@ from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import opened, rows_in
 from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.delta.staged import commit_staged
+from rivermeet.pipelines import limits
 from rivermeet.records.changelog import table_rows
-
-FEW = 20_000
-"""Rows of a table that is written whole: a megabyte or so, until maintenance removes what was before."""
-RANGE = 32 * 2**20
-"""Bytes of a changelog that one range of keys is made of: maintenance leaves such files as they are."""
 
 
 def fold(
@@ -108,7 +104,7 @@ def _last_by_key(
     a shuffle anyway, so that this one takes its place; it looks at its input twice.
     """
     kind = cast(StructType, changelog.schema["key"].dataType)
-    ranges = bytes_between(paths.changelog, after, upto) // RANGE
+    ranges = bytes_between(paths.changelog, after, upto) // limits.KEY_RANGE_BYTES
     if ranges > 1 and has_range(kind[key[0]].dataType):
         changelog = changelog.repartitionByRange(ranges, "key")
     return table_rows(changelog)
@@ -117,4 +113,4 @@ def _last_by_key(
 def _is_few(path: str, new: int) -> bool:
     table = opened(path)
     rows = 0 if table is None else rows_in(table)
-    return rows is not None and rows + new <= FEW
+    return rows is not None and rows + new <= limits.WHOLE_TABLE_ROWS

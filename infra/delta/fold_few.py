@@ -22,13 +22,12 @@ from rivermeet.infra.delta.changelog_files import bytes_between, part_rows
 from rivermeet.infra.delta.lines import lines_of, opened
 from rivermeet.infra.delta.plain_files import is_plain, schema_of
 from rivermeet.infra.delta.staged import Staged, arrow_schema, stage_arrow
+from rivermeet.pipelines import limits
 from rivermeet.records.changelog import RECORD, flat_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MOST = 64 * 2**20
-"""Bytes of files that the driver reads for one fold."""
 _GROUPED = (
     *(T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType),
     *(T.BooleanType, T.DateType, T.TimestampType, T.BinaryType),
@@ -54,7 +53,7 @@ def stage_few(changelog: str, path: str, after: Mapping[int, int], upto: Offsets
     if not all(map(_is_grouped, key.fields)):
         return None
     there = pa.table(table.get_add_actions(flatten=True))["size_bytes"].to_pylist() if table is not None else []
-    if sum(there) + bytes_between(changelog, after, upto) > MOST:
+    if sum(there) + bytes_between(changelog, after, upto) > limits.DRIVER_FOLD_BYTES:
         return None
     tail = part_rows(_no_engine, changelog, after, upto, log.version(), (*RECORD, "epoch"))
     tail = tail.filter(tail["key"].is_valid())

@@ -14,11 +14,10 @@ from pyarrow.dataset import Dataset, ParquetFileFormat, ParquetReadOptions, data
 
 from rivermeet.infra.delta.location import files_below, is_local, tag_of
 from rivermeet.infra.delta.log import LOG
+from rivermeet.pipelines import limits
 
 # Files from before timestamps were written as microseconds have INT96, of which nanoseconds end in 2262.
 _PARQUET = ParquetFileFormat(read_options=ParquetReadOptions(coerce_int96_timestamp_unit="us"))
-_RIVALS = 8
-"""Times that a write to a store looks again, where another machine's came first."""
 
 
 def opened(path: str, version: int | None = None) -> DeltaTable | None:
@@ -140,7 +139,7 @@ def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: st
     at once one does: the commit is made on top of what was looked at, and Delta lets no commit pass another one of the
     same ``app_id``.
     """
-    for rival in range(_RIVALS):
+    for rival in range(limits.RIVAL_LINES):
         if (table := opened(path)) is not None:
             # It is written with, and `opened` gives what others read too.
             table = DeltaTable(path)
@@ -161,5 +160,5 @@ def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: st
             )
             return
         except DeltaError:
-            if is_local(path) or rival == _RIVALS - 1:
+            if is_local(path) or rival == limits.RIVAL_LINES - 1:
                 raise

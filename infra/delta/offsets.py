@@ -9,9 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from rivermeet.infra.commit_note import Offsets
-
-WRITTEN_OUT = 16
-"""Up to so many partitions a condition names each."""
+from rivermeet.pipelines import limits
 
 
 def between(after: Mapping[int, int], upto: Offsets) -> Column:
@@ -35,7 +33,7 @@ def between_sql(after: Mapping[int, int], upto: Offsets) -> str:
         return "false"
     start = {p: int(after.get(p, -1)) for p in new}
     among = f"offset > {min(start.values())} AND offset <= {max(new.values())}"
-    if len(new) > WRITTEN_OUT:
+    if len(new) > limits.NAMED_PARTITIONS:
         return f"{among} AND offset > {looked_up(start)} AND offset <= {looked_up(new)}"
     slots = [f"(partition = {p} AND offset > {start[p]} AND offset <= {end})" for p, end in new.items()]
     return f"{among} AND ({any_of_sql(slots)})"

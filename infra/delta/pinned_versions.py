@@ -20,10 +20,8 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import DataFrame, SparkSession
 
 from rivermeet.infra.delta.lines import commit_file
+from rivermeet.pipelines import limits
 
-MOST = 64
-"""Versions that a session keeps open; an epoch of two views of views reads eight, and one that is dropped is lost to
-frames that were made of it."""
 _views: WeakKeyDictionary[SparkSession, OrderedDict[str, DataFrame]] = WeakKeyDictionary()
 
 
@@ -41,7 +39,7 @@ def pinned(spark: SparkSession, path: str, version: int, opened: Callable[[], Da
     if name not in known:
         opened().createOrReplaceTempView(name)
         known[name] = spark.table(name)
-        if len(known) > MOST:
+        if len(known) > limits.OPEN_VERSIONS:
             spark.catalog.dropTempView(known.popitem(last=False)[0])
     known.move_to_end(name)
     return known[name]

@@ -18,13 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from rivermeet.infra.delta.lines import opened
+from rivermeet.pipelines import limits
 from rivermeet.records.known_schemas import with_schema
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-MOST = 500
-"""Up to so many files are named to Spark, which looks for each of them."""
 PATTERN = re.compile(r"[*?\[\]{}\\]")
 """Characters of a path that Spark would take for a pattern."""
 
@@ -69,7 +68,7 @@ def listed(
         return None
     files = pa.table(table.get_add_actions(flatten=True))
     names = chosen(files)["path"].to_pylist() or files["path"].to_pylist()[:1]
-    if not 0 < len(names) <= MOST:
+    if not 0 < len(names) <= limits.NAMED_FILES:
         return None
     schema = schema_of(table)
     rows = spark.read.schema(schema).parquet(*(f"{path.rstrip('/')}/{unquote(name)}" for name in names))

@@ -85,11 +85,13 @@ def scan(
         return None
     about = table.metadata()
     if about.partition_columns:
-        raise UnreadableTableError(f"{path} is partitioned by {', '.join(about.partition_columns)}: Spark reads it")
+        raise UnreadableTableError(
+            f"{path} is partitioned by {', '.join(about.partition_columns)}: Spark reads it", table=path
+        )
     try:
         vectors = [pa.record_batch(batch) for batch in table.deletion_vectors()]
     except DeltaError as error:
-        raise UnreadableTableError(f"{path} has a feature that only Spark reads: {error}") from error
+        raise UnreadableTableError(f"{path} has a feature that only Spark reads: {error}", table=path) from error
     gone = {
         unquote(file.rsplit("/", 1)[-1]): pc.call_function(
             "indices_nonzero", [pc.call_function("invert", [mask.values])]

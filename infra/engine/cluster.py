@@ -184,7 +184,10 @@ def conf_of(engine: str) -> Path | None:
     if cluster.runs:
         return cluster.conf
     if is_free(cluster.port):
-        raise EngineError(f"RIVERMEET_ENGINE={engine}: no Spark master runs there; `make cluster` starts one")
+        raise EngineError(
+            f"RIVERMEET_ENGINE={engine}: no Spark master runs there; `make cluster` starts one",
+            variable="RIVERMEET_ENGINE",
+        )
     return None
 
 

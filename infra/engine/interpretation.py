@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from rivermeet.pipelines import limits
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -21,8 +23,6 @@ INTERPRETED: Mapping[str, str] = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 _COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-FEW = 50_000
-"""Rows that an epoch's queries may read, up to which they are interpreted."""
 
 
 _set: WeakKeyDictionary[SparkSession, Mapping[str, str]] = WeakKeyDictionary()
@@ -30,7 +30,7 @@ _set: WeakKeyDictionary[SparkSession, Mapping[str, str]] = WeakKeyDictionary()
 
 def fit_compilation(spark: SparkSession, rows: int) -> None:
     """Set the session for queries that read about so many rows; what this process has set is not asked for."""
-    wanted: Mapping[str, str] = INTERPRETED if rows <= FEW else _COMPILED
+    wanted: Mapping[str, str] = INTERPRETED if rows <= limits.INTERPRETED_ROWS else _COMPILED
     if _set.get(spark) is wanted:
         return
     for name, value in wanted.items():

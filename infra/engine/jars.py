@@ -128,7 +128,10 @@ def _s3_jars(folder: Path) -> list[Path]:
 def _beside(given: list[Path], folder: Path, cache: Path) -> list[Path]:
     """What a folder of jars lacks for S3 and is built here; a jar of these classes that it has wins."""
     if not any("hadoop-aws" in jar.stem for jar in given):
-        raise SettingsError(f"RIVERMEET_JARS={folder} lacks hadoop-aws and its SDK, for tables on S3; copy them there")
+        raise SettingsError(
+            f"RIVERMEET_JARS={folder} lacks hadoop-aws and its SDK, for tables on S3; copy them there",
+            variable="RIVERMEET_JARS",
+        )
     return [] if any(jar.stem.startswith(NAME) for jar in given) else [s3_classes_jar(cache / "s3", given)]
 
 
@@ -138,7 +141,10 @@ def kafka_source_jars(settings: Settings) -> list[Path]:
         given = _given(settings.jars)
         found = [path for path in given if any(name in path.stem for name in KAFKA_NEEDED)]
         if len(found) < len(KAFKA_NEEDED):
-            raise SettingsError(f"RIVERMEET_JARS={settings.jars} lacks one of {', '.join(KAFKA_NEEDED)}; copy it there")
+            raise SettingsError(
+                f"RIVERMEET_JARS={settings.jars} lacks one of {', '.join(KAFKA_NEEDED)}; copy it there",
+                variable="RIVERMEET_JARS",
+            )
         return found
     folder = settings.cache / "kafka-source"
     folder.mkdir(parents=True, exist_ok=True)
@@ -152,11 +158,15 @@ def kafka_source_jars(settings: Settings) -> list[Path]:
 
 def _given(folder: Path) -> list[Path]:
     if not folder.is_dir():
-        raise SettingsError(f"RIVERMEET_JARS={folder} is not a folder; name one that holds jars")
+        raise SettingsError(
+            f"RIVERMEET_JARS={folder} is not a folder; name one that holds jars", variable="RIVERMEET_JARS"
+        )
     missing = _look(folder)[1]
     if missing:
         lacks = ", ".join(f"{name}.jar" for name in missing)
-        raise SettingsError(f"RIVERMEET_JARS={folder} lacks {lacks}; copy what is missing there")
+        raise SettingsError(
+            f"RIVERMEET_JARS={folder} lacks {lacks}; copy what is missing there", variable="RIVERMEET_JARS"
+        )
     # All of them: a site may keep connectors and file-system jars in the same folder.
     return sorted(folder.glob("*.jar"))
 

@@ -34,7 +34,7 @@ from rivermeet.infra.engine.process import fingerprint
 from rivermeet.infra.engine.processes import Apart
 from rivermeet.infra.settings import Settings
 
-LOOK_SECONDS = 0.5
+IDLE_LOOK_SECONDS = 0.5
 MEASURE_SECONDS = 5.0
 SPENT_SECONDS = 20.0
 """After the last client of a full engine: what it has left is given up meanwhile, and the heap measured anew."""
@@ -143,7 +143,7 @@ def _look_after(inside: _Inside, files: EngineFiles) -> None:
             if time.monotonic() - measured > MEASURE_SECONDS:
                 files.write_heap(meter.measure())
                 measured = time.monotonic()
-        time.sleep(LOOK_SECONDS)
+        time.sleep(IDLE_LOOK_SECONDS)
 
 
 def _watch(jvm: Popen[bytes], files: EngineFiles, idle_seconds: float) -> None:
@@ -154,7 +154,7 @@ def _watch(jvm: Popen[bytes], files: EngineFiles, idle_seconds: float) -> None:
                 files.forget()
                 _end(jvm)
                 return
-        time.sleep(min(LOOK_SECONDS, idle_seconds / 4))
+        time.sleep(min(IDLE_LOOK_SECONDS, idle_seconds / 4))
 
 
 def _is_spent(files: EngineFiles) -> bool:

@@ -20,13 +20,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+from rivermeet.pipelines import limits
 from rivermeet.records.known_schemas import like
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-FEW = 200_000
-"""Records, up to which planning costs more than memory."""
 
 
 class SharedFrames:
@@ -42,7 +40,7 @@ class SharedFrames:
 
     def __init__(self, name: str, records: int | None = None) -> None:
         self._name = name
-        self._few = records is not None and records <= FEW
+        self._few = records is not None and records <= limits.KEPT_RECORDS
         self._checkpoints: list[DataFrame] = []
         self._views: list[tuple[DataFrame, str]] = []
 

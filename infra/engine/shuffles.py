@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
-FEW, MANY = 5_000, 250_000
-"""Records of an epoch up to which one partition does, and records that each has at most."""
+from rivermeet.pipelines import limits
+
 _SETTING = "spark.sql.shuffle.partitions"
 _set: WeakKeyDictionary[SparkSession, str | None] = WeakKeyDictionary()
 """What this process has set of each session; None where its engine fits the number itself."""
@@ -33,4 +33,4 @@ def fit_shuffles(spark: SparkSession, records: int) -> None:
 
 def shuffle_partitions(records: int, cores: int) -> int:
     """The number for so many records on so many cores."""
-    return 1 if records <= FEW else max(cores, -(-records // MANY))
+    return 1 if records <= limits.ONE_PARTITION_RECORDS else max(cores, -(-records // limits.PARTITION_RECORDS))

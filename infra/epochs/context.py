@@ -13,11 +13,10 @@ from rivermeet.infra.delta.fence import raise_fence
 from rivermeet.infra.delta.io import set_properties
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.location import is_local
-from rivermeet.infra.engine.shared_frames import FEW
 from rivermeet.infra.epochs.lease import Lease, identity
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.node_lock import NodeLock, lock_folder
-from rivermeet.pipelines import Node
+from rivermeet.pipelines import Node, limits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,7 +86,7 @@ class EpochContext:
     @contextmanager
     def room(self, records: int) -> Iterator[None]:
         """Room in the engine for an epoch of so many records: of large ones it has it for one at a time."""
-        if records <= FEW:
+        if records <= limits.KEPT_RECORDS:
             yield
             return
         with self._large:

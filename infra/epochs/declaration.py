@@ -130,7 +130,9 @@ def refuse_lacking(node: Node, note: CommitNote) -> None:
         pipeline = node.pipeline.name
         raise DeclarationChangedError(
             f"input '{pipeline}.{node.name}' is declared with column '{columns[0]}' and has not been run since (epoch "
-            f"{note.epoch}): run it first (`rivermeet run {pipeline} --select {node.name}`)"
+            f"{note.epoch}): run it first (`rivermeet run {pipeline} --select {node.name}`)",
+            column=columns[0],
+            epoch=note.epoch,
         )
 
 

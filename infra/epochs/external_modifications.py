@@ -75,7 +75,8 @@ def refuse_modified(path: str, table: str, heal: str) -> None:
     if missing is not None:
         raise ExternalModificationError(
             f"{table}: file {missing} of version {found.version()} is gone: put it back, or run `{heal}` "
-            f"(table: {path})"
+            f"(table: {path})",
+            file=missing,
         )
 
 
@@ -97,7 +98,8 @@ def refuse_unreadable(path: str, version: int, table: str, heal: str) -> None:
     if missing is not None:
         raise ExternalModificationError(
             f"{table}: file {missing} of version {version}, which a plan that is still to be run pins, is gone: "
-            f"put it back, or run `{heal}` (table: {path})"
+            f"put it back, or run `{heal}` (table: {path})",
+            file=missing,
         )
 
 

@@ -16,15 +16,12 @@ from rivermeet.infra.delta.column_ranges import ColumnRanges, all_of_ranges, any
 from rivermeet.infra.delta.io import notes, read
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.delta.offsets import WRITTEN_OUT, any_of_sql, count_between, looked_up
+from rivermeet.infra.delta.offsets import any_of_sql, count_between, looked_up
 from rivermeet.infra.delta.plain_files import schema_at
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.pipelines import Node
+from rivermeet.pipelines import Node, limits
 from rivermeet.records.changelog import RECORD, as_of, unflatten
 from rivermeet.records.known_schemas import with_schema
-
-FEW = 100_000
-"""Rows of an epoch, or keys of them, up to which they are broadcast to a table's rows."""
 
 
 def broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:
@@ -32,7 +29,7 @@ def broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:
 
     Spark does not know how few they are before they are counted, and it would sort a million rows to meet ten thousand.
     """
-    return F.broadcast(rows) if count <= FEW else rows
+    return F.broadcast(rows) if count <= limits.BROADCAST_ROWS else rows
 
 
 @dataclass(frozen=True)
@@ -148,7 +145,7 @@ class PinnedInputs:
                 folded = folded.where(needed)
             if part.table_ends == position:
                 return folded
-        return as_of(folded, tail, few=count_between(part.table_ends, position) <= FEW)
+        return as_of(folded, tail, few=count_between(part.table_ends, position) <= limits.BROADCAST_ROWS)
 
     def emitted(self, node: Node, slack: int | None) -> DataFrame | None:
         """The node's own earlier rows, with ``timestamp + slack > stream time`` (ms) where a slack is given."""
@@ -175,7 +172,7 @@ class PinnedInputs:
 def open_sql(plan: EpochPlan, slack: int) -> str:
     """SQL for whether ``timestamp + slack > stream time`` of a record's partition (ms)."""
     times = plan.stream_time
-    if len(times) > WRITTEN_OUT:
+    if len(times) > limits.NAMED_PARTITIONS:
         return f"timestamp > {looked_up(times)} - {slack}L"
     return any_of_sql([f"(partition = {int(p)} AND timestamp > {int(time) - slack}L)" for p, time in times.items()])
 

@@ -34,16 +34,12 @@ from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.delta.log import KEPT
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.oldest_needed import oldest_needed
-from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines import Node, Pipeline, limits
 from rivermeet.pipelines.expressions import quoted
 
 TABLES = ("changelog", "table", "memory", "late", "dead_letter", "rejected", "quarantine")
-SMALL = 16 * 2**20
-"""Bytes below which a file is put together with others; a larger one is written once and then left."""
-SMALL_LINES = 2**20
-"""The same for lines: of files that follow each other in time, a look at the newest lines opens the last one only."""
 _SETTINGS = {
-    "spark.databricks.delta.optimize.minFileSize": str(SMALL),
+    "spark.databricks.delta.optimize.minFileSize": str(limits.SMALL_FILE_BYTES),
     # VACUUM is to take the bound that it is given, and to add no commits of its own.
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
     "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
@@ -86,8 +82,8 @@ def maintain_lines(path: str, name: str, keep: Retention, past: str = "") -> lis
     care = TableCare(path, table, keep)
     if past and table.delete(past)["num_deleted_rows"]:
         care.did.append("old lines removed")
-    if care.crumbled(SMALL_LINES):
-        table.optimize.compact(target_size=SMALL_LINES)
+    if care.crumbled(limits.SMALL_LINE_FILE_BYTES):
+        table.optimize.compact(target_size=limits.SMALL_LINE_FILE_BYTES)
         # Without it, whoever opens the table next reads commits that each name all that was put together.
         table.create_checkpoint()
         care.did.append("optimized")
@@ -111,7 +107,7 @@ def _table(runner: EpochContext, node: Node, name: str, care: TableCare, sql: Sq
     if found is not None and kept is not None and care.has_before(first := found[1].epoch - kept + 1):
         sql(f"DELETE FROM {{table}} WHERE epoch < {first}")
         care.did.append("old rows removed")
-    if care.crumbled(SMALL) or care.scattered:
+    if care.crumbled(limits.SMALL_FILE_BYTES) or care.scattered:
         sql("OPTIMIZE {table}")
         care.did.append("optimized")
     crash.reached("maintained", node.name)

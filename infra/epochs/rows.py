@@ -16,9 +16,7 @@ from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.offsets import looked_up
 from rivermeet.infra.delta.staged import Staged
 from rivermeet.infra.epochs.plan import EpochPlan
-
-_BATCH = 2**17
-"""Rows that are counted at a time."""
+from rivermeet.pipelines import limits
 
 
 def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
@@ -126,7 +124,7 @@ def _counted(staged: Staged, paired: bool) -> Iterator[Count]:
             # Any one part of the value shows where the whole is NULL.
             value = next(leaf for leaf in leaves if leaf.startswith("value."))
             columns = ["partition", "offset", "timestamp", value, *(("left_offset", "right_offset") if paired else ())]
-            for batch in file.iter_batches(columns=columns, batch_size=_BATCH):
+            for batch in file.iter_batches(columns=columns, batch_size=limits.COUNTED_ROWS):
                 yield from _summed(batch, paired)
 
 

@@ -21,7 +21,7 @@ from uuid import uuid4
 from filelock import FileLock
 
 from rivermeet.infra.engine.jars import fetch
-from rivermeet.infra.feeds.java_server import START_SECONDS, JavaServer
+from rivermeet.infra.feeds.java_server import SERVER_START_SECONDS, JavaServer
 from rivermeet.infra.ports import free_port
 from rivermeet.infra.settings import Settings
 
@@ -81,7 +81,7 @@ class Broker:
             # A letter in front: the command line takes an id that begins with a hyphen for an option.
             cluster = "k" + base64.urlsafe_b64encode(uuid4().bytes).decode()[1:22]
             tool = "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), *self.format
-            self._server.java([*classpath, *tool]).wait(START_SECONDS)
+            self._server.java([*classpath, *tool]).wait(SERVER_START_SECONDS)
         self._server.start([*classpath, "kafka.Kafka", str(properties)], self._answers)
 
     def stop(self) -> None:

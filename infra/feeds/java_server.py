@@ -14,7 +14,7 @@ from rivermeet.infra.engine.processes import Apart, end, spawn
 from rivermeet.pipelines.errors import RivermeetError
 
 HEAP = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-START_SECONDS = 60.0
+SERVER_START_SECONDS = 60.0
 
 
 class ServerError(RivermeetError):
@@ -46,7 +46,7 @@ class JavaServer:
             Where it ends, or has not answered after a minute.
         """
         self.process = self.java(arguments)
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + SERVER_START_SECONDS
         while self.process.poll() is None and time.monotonic() < deadline:
             if answers():
                 return

@@ -30,12 +30,10 @@ from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.encoding import Encode, value_encoder
 from rivermeet.infra.kafka.formats.registry import NONE, Registry
 from rivermeet.infra.kafka.topics import KEEPS_ALL, cluster_id, make_topic
-from rivermeet.pipelines import JSON, Avro
+from rivermeet.pipelines import JSON, Avro, limits
 from rivermeet.pipelines.errors import RivermeetError
 
 PARTITIONS = 4
-SECONDS = 60.0
-"""How long the broker may take for a file's records."""
 
 
 class FeedError(RivermeetError):
@@ -109,9 +107,10 @@ class TopicFeed:
                     producer.poll(0.1)
             producer.poll(0)
             count += 1
-        if producer.flush(SECONDS) or failed:
+        if producer.flush(limits.FEED_SECONDS) or failed:
             raise FeedError(
-                f"topic {topic}: the broker did not take all records ({', '.join({*failed}) or 'too slow'})"
+                f"topic {topic}: the broker did not take all records ({', '.join({*failed}) or 'too slow'})",
+                topic=topic,
             )
         return count
 

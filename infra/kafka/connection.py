@@ -22,16 +22,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rivermeet.infra.kafka.refusals import BrokerUnavailableError
 from rivermeet.infra.settings import SettingsError
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
     from confluent_kafka.admin import AdminClient
 
-SECONDS = 20.0
-"""How long a question to the broker may take."""
-_FETCHED = 8 << 20
-_QUEUED_KB = 64 << 10
-"""Bytes that a request brings, and kilobytes that lie ready; with a chunk of rows, what reading takes of memory."""
 _silent = logging.getLogger("rivermeet.librdkafka")
 # Not `disabled`: whoever configures logging, Dagster among them, sets that to False for every logger that there is.
 _silent.addFilter(lambda _: False)
@@ -80,9 +76,9 @@ class Connection:
                 "isolation.level": "read_committed",
                 "allow.auto.create.topics": False,
                 "fetch.wait.max.ms": 50,
-                "fetch.message.max.bytes": _FETCHED,
+                "fetch.message.max.bytes": limits.FETCHED_BYTES,
                 "queued.min.messages": 1_000_000,
-                "queued.max.messages.kbytes": _QUEUED_KB,
+                "queued.max.messages.kbytes": limits.QUEUED_KILOBYTES,
             },
         )
 
@@ -123,7 +119,10 @@ class Connection:
         from confluent_kafka import KafkaException
 
         if "bootstrap.servers" not in self.properties:
-            raise SettingsError("a topic is read or written, and no broker is named: set RIVERMEET_KAFKA to host:port")
+            raise SettingsError(
+                "a topic is read or written, and no broker is named: set RIVERMEET_KAFKA to host:port",
+                variable="RIVERMEET_KAFKA",
+            )
         try:
             return client({**self.properties, **own, "error_cb": self._heard}, logger=_silent)
         except KafkaException as error:
@@ -131,10 +130,15 @@ class Connection:
             at_fault = next((p for p in self.properties if f'"{p}"' in str(error)), None)
             if at_fault is None:
                 raise SettingsError(
-                    f"a variable RIVERMEET_KAFKA_… has a value that librdkafka refuses ({name})"
+                    f"a variable RIVERMEET_KAFKA_… has a value that librdkafka refuses ({name})",
+                    source=name,
                 ) from None
             variable = f"RIVERMEET_KAFKA_{at_fault.upper().replace('.', '_')}"
-            raise SettingsError(f"{variable} names no property of librdkafka, or has no value of it ({name})") from None
+            raise SettingsError(
+                f"{variable} names no property of librdkafka, or has no value of it ({name})",
+                variable=variable,
+                source=name,
+            ) from None
 
 
 def unavailable(
@@ -144,5 +148,6 @@ def unavailable(
     return BrokerUnavailableError(
         f"{kind} '{name}': the broker that RIVERMEET_KAFKA names does not answer as it should "
         f"({connection.named(error)}); what was planned stands: see to the broker, or to RIVERMEET_KAFKA_…, and run "
-        "again"
+        "again",
+        source=name,
     )

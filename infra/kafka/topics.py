@@ -15,8 +15,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.infra.kafka.connection import SECONDS, unavailable
+from rivermeet.infra.kafka.connection import unavailable
 from rivermeet.infra.kafka.refusals import BrokerUnavailableError, TopicMissingError, TopicRefusedError
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException
@@ -33,7 +34,7 @@ def cluster_id(connection: Connection) -> str:
     from confluent_kafka import KafkaException
 
     try:
-        return str(connection.admin.list_topics(timeout=SECONDS).cluster_id)
+        return str(connection.admin.list_topics(timeout=limits.BROKER_SECONDS).cluster_id)
     except KafkaException as error:
         raise BrokerUnavailableError(
             f"the broker that RIVERMEET_KAFKA or --kafka names does not answer ({connection.named(error.args[0])})"
@@ -47,7 +48,7 @@ def make_topic(connection: Connection, topic: str, partitions: int, config: Mapp
 
     made = NewTopic(topic, partitions, config=dict(config))
     try:
-        connection.admin.create_topics([made], operation_timeout=SECONDS)[topic].result()
+        connection.admin.create_topics([made], operation_timeout=limits.BROKER_SECONDS)[topic].result()
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise topic_refusal(error, topic, connection) from None
@@ -61,14 +62,18 @@ def _wait(connection: Connection, topic: str, partitions: int) -> None:
     from confluent_kafka import KafkaException, TopicCollection, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
-    deadline, asked = time.monotonic() + SECONDS, TopicCollection([topic])
+    deadline, asked = time.monotonic() + limits.BROKER_SECONDS, TopicCollection([topic])
     while True:
         try:
             # Before offsets: asked for those of no topic, librdkafka remembers for half a minute that there is none.
-            found = connection.admin.describe_topics(asked, request_timeout=SECONDS)[topic].result().partitions
+            found = (
+                connection.admin.describe_topics(asked, request_timeout=limits.BROKER_SECONDS)[topic]
+                .result()
+                .partitions
+            )
             places: dict[TopicPartition, Any] = {TopicPartition(topic, p.id): OffsetSpec.latest() for p in found}
             if len(places) == partitions:
-                for answer in connection.admin.list_offsets(places, request_timeout=SECONDS).values():
+                for answer in connection.admin.list_offsets(places, request_timeout=limits.BROKER_SECONDS).values():
                     answer.result()
                 return
         except KafkaException as error:
@@ -85,6 +90,7 @@ def topic_refusal(error: KafkaException, topic: str, connection: Connection) -> 
     if found.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._NOENT):
         return TopicMissingError(
             f"there is no topic '{topic}': make it, or take its source out of the pipeline; if it was deleted, its "
-            "records so far stay, and those that were not read are lost"
+            "records so far stay, and those that were not read are lost",
+            topic=topic,
         )
     return unavailable(found, topic, connection)

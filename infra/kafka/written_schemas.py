@@ -16,9 +16,10 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import urlopen
 
-from rivermeet.infra.kafka.formats.registry import SECONDS, Registry
+from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.refusals import RegistryUnavailableError, TopicRefusedError
 from rivermeet.infra.settings import SettingsError
+from rivermeet.pipelines import limits
 
 
 class SchemaRefusedError(TopicRefusedError):
@@ -44,14 +45,15 @@ def registered(registry: Registry, subject: str, schema: str, kind: str) -> int:
     body: dict[str, Any] = {"schema": schema} | ({"schemaType": kind} if kind != "AVRO" else {})
     request = registry.request(f"subjects/{quote(subject, safe='')}/versions", json.dumps(body).encode())
     try:
-        with urlopen(request, timeout=SECONDS) as answer:
+        with urlopen(request, timeout=limits.REGISTRY_SECONDS) as answer:
             return int(json.load(answer)["id"])
     except HTTPError as error:
         if error.code in (409, 422):
             raise SchemaRefusedError(
                 f"the registry that RIVERMEET_SCHEMA_REGISTRY names refuses the schema of subject '{subject}' (status "
                 f"{error.code}): it is not compatible with those before it; write another topic, or change the "
-                "subject's rule of compatibility"
+                "subject's rule of compatibility",
+                subject=subject,
             ) from None
         why = f"status {error.code}"
     except URLError as error:
@@ -60,5 +62,6 @@ def registered(registry: Registry, subject: str, schema: str, kind: str) -> int:
         why = type(error).__name__
     raise RegistryUnavailableError(
         f"the registry that RIVERMEET_SCHEMA_REGISTRY names does not take the schema of subject '{subject}' ({why}); "
-        "nothing was written: see to the registry, and run again"
+        "nothing was written: see to the registry, and run again",
+        subject=subject,
     )

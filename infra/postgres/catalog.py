@@ -173,11 +173,13 @@ def log_problems(reads: Postgres, now: Catalog) -> Iterator[PostgresRefusedError
             yield NotLoggedError(
                 f"the log has no changes of '{relation.shown}', a partition of '{reads.table}' that is not LOGGED",
                 [f"ALTER TABLE {relation.shown} SET LOGGED"],
+                table=reads.table,
             )
         elif relation.kind == "f":
             yield NotLoggedError(
                 f"the log has no changes of '{relation.shown}', a partition of '{reads.table}' on another server: "
-                "detach it, or read its other partitions"
+                "detach it, or read its other partitions",
+                table=reads.table,
             )
 
 
@@ -206,11 +208,13 @@ class Alterations:
         if published and set(self.before.published) - set(published):
             yield NotPublishedError(
                 f"publication {self.publication} was altered, or what it has of '{self.reads.table}' was, maybe there "
-                "and back: changes meanwhile may be lost"
+                "and back: changes meanwhile may be lost",
+                table=self.reads.table,
             )
         for what in chain(self._columns(), self._types(), self._partitions(), self._files()):
             yield TableAlteredError(
-                f"table '{self.reads.table}': {what}, and the log does not say which rows that changed"
+                f"table '{self.reads.table}': {what}, and the log does not say which rows that changed",
+                table=self.reads.table,
             )
 
     def _columns(self) -> Iterator[str]:

@@ -28,14 +28,11 @@ from rivermeet.infra.postgres.refusals import (
     SlotLostError,
 )
 from rivermeet.infra.settings import SettingsError
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     import psycopg
 
-SECONDS = 10
-"""How long the server may take to let us in."""
-WAIT_MS = 60_000
-"""How long a lock, or transactions that a new slot has to wait for, may take."""
 _STYLE = {
     "timezone": "UTC",
     "datestyle": "ISO",
@@ -44,7 +41,7 @@ _STYLE = {
     "extra_float_digits": "1",
     "lc_monetary": "C",
     "client_encoding": "UTF8",
-    "lock_timeout": str(WAIT_MS),
+    "lock_timeout": str(limits.LOCK_MS),
 }
 _KINDS: dict[str, type[PostgresRefusedError]] = {
     "42501": RightMissingError,
@@ -85,15 +82,22 @@ class Database:
         if not self.dsn:
             raise SettingsError(
                 "a table of PostgreSQL is read, and no server is named: set RIVERMEET_POSTGRES to a connection string, "
-                "such as service=shop"
+                "such as service=shop",
+                variable="RIVERMEET_POSTGRES",
             )
-        options: dict[str, Any] = {"dbname": self.name, "connect_timeout": SECONDS, "application_name": "rivermeet"}
+        options: dict[str, Any] = {
+            "dbname": self.name,
+            "connect_timeout": limits.CONNECT_SECONDS,
+            "application_name": "rivermeet",
+        }
         if replication:
             options["replication"] = "database"
         try:
             connection = psycopg.connect(self.dsn, autocommit=True, **options)
         except psycopg.ProgrammingError:
-            raise SettingsError("RIVERMEET_POSTGRES is no connection string of libpq") from None
+            raise SettingsError(
+                "RIVERMEET_POSTGRES is no connection string of libpq", variable="RIVERMEET_POSTGRES"
+            ) from None
         except psycopg.OperationalError as error:
             raise unavailable(error) from None
         for name, value in _STYLE.items():
@@ -126,7 +130,7 @@ def refusal(state: str | None, said: str | None) -> PostgresRefusedError:
         )
     cure = {
         "42501": "grant it, and run again",
-        "55P03": f"something was open for {WAIT_MS // 1000} s that had to end first: end it, and run again",
+        "55P03": f"something was open for {limits.LOCK_MS // 1000} s that had to end first: end it, and run again",
         "55006": "end what reads from it, and run again",
         "53400": "raise max_replication_slots, or drop a slot that nobody needs",
     }

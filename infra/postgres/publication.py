@@ -20,13 +20,10 @@ from typing import TYPE_CHECKING, Any
 from rivermeet.infra.postgres.refusals import NotPublishedError, PostgresRefusedError
 from rivermeet.infra.postgres.state import PublicationState, TableState, publication_state, table_state
 from rivermeet.infra.postgres.wal_range import WalRange
-from rivermeet.pipelines import Postgres
+from rivermeet.pipelines import Postgres, limits
 
 if TYPE_CHECKING:
     import psycopg
-
-_ATTEMPTS = 20
-"""How often somebody else may publish a table while we are about to."""
 
 
 @dataclass(frozen=True)
@@ -54,33 +51,54 @@ class Publication:
         if whole is not None:
             yield NotPublishedError(
                 f"'{reads.table}' is a partition of {whole}, and publication {self.name} has its changes as those of "
-                "the whole: read the whole, or the partition in a pipeline of its own"
+                "the whole: read the whole, or the partition in a pipeline of its own",
+                table=reads.table,
+                publication=self.name,
             )
             return
         if found is None:
             if before is not None:
-                yield NotPublishedError(f"publication {self.name} is gone, and with it the changes since", self.cure)
+                yield NotPublishedError(
+                    f"publication {self.name} is gone, and with it the changes since", self.cure, publication=self.name
+                )
             elif not self._may_publish(table, found):
                 yield NotPublishedError(
-                    f"there is no publication {self.name} for '{reads.table}', and the user may not make it", self.cure
+                    f"there is no publication {self.name} for '{reads.table}', and the user may not make it",
+                    self.cure,
+                    publication=self.name,
+                    table=reads.table,
                 )
             return
         if found.lacks(table):
             if before is not None or not self._may_publish(table, found):
                 lost = "; what changed meanwhile is lost" if before is not None else ""
-                yield NotPublishedError(f"publication {self.name} lacks '{reads.table}'{lost}", self.cure)
+                yield NotPublishedError(
+                    f"publication {self.name} lacks '{reads.table}'{lost}",
+                    self.cure,
+                    publication=self.name,
+                    table=reads.table,
+                )
         elif before is not None and before.published != found.published:
             yield NotPublishedError(
                 f"'{reads.table}' was taken out of publication {self.name} and put in again: what changed meanwhile is "
-                "lost"
+                "lost",
+                table=reads.table,
+                publication=self.name,
             )
         if table.kind == "p" and not found.via_root:
             what = "has changes of its partitions in the place of those of"
-            yield NotPublishedError(f"publication {self.name} {what} '{reads.table}'", self.cure)
+            yield NotPublishedError(
+                f"publication {self.name} {what} '{reads.table}'", self.cure, publication=self.name, table=reads.table
+            )
         if found.is_filtered:
-            yield NotPublishedError(f"publication {self.name} leaves out rows or columns of '{reads.table}'", self.cure)
+            yield NotPublishedError(
+                f"publication {self.name} leaves out rows or columns of '{reads.table}'",
+                self.cure,
+                publication=self.name,
+                table=reads.table,
+            )
         if not found.of_all_changes:
-            yield NotPublishedError(f"publication {self.name} leaves out changes", self.cure)
+            yield NotPublishedError(f"publication {self.name} leaves out changes", self.cure, publication=self.name)
 
     @property
     def cure(self) -> Sequence[str]:
@@ -173,10 +191,12 @@ def publish(
     from psycopg import errors
 
     altered = False
-    for _ in range(_ATTEMPTS):
+    for _ in range(limits.PUBLISH_ATTEMPTS):
         found = publication(connection, name, tables)
         if reads.table not in found.tables:
-            raise NotPublishedError(f"'{reads.table}' is the server's own, or not logged: nothing can publish it")
+            raise NotPublishedError(
+                f"'{reads.table}' is the server's own, or not logged: nothing can publish it", table=reads.table
+            )
         table, state = found.tables[reads.table]
         if state is not None and not state.lacks(table):
             return found, altered
@@ -188,5 +208,11 @@ def publish(
             continue
         except errors.InsufficientPrivilege as error:
             why = error.diag.message_primary
-            raise NotPublishedError(f"the user may not publish '{reads.table}' ({why})", found.cure) from None
-    raise NotPublishedError(f"publication {name} lacks '{reads.table}': others alter it all the time; run again")
+            raise NotPublishedError(
+                f"the user may not publish '{reads.table}' ({why})", found.cure, table=reads.table
+            ) from None
+    raise NotPublishedError(
+        f"publication {name} lacks '{reads.table}': others alter it all the time; run again",
+        publication=name,
+        table=reads.table,
+    )

@@ -279,32 +279,42 @@ def table_problems(
 ) -> Iterator[PostgresRefusedError]:
     """What is wrong with a table, by itself or since it was read last, for a user, whose name is quoted."""
     if table is None:
-        yield PostgresTableMissingError(f"there is no table '{reads.table}'; mend the declaration, or make it")
+        yield PostgresTableMissingError(
+            f"there is no table '{reads.table}'; mend the declaration, or make it", table=reads.table
+        )
         return
     if not table.is_table:
         what = _KINDS.get(table.kind, "no table")
         yield PostgresTableMissingError(
-            f"'{reads.table}' is {what}, and the log has no changes of it; declare the tables that its rows come from"
+            f"'{reads.table}' is {what}, and the log has no changes of it; declare the tables that its rows come from",
+            table=reads.table,
         )
         return
     if not table.may_use_schema:
         yield RightMissingError(
-            f"the user may not use the schema of '{reads.table}'", [f"GRANT USAGE ON SCHEMA {table.schema} TO {user}"]
+            f"the user may not use the schema of '{reads.table}'",
+            [f"GRANT USAGE ON SCHEMA {table.schema} TO {user}"],
+            table=reads.table,
         )
     if set(table.unreadable) & set(reads.columns):
-        yield RightMissingError(f"the user may not read '{reads.table}'", [f"GRANT SELECT ON {table.shown} TO {user}"])
+        yield RightMissingError(
+            f"the user may not read '{reads.table}'", [f"GRANT SELECT ON {table.shown} TO {user}"], table=reads.table
+        )
     if table.hides_rows:
         yield RowsHiddenError(
             f"row level security may hide rows of '{reads.table}' from the user, and the log has their changes; let "
             f"the user see all rows, also by a policy (CREATE POLICY {POLICY} ON {table.shown} FOR SELECT TO {user} "
             "USING (true), where no RESTRICTIVE one forbids it)",
             [f"ALTER ROLE {user} BYPASSRLS"],
+            table=reads.table,
         )
     lacking = [column for column in reads.columns if column not in table.columns]
     if lacking:
         yield ColumnMissingError(
             f"table '{reads.table}' has no column '{lacking[0]}', or computes it; it has {', '.join(table.columns)}: "
-            "take it out of the schema"
+            "take it out of the schema",
+            table=reads.table,
+            column=lacking[0],
         )
     unfit = [name for name, has in table.identities.items() if not set(reads.key) <= set(has)]
     if unfit and set(reads.key) <= set(table.columns):
@@ -316,9 +326,12 @@ def table_problems(
             f"{', '.join(has) or 'nothing'}); give key= those columns, or an identity that has the key, also USING "
             "INDEX of a unique one",
             [f"ALTER TABLE {name} REPLICA IDENTITY FULL" for name in unfit],
+            table=reads.table,
         )
     if before is not None and before.relation != table.oid:
-        yield PostgresTableMissingError(f"table '{reads.table}' was dropped and made anew: its rows are others")
+        yield PostgresTableMissingError(
+            f"table '{reads.table}' was dropped and made anew: its rows are others", table=reads.table
+        )
 
 
 def slot_problems(
@@ -339,7 +352,7 @@ def slot_problems(
 def cured(problem: PostgresRefusedError, source: str, anew: bool) -> PostgresRefusedError:
     """The problem of a source, as ``PIPELINE.SOURCE``, with the command that goes on where only a snapshot does."""
     cure = f". `rivermeet resnapshot {source.replace('.', ' ')}` reads the table as it stands" if anew else ""
-    named = type(problem)(f"source '{source}': {problem}{cure}")
+    named = type(problem)(f"source '{source}': {problem}{cure}", **{**problem.fields, "source": source})
     named.cure = problem.cure
     return named
 

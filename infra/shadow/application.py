@@ -16,17 +16,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rivermeet.infra.kafka.connection import SECONDS, unavailable
+from rivermeet.infra.kafka.connection import unavailable
 from rivermeet.infra.kafka.refusals import TopicMissingError, TopicRefusedError
 from rivermeet.infra.sources.kafka.consume import consumed
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from rivermeet.infra.kafka.connection import Connection
-
-_COUNTED = 10_000
-"""Offsets of a topic that are looked at one by one; beyond, each counts as a record."""
 
 
 class GroupMissingError(TopicRefusedError):
@@ -73,7 +71,7 @@ def progress(connection: Connection, group: str, inputs: frozenset[str]) -> Prog
 
     try:
         asked = connection.admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group)], request_timeout=SECONDS
+            [ConsumerGroupTopicPartitions(group)], request_timeout=limits.BROKER_SECONDS
         )
         answer = asked[group].result()
     except KafkaException as error:
@@ -85,7 +83,8 @@ def progress(connection: Connection, group: str, inputs: frozenset[str]) -> Prog
     if not committed:
         raise GroupMissingError(
             f"group '{group}' has committed no offsets: --group is the application's id (application.id), and its "
-            "group has to be there; without --group nobody knows how far it has read"
+            "group has to be there; without --group nobody knows how far it has read",
+            group=group,
         )
     return Progress(group, committed, _waiting(connection, committed, inputs))
 
@@ -109,6 +108,6 @@ def _waiting(
 
 def _records(connection: Connection, behind: TopicSlice) -> int:
     """How many records lie in a slice: where the last offset is the end of a transaction, there may be none."""
-    if behind.records > _COUNTED:
+    if behind.records > limits.LAG_OFFSETS:
         return behind.records
     return sum(map(len, consumed(connection, behind, behind.topic)))

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from rivermeet.infra.sources.kafka.consume import PATIENCE, consumed
+from rivermeet.infra.sources.kafka.consume import consumed
 from rivermeet.infra.sources.kafka.landing import Landing
 from rivermeet.infra.sources.kafka.records import landing_of, taken
 from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.row_to_record import to_records
-from rivermeet.pipelines import Expr, Kafka, Source
+from rivermeet.pipelines import Expr, Kafka, Source, limits
 from rivermeet.pipelines.expressions import quoted
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def landed(
     planned: TopicSlice,
     folder: Path,
     name: str,
-    patience: float = PATIENCE,
+    patience: float = limits.PROGRESS_SECONDS,
 ) -> Iterator[Output]:
     """A slice of the topic in files, as long as the block lasts.
 

@@ -32,10 +32,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rivermeet.infra.sources.places import LINE_COLUMNS
+from rivermeet.pipelines import limits
 from rivermeet.records.type_text import kind_of, type_text
 
-SHOWN = 100
-"""Characters of a bad value that a reason shows."""
 _CLOCKS = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _FLOATS = (T.FloatType, T.DoubleType)
 _MANTISSA = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
@@ -85,7 +84,7 @@ def as_declared(rows: DataFrame, schema: Mapping[str, str], given: Sequence[T.Da
 
 def not_a(label: str, found: Column, kind: str) -> Column:
     """Say that a value is not of its type."""
-    text = F.substring(found.cast("string"), 1, SHOWN)
+    text = F.substring(found.cast("string"), 1, limits.VALUE_WIDTH)
     return F.concat(F.lit(f"{label}: '"), text, F.lit(f"' is not {kind.upper()}"))
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from urllib.parse import unquote
 
+from rivermeet.pipelines import limits
+
 LINE_COLUMNS = ("file_rank", "file", "modified_ms", "member", "block", "row", "line", "text", "header")
 """``member`` is the archive's member or null, ``line`` the line's number where it is known.
 
@@ -14,7 +16,6 @@ LINE_COLUMNS = ("file_rank", "file", "modified_ms", "member", "block", "row", "l
 LOCAL = re.compile("^file:/+")
 """How Spark begins the path of a local file."""
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_SHOWN = 200
 
 
 def spark_path(path: str) -> str:
@@ -34,6 +35,6 @@ def path_of(uri: str) -> str:
 def no_column(column: str, names: Iterable[str], found: int = 0) -> str:
     """Why a file without a declared column, or with ``found`` of that name, cannot be read."""
     shown = ", ".join(names)
-    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    shown = shown if len(shown) <= limits.MESSAGE_WIDTH else f"{shown[: limits.MESSAGE_WIDTH]}…"
     has = "no column" if not found else "two columns"
     return f"the file has {has} '{column}' (it has {shown}); correct the file, or the schema of the source"

@@ -16,12 +16,10 @@ from pyspark.sql import functions as F
 from rivermeet.infra.delta.io import RETENTION, append
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
-
-SHOWN, WIDTH = 5, 200
-"""Bad rows that a message names, and characters of each."""
 
 
 class TooManyBadRowsError(EpochRefusedError):
@@ -93,7 +91,7 @@ def reject(dead: DataFrame, path: str, plan: EpochPlan) -> None:
 
 def first_bad_rows(dead: DataFrame, count: int, unit: str = "line") -> str:
     """The first of so many bad rows, each with its place, its text and what is wrong with it."""
-    texts = [_shown(row, unit) for row in dead.orderBy("file", "position").limit(SHOWN).collect()]
+    texts = [_shown(row, unit) for row in dead.orderBy("file", "position").limit(limits.SHOWN_ROWS).collect()]
     return f"{'The first' if count > len(texts) else 'They are'}: {'; '.join(texts)}"
 
 
@@ -101,5 +99,5 @@ def _shown(row: Row, unit: str) -> str:
     if row.text is None:
         return f"{row.file} ({row.reason})"
     place = f"{unit} {row.line}" if row.line is not None else f"bad row {row.position}"
-    text = row.text if len(row.text) <= WIDTH else f"{row.text[:WIDTH]}…"
+    text = row.text if len(row.text) <= limits.MESSAGE_WIDTH else f"{row.text[: limits.MESSAGE_WIDTH]}…"
     return f"{row.file}, {place}: {json.dumps(text, ensure_ascii=False)} ({row.reason})"

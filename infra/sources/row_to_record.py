@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from rivermeet.infra.sources.declared_types import SHOWN, is_exact, not_a, value_as
+from rivermeet.infra.sources.declared_types import is_exact, not_a, value_as
 from rivermeet.infra.sources.event_time import (
     as_instants,
     check_event_time,
@@ -25,15 +25,13 @@ from rivermeet.infra.sources.event_time import (
     with_moment,
 )
 from rivermeet.infra.sources.places import LINE_COLUMNS
-from rivermeet.pipelines import Expr, Source
+from rivermeet.pipelines import Expr, Source, limits
 from rivermeet.pipelines.errors import SourceError
 from rivermeet.pipelines.expressions import quoted
 from rivermeet.pipelines.sql_text import is_column
 from rivermeet.records.type_text import kind_of
 
-KEPT = 10_000
-"""Characters of a row that a dead letter keeps; a row that has as many or more counts as cut."""
-_CUT = f" (its text is cut to {KEPT:,} characters)"
+_CUT = f" (its text is cut to {limits.LETTER_WIDTH:,} characters)"
 
 
 def to_records(rows: DataFrame, source: Source, partition: str | None = None, absent: str | None = None) -> DataFrame:
@@ -97,7 +95,9 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
         F.struct("row.file_rank", "row.block", "row.row").alias("sequence"),
         _shown_file().alias("file"),
         "row.line",
-        F.when(may_be_dead, F.col("row.text") if kept_whole else F.substring("row.text", 1, KEPT)).alias("text"),
+        F.when(may_be_dead, F.col("row.text") if kept_whole else F.substring("row.text", 1, limits.LETTER_WIDTH)).alias(
+            "text"
+        ),
         F.when(may_be_dead, F.col("row.header")).alias("header"),
         "row.modified_ms",
         F.concat("reason", F.lit("") if kept_whole else _cut(F.col("row.text"))).alias("reason"),
@@ -108,7 +108,7 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
 
 def is_cut(text: Column) -> Column:
     """Whether a dead letter has only the beginning of its row."""
-    return F.coalesce(F.char_length(text) >= KEPT, F.lit(False))
+    return F.coalesce(F.char_length(text) >= limits.LETTER_WIDTH, F.lit(False))
 
 
 def _cut(text: Column) -> Column:
@@ -224,7 +224,7 @@ def _record_problem(source: Source, kinds: _Kinds) -> Column:
             if what == "key":
                 problems.append(F.when(F.isnull(made), F.lit(f"{label} is null")))
     zone = F.coalesce("zone", F.lit("NULL"))
-    no_zone = F.concat(F.lit("no event time: '"), F.substring(zone, 1, SHOWN), F.lit("' is no time zone"))
+    no_zone = F.concat(F.lit("no event time: '"), F.substring(zone, 1, limits.VALUE_WIDTH), F.lit("' is no time zone"))
     twice = (
         f"no event time: '{source.timestamp}' is a clock time that comes twice, of a value with an offset; give the "
         "column alone, or leave out time_zone"

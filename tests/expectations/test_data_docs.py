@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from rivermeet.expectations.gx.data_docs import KEPT_RUNS, Suite, page_of, write_page
+from rivermeet.expectations.gx.data_docs import Suite, page_of, write_page
 from rivermeet.expectations.history import history
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.settings import PROJECT
-from rivermeet.pipelines import Node
+from rivermeet.pipelines import Node, limits
 from tests.browser import Browser, browser, local, needs_chromium, page
 from tests.expectations.nodes import orders, people
 
@@ -153,13 +153,13 @@ def test_it_says_why_spark_judged(tmp_path: Path) -> None:
 def test_old_pages_are_pruned(tmp_path: Path) -> None:
     runs = page_of(tmp_path, "").parent
     runs.mkdir(parents=True)
-    for number in range(KEPT_RUNS):
+    for number in range(limits.DATA_DOCS_RUNS):
         old = page_of(tmp_path, f"old-{number:03}")
         old.write_text(f"<title>2020 {number:03}</title>")
         os.utime(old, (number, number))
     write_page(tmp_path, "new", [suite(orders, 1, [PASSED])])
     assert not page_of(tmp_path, "old-000").exists() and page_of(tmp_path, "old-001").exists()
-    assert len(re.findall(r"<li>", (tmp_path / "docs/index.html").read_text())) == KEPT_RUNS
+    assert len(re.findall(r"<li>", (tmp_path / "docs/index.html").read_text())) == limits.DATA_DOCS_RUNS
 
 
 def test_a_rule_that_is_declared_no_more_is_shown_by_its_name(tmp_path: Path) -> None:

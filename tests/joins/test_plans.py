@@ -68,7 +68,7 @@ def test_a_new_shuffle_is_planned(planner: Planner) -> None:
 
 def test_a_lost_broadcast_is_planned(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if an epoch's keys were not sent to the tables any more."""
-    monkeypatch.setattr("rivermeet.infra.epochs.inputs.FEW", 0)
+    monkeypatch.setattr("rivermeet.pipelines.limits.BROADCAST_ROWS", 0)
     new = difference(planner.skeleton("foreign_key"), golden("foreign_key"))
     assert new is not None and re.search(r"0 broadcasts, were \d", new)
 

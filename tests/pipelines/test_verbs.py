@@ -95,7 +95,7 @@ def test_the_example_runs(name: str) -> None:
     assert example.examples, f"{name} has no example"
     said: list[str] = []
     options = doctest.IGNORE_EXCEPTION_DETAIL | doctest.NORMALIZE_WHITESPACE
-    doctest.DocTestRunner(optionflags=options).run(example, out=said.append)
+    doctest.DocTestRunner(verbose=False, optionflags=options).run(example, out=said.append)
     assert not said, "".join(said)
 
 

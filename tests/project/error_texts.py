@@ -93,9 +93,8 @@ def sentences() -> Mapping[str, list[str]]:
             given_kinds = {p.arg: passed.get(getattr(scope, "name", ""), []) for p in _kinds(scope)}
             raised = makers | attributes | given_kinds | ({"__init__": [own[scope]]} if scope in own else {})
             for call in (node for node in _own(scope) if isinstance(node, ast.Call)):
-                given = [*call.args, *(keyword.value for keyword in call.keywords)]
                 for code in raised.get(_name(call.func), []):
-                    texts = (text for one in given for text in _texts(one, scope, functions))
+                    texts = (text for one in call.args for text in _texts(one, scope, functions))
                     found[code] |= {text for text in texts if _is_sentence(text)}
     return {code: sorted(texts) or ELSEWHERE.get(code, []) for code, texts in found.items()}
 

@@ -19,6 +19,8 @@ from rivermeet.assets.why.keys import typed_key
 from rivermeet.infra.engine.java import _installed
 from rivermeet.infra.feeds.registry import feed
 from rivermeet.infra.postgres.connection import refusal
+from rivermeet.infra.postgres.refusals import ColumnMissingError
+from rivermeet.infra.postgres.state import cured
 from rivermeet.infra.settings import Settings
 from rivermeet.infra.sources.files.csv import _fields
 from rivermeet.pipelines import Files, JoinWindow, Pipeline, expr
@@ -104,6 +106,26 @@ def test_what_is_raised_is_a_sentence_of_its_file(code: str, raising: Callable[[
     assert error.code == code
     said = str(getattr(error, "problem", error))
     assert any(re.fullmatch(re.escape(text).replace("…", ".*"), said, re.DOTALL) for text in read(code)), said
+
+
+FIELDS: list[tuple[Callable[[Path], object], dict[str, object]]] = [
+    (lambda _: _clicks(timestamps="at"), {"pipeline": "shop", "node": "clicks"}),
+    (lambda _: Settings.from_env({"RIVERMEET_FOLD": "never"}), {"variable": "RIVERMEET_FOLD"}),
+    (lambda _: Settings.from_env({"RIVERMEET_ENGINE_PORT": "0x1"}), {"variable": "RIVERMEET_ENGINE_PORT"}),
+    (
+        lambda _: _raise(cured(ColumnMissingError("no column 'n'", (), table="s.t", column="n"), "shop.t", anew=False)),
+        {"table": "s.t", "column": "n", "source": "shop.t"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("raising", "fields"), FIELDS)
+def test_programs_read_what_the_sentence_names(
+    raising: Callable[[Path], object], fields: dict[str, object], tmp_path: Path
+) -> None:
+    with pytest.raises(RivermeetError) as raised:
+        raising(tmp_path)
+    assert {name: raised.value.fields.get(name) for name in fields} == fields
 
 
 def test_each_sentence_that_no_call_has_is_raised() -> None:

@@ -10,7 +10,7 @@ from rivermeet.assets.cli.terminal import echo
 from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.lines import opened
-from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines import Node, Pipeline, limits
 from rivermeet.pipelines.expressions import quoted
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
     from rivermeet.assets.epoch.platform import Platform
-
-FIRST_ROWS = 5
 
 
 def print_results(platform: Platform, pipeline: Pipeline) -> None:
@@ -56,7 +54,7 @@ def _print_result(platform: Platform, node: Node) -> None:
     echo(f"\n{node.name} ({what}; epoch {note.epoch})")
     wanted = shown.drop("_partition", "_offset", "_timestamp")
     # As text of the engine's: Python has no time after the year 9999, and would show all others in a zone of its own.
-    first = wanted.limit(FIRST_ROWS).select(*map(_as_text, wanted.schema)).collect()
+    first = wanted.limit(limits.SHOWN_ROWS).select(*map(_as_text, wanted.schema)).collect()
     echo(table(wanted.columns, [["null" if cell is None else cell for cell in row] for row in first]))
     for name, found in last_states(platform.quality, node).items():
         mark = {"passed": "ok  ", "violated": "BAD "}.get(found.state, "?   ")

@@ -28,12 +28,7 @@ from rivermeet.infra.delta.lines import opened, rows_in
 from rivermeet.infra.delta.offsets import between_sql, count_between
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.pipelines import Node
-
-LARGE = 5_000_000
-"""Rows of a table up to which all of it is judged after each fold: some 7 s of processor time a million."""
-SHARE = 10
-"""A fold is small if it read and folded less than a tenth of the table's rows."""
+from rivermeet.pipelines import Node, limits
 
 
 @dataclass(frozen=True)
@@ -157,7 +152,12 @@ def judged(of: Folded, inputs: InputRelations) -> Judged:
 
 def _is_small(of: Folded, rows: int | None) -> bool:
     """Whether a fold is judged by the keys that it folded: it changed little of a large table."""
-    return of.scope == "epoch" and rows is not None and rows > LARGE and SHARE * (of.rows + of.span.records) < rows
+    return (
+        of.scope == "epoch"
+        and rows is not None
+        and rows > limits.JUDGED_TABLE_ROWS
+        and limits.SMALL_FOLD * (of.rows + of.span.records) < rows
+    )
 
 
 def rows_of_table(of: Folded) -> int | None:

@@ -87,7 +87,9 @@ class Commit:
             write_side(frame, getattr(paths, name), app_id, plan, staged=files)
         crash.reached("sides-written", node.name)
         if (why := self.step.check(plan)) is not None:
-            raise EpochRefusedError(f"'{paths.pipeline}.{paths.node}', epoch {plan.epoch}: {why}; run it again")
+            raise EpochRefusedError(
+                f"'{paths.pipeline}.{paths.node}', epoch {plan.epoch}: {why}; run it again", epoch=plan.epoch
+            )
         note = self._note(counts, decision)
         self._commit(context, written, note, rows=not dropped)
         at = int(time.time() * 1000)
@@ -132,7 +134,8 @@ class Commit:
             raise ExternalModificationError(
                 f"changelog of '{paths.pipeline}.{paths.node}': Delta skipped epoch {plan.epoch}, which it takes for "
                 f"committed: the table was put back to an earlier version meanwhile; run `{paths.rebuild}` "
-                f"(table: {paths.changelog})"
+                f"(table: {paths.changelog})",
+                epoch=plan.epoch,
             )
 
 

@@ -30,16 +30,10 @@ from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.engine.interpretation import fit_compilation
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.external_modifications import refuse_modified_node
-from rivermeet.infra.epochs.inputs import FEW as BROADCAST
-from rivermeet.pipelines import Node
+from rivermeet.pipelines import Node, limits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SHARE = 0.1
-"""Share of a table's rows that its tail may have."""
-FEW = 10_000
-"""Records that any tail may have: a fold is a commit however few there are."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +75,11 @@ class Fold:
             return lag is None
         if self.in_each_run(context):
             return True
-        if lag.records <= FEW:
+        if lag.records <= limits.TAIL_RECORDS:
             return False
         table = opened(context.paths(self.node).table)
         rows = rows_in(table) if table is not None else None
-        return rows is None or lag.records > min(SHARE * rows, BROADCAST)
+        return rows is None or lag.records > min(limits.DUE_SHARE * rows, limits.BROADCAST_ROWS)
 
     def run(self, context: EpochContext, upto: CommitNote) -> bool:
         """Bring the table up to the commit with this note, if that is due; whether it was."""

@@ -28,8 +28,8 @@ from uuid import uuid4
 
 from rivermeet.infra.kafka.refusals import RegistryUnavailableError
 from rivermeet.infra.settings import SettingsError
+from rivermeet.pipelines import limits
 
-SECONDS = 10.0
 _NO_SUCH_SCHEMA = (40400, 40401, 40402, 40403)
 """Error codes of "there is no such schema", subject or version; a 404 of a wrong URL has none of them."""
 
@@ -103,7 +103,10 @@ class Registry:
 
     def _kept(self, path: str, file_name: str, form: str) -> dict[str, Any] | None:
         if not self.url:
-            raise SettingsError("payloads name schemas, and no registry is: set RIVERMEET_SCHEMA_REGISTRY to its URL")
+            raise SettingsError(
+                "payloads name schemas, and no registry is: set RIVERMEET_SCHEMA_REGISTRY to its URL",
+                variable="RIVERMEET_SCHEMA_REGISTRY",
+            )
         # Ids are one registry's. Its address is not to be read from a path.
         whose = sha256(_bare(self.url)[0].encode()).hexdigest()[:12]
         file = self.cache / whose / f"{file_name}{form and '-'}{form}.json"
@@ -121,7 +124,7 @@ class Registry:
     def _asked(self, path: str, form: str) -> dict[str, Any] | None:
         request = self.request(f"{path}{f'?format={form}' if form else ''}")
         try:
-            with urlopen(request, timeout=SECONDS) as answer:
+            with urlopen(request, timeout=limits.REGISTRY_SECONDS) as answer:
                 return json.load(answer)
         except HTTPError as error:
             if error.code == 404 and _code(error) in _NO_SUCH_SCHEMA:

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.kafka.avro_types import TypeWithoutFormError
-from rivermeet.infra.kafka.connection import SECONDS
 from rivermeet.infra.kafka.formats.registry import NONE, Registry
 from rivermeet.infra.sinks.kafka.messages import messages
-from rivermeet.infra.sinks.kafka.parts import MOST, committed_since, parts
+from rivermeet.infra.sinks.kafka.parts import committed_since, parts
 from rivermeet.infra.sinks.kafka.position import Position, last_position, positions_topic
 from rivermeet.infra.sinks.kafka.producing import refusal, send
 from rivermeet.infra.sinks.kafka.refusals import (
@@ -32,6 +31,7 @@ from rivermeet.infra.sinks.kafka.refusals import (
 )
 from rivermeet.infra.sinks.kafka.topics import prepare
 from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def deliver(
     changelog: str,
     connection: Connection,
     session: Callable[[], SparkSession],
-    most: int = MOST,
+    most: int = limits.TRANSACTION_ROWS,
     registry: Registry = NONE,
     known: int = 0,
 ) -> Delivered | None:
@@ -104,7 +104,7 @@ def deliver(
     producer = connection.producer(writer)
     try:
         # Whoever wrote before is fenced, and what it left open is ended: only then is the position the last one.
-        producer.init_transactions(SECONDS)
+        producer.init_transactions(limits.BROKER_SECONDS)
         before = _position(connection, sink, writer, note.incarnation, known)
         at, written = before, list[Position]()
         for part in parts(before, committed_since(changelog, before), most):
@@ -115,7 +115,9 @@ def deliver(
     except KafkaException as error:
         raise refusal(error, sink) from None
     except TypeWithoutFormError as error:
-        raise SinkRefusedError(f"topic '{sink.topic}': {error}; leave the column out, cast it, or write JSON") from None
+        raise SinkRefusedError(
+            f"topic '{sink.topic}': {error}; leave the column out, cast it, or write JSON", topic=sink.topic
+        ) from None
 
 
 def _position(connection: Connection, sink: TopicSink, writer: str, incarnation: int, known: int) -> Position:
@@ -126,19 +128,22 @@ def _position(connection: Connection, sink: TopicSink, writer: str, incarnation:
     if position.incarnation != incarnation:
         raise SinkRebuiltError(
             f"'{name}' was rebuilt: topic '{sink.topic}' has the rows of the changelog that was replaced, and they "
-            "cannot be taken back; declare another topic for the new ones"
+            "cannot be taken back; declare another topic for the new ones",
+            topic=sink.topic,
         )
     # Into a topic that nothing was ever written to, nothing is delivered twice.
     if position.epoch < known and any(state.high.values()):
         raise SinkPositionLostError(
             f"'{name}' was delivered to topic '{sink.topic}' up to epoch {known}, and topic "
             f"'{positions_topic(sink.topic)}' says {position.epoch or 'nothing'}: its records are lost, and to go on "
-            "would deliver rows twice; declare another topic, or delete both, and all rows are delivered anew"
+            "would deliver rows twice; declare another topic, or delete both, and all rows are delivered anew",
+            topic=sink.topic,
         )
     if position.topic_id not in ("", state.id):
         raise SinkTopicRemadeError(
             f"'{name}' is written to topic '{sink.topic}', which was deleted and made anew: the rows up to epoch "
             f"{position.epoch} are not in it; delete topic '{positions_topic(sink.topic)}', too, and all rows are "
-            "delivered anew, or declare another topic"
+            "delivered anew, or declare another topic",
+            topic=sink.topic,
         )
     return position

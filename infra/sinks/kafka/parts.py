@@ -19,15 +19,13 @@ from rivermeet.infra.delta.changelog_files import part_rows
 from rivermeet.infra.delta.io import notes
 from rivermeet.infra.sinks.kafka.messages import COLUMNS
 from rivermeet.infra.sinks.kafka.position import Position
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
-
-MOST = 100_000
-"""Rows of a transaction. A reader of committed records waits for its end, and the broker for no longer than minutes."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Part:
         return found.sort_by([("partition", "ascending"), ("offset", "ascending")])
 
 
-def parts(position: Position, committed: Sequence[CommitNote], most: int = MOST) -> Iterator[Part]:
+def parts(position: Position, committed: Sequence[CommitNote], most: int = limits.TRANSACTION_ROWS) -> Iterator[Part]:
     """What comes after a position, up to the last of the epochs that were ``committed`` since, oldest first."""
     done: dict[int, int] = dict(position.ends)
     for note in committed:

@@ -17,12 +17,10 @@ from pydantic import BaseModel, ConfigDict
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.sinks.kafka.refusals import DeliveryFailedError
 from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from rivermeet.infra.kafka.connection import Connection
-
-SECONDS = 60.0
-"""How long the broker may take to give the position."""
 
 
 class Position(BaseModel):
@@ -82,8 +80,10 @@ def last_position(connection: Connection, topic: str, writer: str) -> Position |
         while consumer.position([place])[0].offset < end:
             messages = consumer.consume(1000, 0.5)
             waited = 0.0 if messages else waited + 0.5
-            if waited > SECONDS:
-                raise DeliveryFailedError(f"topic '{name}': the broker gave no record for {SECONDS:.0f} s; run again")
+            if waited > limits.POSITION_SECONDS:
+                raise DeliveryFailedError(
+                    f"topic '{name}': the broker gave no record for {limits.POSITION_SECONDS:.0f} s; run again"
+                )
             for message in messages:
                 if message.error() is None and message.key() == writer.encode() and (message.offset() or 0) < end:
                     found = message.value()

@@ -13,18 +13,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rivermeet.infra import crash
-from rivermeet.infra.kafka.connection import SECONDS
 from rivermeet.infra.sinks.kafka.messages import Message
 from rivermeet.infra.sinks.kafka.parts import Part
 from rivermeet.infra.sinks.kafka.position import Position, positions_topic
 from rivermeet.infra.sinks.kafka.refusals import DeliveryFailedError, SinkFencedError
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
 
     from rivermeet.pipelines.sink import TopicSink
 
-COMMIT_SECONDS = 120.0
 _CURES = {
     "MSG_SIZE_TOO_LARGE": "a row is larger than the topic takes: raise its max.message.bytes, and run again",
     "INVALID_TIMESTAMP": "a row is of a time that the topic does not take: raise its "
@@ -48,12 +47,14 @@ def send(
         for row in rows:
             _produce(producer, sink.topic, row, acknowledged)
         crash.reached("sending", sink.node.name)
-        if producer.flush(COMMIT_SECONDS) or acknowledged.failed or acknowledged.count != part.rows:
+        if producer.flush(limits.COMMIT_SECONDS) or acknowledged.failed or acknowledged.count != part.rows:
             why = ", ".join(sorted(acknowledged.failed)) or "too slow"
             cure = next((_CURES[name] for name in sorted(acknowledged.failed) if name in _CURES), "run again")
             raise DeliveryFailedError(
                 f"topic '{sink.topic}': the broker took {acknowledged.count:,} of {part.rows:,} rows of epoch "
-                f"{part.epoch} ({why}), and none of them is committed; {cure}"
+                f"{part.epoch} ({why}), and none of them is committed; {cure}",
+                topic=sink.topic,
+                epoch=part.epoch,
             )
         position = Position(
             incarnation=before.incarnation,
@@ -68,9 +69,9 @@ def send(
     except BaseException:
         # A writer that is fenced cannot: who fenced it has ended its transaction.
         with suppress(KafkaException):
-            producer.abort_transaction(SECONDS)
+            producer.abort_transaction(limits.BROKER_SECONDS)
         raise
-    producer.commit_transaction(COMMIT_SECONDS)
+    producer.commit_transaction(limits.COMMIT_SECONDS)
     crash.reached("delivered", sink.node.name)
     return position
 
@@ -120,10 +121,12 @@ def refusal(error: KafkaException, sink: TopicSink) -> Exception:
     if found.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
         return SinkFencedError(
             f"topic '{sink.topic}': another process has begun to write it for '{sink.node.name}', and goes on; what "
-            "this one had not committed is not in the topic"
+            "this one had not committed is not in the topic",
+            topic=sink.topic,
         )
     again = "what it has of them is asked when the next run goes on: run again"
     return DeliveryFailedError(
         f"topic '{sink.topic}': the broker that RIVERMEET_KAFKA names did not take its rows ({found.name()}); "
-        f"{_CURES.get(found.name(), again)}"
+        f"{_CURES.get(found.name(), again)}",
+        topic=sink.topic,
     )

@@ -34,7 +34,8 @@ def prepare(connection: Connection, sink: TopicSink) -> None:
             name = f"{sink.node.pipeline.name}.{sink.node.name}"
             raise SinkTopicMissingError(
                 f"'{name}' is written to topic '{sink.topic}', and there is none: make it, or declare "
-                f"to_topic({sink.topic!r}, partitions=N)"
+                f"to_topic({sink.topic!r}, partitions=N)",
+                topic=sink.topic,
             )
         make_topic(connection, sink.topic, sink.partitions, KEEPS_ALL)
     positions = positions_topic(sink.topic)

@@ -48,10 +48,14 @@ def table_state(path: str, name: str) -> TableState:
             latest = table.version()
             return TableState(path, str(table.metadata().id), latest, _unbroken(entries, latest), whole)
     except DeltaError as error:
-        raise TableUnreadableError(f"source '{name}': table {path} cannot be opened: {error}") from None
+        raise TableUnreadableError(
+            f"source '{name}': table {path} cannot be opened: {error}", source=name, table=path
+        ) from None
     raise DeltaTableMissingError(
         f"source '{name}': there is no Delta table at {path}; write it, or correct the path of the source (a relative "
-        "one is below RIVERMEET_DATA)"
+        "one is below RIVERMEET_DATA)",
+        source=name,
+        table=path,
     )
 
 

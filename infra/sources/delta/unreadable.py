@@ -76,14 +76,18 @@ def problem(
             return RowsRemovedError(
                 f"source '{name}' reads what is appended to table {path}, and version {_listed(removing)} removed rows "
                 f"of it: an append source has no place for that. `{rebuilding(name)}` begins anew with what the table "
-                f'has; declare changes="feed" to follow changes; {cure(name)}'
+                f'has; declare changes="feed" to follow changes; {cure(name)}',
+                source=name,
+                table=path,
             )
     else:
         off = _off(state, start, here)
         if off is not None:
             return FeedOffError(
                 f"source '{name}': version {off} of table {path} was written without a change data feed, so that "
-                f"nobody knows what it changed. `{rebuilding(name)}` begins anew with what the table has; {cure(name)}"
+                f"nobody knows what it changed. `{rebuilding(name)}` begins anew with what the table has; {cure(name)}",
+                source=name,
+                table=path,
             )
     gone = versions_gone(state.path, here, table)
     return _gone(state, gone[0], gone[-1], name) if gone else None
@@ -99,14 +103,19 @@ def refuse_unreadable(state: TableState, table: DeltaTable, name: str) -> None:
         names = ", ".join(field.name for field in found.schema().fields)
         raise TableUnreadableError(
             f"source '{name}': table {state.path} has no column '{lacking[0]}' (it has {names}); correct the schema of "
-            "the source"
+            "the source",
+            source=name,
+            table=state.path,
+            column=lacking[0],
         )
     if table.changes == "feed":
         if not state.is_fed:
             raise FeedOffError(
                 f"source '{name}': table {state.path} has no change data feed; switch it on (ALTER TABLE delta."
                 f'`{state.path}` SET TBLPROPERTIES ({FEED} = true)), or declare changes="append" for a table that '
-                "rows are never removed from"
+                "rows are never removed from",
+                source=name,
+                table=state.path,
             )
         return
     features = set(found.protocol().reader_features or ()) - PLAIN - {"columnMapping"}
@@ -114,7 +123,9 @@ def refuse_unreadable(state: TableState, table: DeltaTable, name: str) -> None:
     if features:
         raise TableUnreadableError(
             f"source '{name}': table {state.path} has the feature {', '.join(sorted(features))}, with which the files "
-            'of its versions cannot be read one by one; switch on its change data feed and declare changes="feed"'
+            'of its versions cannot be read one by one; switch on its change data feed and declare changes="feed"',
+            source=name,
+            table=state.path,
         )
 
 
@@ -124,12 +135,16 @@ def another(state: TableState, id: str, path: str, end: int, name: str) -> Delta
         what = "was deleted and made anew" if path == state.path else f"is another one: its records are of {path}"
         return TableRemadeError(
             f"source '{name}' reads table {state.path}, which {what}: its versions are others. {cure(name)}; "
-            f"`{rebuilding(name)} --lose-missing-files` begins anew, without the records so far"
+            f"`{rebuilding(name)} --lose-missing-files` begins anew, without the records so far",
+            source=name,
+            table=state.path,
         )
     if state.latest < end:
         return VersionWentBackError(
             f"source '{name}': table {path} ends with version {state.latest}, and version {end} was read or planned: "
-            f"an older copy is in its place. Put the newer one back; {cure(name)}"
+            f"an older copy is in its place. Put the newer one back; {cure(name)}",
+            source=name,
+            table=path,
         )
     return None
 
@@ -145,7 +160,9 @@ def _gone(state: TableState, first: int, last: int, name: str) -> VersionsGoneEr
     which = f"version {first}" if first == last else f"versions {first} to {last}"
     return VersionsGoneError(
         f"source '{name}': {which} of table {state.path} cannot be read any more: VACUUM, or the clean-up of its "
-        f"log, has removed what it needs. `{rebuilding(name)}` begins anew with what the table has; {cure(name)}"
+        f"log, has removed what it needs. `{rebuilding(name)}` begins anew with what the table has; {cure(name)}",
+        source=name,
+        table=state.path,
     )
 
 

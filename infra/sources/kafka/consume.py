@@ -20,18 +20,14 @@ from rivermeet.infra.kafka.connection import Connection, unavailable
 from rivermeet.infra.kafka.refusals import BrokerUnavailableError, EndWentBackError, RecordsGoneError
 from rivermeet.infra.sources.kafka.topic import topic_id
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
-PATIENCE = 60.0
-"""Seconds without any progress, after which the broker counts as gone."""
-_MOST, _BYTES = 10_000, 16 << 20
-"""Records, and bytes, that are taken at once."""
-
 
 def consumed(
-    connection: Connection, planned: TopicSlice, name: str, patience: float = PATIENCE
+    connection: Connection, planned: TopicSlice, name: str, patience: float = limits.PROGRESS_SECONDS
 ) -> Iterator[list[Message]]:
     """The records of a slice, as many at a time as lie ready.
 
@@ -79,7 +75,11 @@ def _until(
         if messages:
             yield messages
         # By the size of those before: ten thousand of 10 MB each would not fit.
-        most = max(1, min(_MOST, _BYTES * len(given) // max(sum(map(len, messages)), 1))) if given else most
+        most = (
+            max(1, min(limits.TAKEN_RECORDS, limits.TAKEN_BYTES * len(given) // max(sum(map(len, messages)), 1)))
+            if given
+            else most
+        )
         for place in consumer.position([TopicPartition(planned.topic, p) for p in ends]):
             if place.offset >= ends[place.partition]:
                 del ends[place.partition]
@@ -93,7 +93,9 @@ def _until(
             topic_id(connection, planned.topic)
             raise BrokerUnavailableError(
                 f"source '{name}': the broker gave no record of topic '{planned.topic}' for {patience:.0f} s; what was "
-                "planned stands: run again"
+                "planned stands: run again",
+                source=name,
+                topic=planned.topic,
             )
 
 
@@ -111,12 +113,16 @@ def _refuse(error: KafkaError, planned: TopicSlice, name: str, connection: Conne
             f"source '{name}': topic '{planned.topic}' has lost records that were read of it, and others lie under "
             "their offsets: a leader without them was elected, or a disk was lost. "
             f"`rivermeet rebuild {where.replace(' ', ' --select ')}` reads what it has now; "
-            f"`rivermeet accept-loss {where}` goes on behind what was read, without what lies below"
+            f"`rivermeet accept-loss {where}` goes on behind what was read, without what lies below",
+            source=name,
+            topic=planned.topic,
         )
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
         raise RecordsGoneError(
             f"source '{name}': topic '{planned.topic}' removed records of its slice while it was read; "
-            f"`rivermeet accept-loss {where}` goes on with what is there, and says what is lost"
+            f"`rivermeet accept-loss {where}` goes on with what is there, and says what is lost",
+            source=name,
+            topic=planned.topic,
         )
     if error.fatal() or error.code() in (
         KafkaError.TOPIC_AUTHORIZATION_FAILED,

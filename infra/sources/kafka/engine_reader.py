@@ -99,7 +99,9 @@ def java_properties(properties: Mapping[str, str]) -> dict[str, str]:
     unknown = sorted(properties.keys() - _JAVA - _LOGIN - _PEM)
     if unknown:
         variable = f"RIVERMEET_KAFKA_{unknown[0].upper().replace('.', '_')}"
-        raise SettingsError(f"{variable} is nothing that {SETTING}=engine can give to Spark; unset one of them")
+        raise SettingsError(
+            f"{variable} is nothing that {SETTING}=engine can give to Spark; unset one of them", variable=variable
+        )
     found = {name: properties[name] for name in properties if name in _JAVA}
     mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms")
     if mechanism is not None:
@@ -136,7 +138,8 @@ def _refuse(place: str, format: Format | None, topic: str) -> None:
         kind = number or type(format).__name__
         raise SettingsError(
             f"{SETTING}=engine decodes JSON, Text, Raw and whole numbers, and the {place} of topic '{topic}' is "
-            f"{kind}; unset it, so that the driver reads the topic"
+            f"{kind}; unset it, so that the driver reads the topic",
+            topic=topic,
         )
 
 

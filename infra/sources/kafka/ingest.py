@@ -35,7 +35,7 @@ from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.refusals import AnotherDatabaseError, TopicPositionLostError
 from rivermeet.infra.source_range import SourceRange
-from rivermeet.infra.sources.kafka.consume import PATIENCE, consumed
+from rivermeet.infra.sources.kafka.consume import consumed
 from rivermeet.infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values
 from rivermeet.infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
 from rivermeet.infra.sources.kafka.lag import COLUMNS, PartitionLag, is_fresh
@@ -57,7 +57,7 @@ from rivermeet.infra.sources.row_to_record import to_records
 from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
 from rivermeet.infra.sources.source_step import SourceStep
 from rivermeet.infra.sources.standing import Fresh, ReportTable, Standing
-from rivermeet.pipelines import Kafka
+from rivermeet.pipelines import Kafka, limits
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class TopicStep(SourceStep[TopicSlice]):
     connection: Connection
     registry: Registry
     landing: Path
-    patience: float = PATIENCE
+    patience: float = limits.PROGRESS_SECONDS
     by_engine: Callable[[SparkSession, TopicSlice, Kafka, float], DataFrame] | None = None
     read_word: ClassVar[str] = "topic"
     unit: ClassVar[str] = "offset"
@@ -243,7 +243,9 @@ class TopicStep(SourceStep[TopicSlice]):
                 f"source '{self.name}': topic '{planned.topic}' has a change {error}, and it was made after that: its "
                 "positions are of another server's log, or of a database that was put back. `rivermeet accept-loss "
                 f"{self.name.replace('.', ' ')}` reads on from there; rows that this database does not have stay: let "
-                "the connector take a snapshot into a new topic to be without them"
+                "the connector take a snapshot into a new topic to be without them",
+                source=self.name,
+                topic=planned.topic,
             ) from None
         self._refuse_remade(planned)
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivermeet.infra.kafka.connection import SECONDS, Connection
+from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.refusals import (
     EndWentBackError,
     RecordsGoneError,
@@ -29,6 +29,7 @@ from rivermeet.infra.kafka.refusals import (
 from rivermeet.infra.kafka.topics import topic_refusal
 from rivermeet.infra.sources.kafka.lag import PartitionLag
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.pipelines import limits
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,9 @@ def topic_id(connection: Connection, topic: str) -> tuple[str, list[int]]:
     from confluent_kafka import KafkaException, TopicCollection
 
     try:
-        described = connection.admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic].result()
+        described = connection.admin.describe_topics(TopicCollection([topic]), request_timeout=limits.BROKER_SECONDS)[
+            topic
+        ].result()
     except KafkaException as error:
         raise topic_refusal(error, topic, connection) from None
     return str(described.topic_id), sorted(partition.id for partition in described.partitions)
@@ -68,7 +71,7 @@ def topic_state(connection: Connection, topic: str) -> TopicState:
 
     def asked(spec: Any, level: IsolationLevel) -> Mapping[int, Any]:
         places: dict[TopicPartition, Any] = {TopicPartition(topic, p): spec for p in partitions}
-        answers = connection.admin.list_offsets(places, isolation_level=level, request_timeout=SECONDS)
+        answers = connection.admin.list_offsets(places, isolation_level=level, request_timeout=limits.BROKER_SECONDS)
         return {place.partition: answer.result() for place, answer in answers.items()}
 
     def offsets(spec: Any, level: IsolationLevel) -> Mapping[int, int]:
@@ -141,19 +144,25 @@ def problem(
         what = f"topic '{topic}' was deleted and made anew" if topic == state.topic else f"its records are of '{topic}'"
         return TopicRemadeError(
             f"source '{name}' reads topic '{state.topic}', and {what}: what lies under its offsets are other records. "
-            f"{cure}; a rebuild with --lose-missing-files begins anew, without the records so far"
+            f"{cure}; a rebuild with --lose-missing-files begins anew, without the records so far",
+            source=name,
+            topic=state.topic,
         )
     gone = [f"{p}: {start} to {state.low[p] - 1}" for p, start in starts.items() if start < state.low.get(p, start)]
     if gone:
         return RecordsGoneError(
             f"source '{name}': topic '{topic}' has removed records before they were read, by partition and offset "
-            f"{'; '.join(gone)}: its retention is shorter than the time between two epochs. {cure}"
+            f"{'; '.join(gone)}: its retention is shorter than the time between two epochs. {cure}",
+            source=name,
+            topic=topic,
         )
     back = [f"{p}: {state.stable.get(p, 0)} and not {end}" for p, end in ends.items() if state.stable.get(p, 0) < end]
     if back:
         return EndWentBackError(
             f"source '{name}': topic '{topic}' ends before what was read or planned of it, by partition "
-            f"{'; '.join(back)}: the broker has lost records. {cure}"
+            f"{'; '.join(back)}: the broker has lost records. {cure}",
+            source=name,
+            topic=topic,
         )
     return None
 

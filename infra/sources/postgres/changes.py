@@ -92,7 +92,9 @@ class Changes:
                 for column in self.kept:
                     if column not in places and self._within(begin):
                         raise TableAlteredError(
-                            f"table '{self.planned.table}': column '{column}' had another name for a while"
+                            f"table '{self.planned.table}': column '{column}' had another name for a while",
+                            table=self.planned.table,
+                            column=column,
                         )
                 # A column that the table got later has no place.
                 self._places = [places.get(column) for column in self.columns]

@@ -378,7 +378,8 @@ class PostgresStep(SourceStep[WalRange]):
             problem = KeyRepeatedError(
                 f"key= ({', '.join(self.reads.key)}) does not keep the rows of '{self.reads.table}' apart: two have "
                 f"{found} at a time, and one would be lost; give key= columns of a unique index, and types that keep "
-                "them apart, or make them unique"
+                "them apart, or make them unique",
+                table=self.reads.table,
             )
             raise cured(problem, self.name, own is not None)
 

@@ -15,11 +15,11 @@ from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.postgres.pgoutput import Begin, Truncate, decoded
 from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.postgres.slot import PipelineSlot
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     import psycopg
 
-_AT_ONCE = 5_000
 _PEEK = """
 SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, NULL, 'proto_version', '1',
                                                      'publication_names', %s)
@@ -42,11 +42,11 @@ def peeked(database: Database, slot: PipelineSlot, planned: WalRange) -> Iterato
     ):
         with slot.held():
             cursor.execute(_PEEK, [planned.slot, lsn_text(planned.end), planned.publication])
-            found = cursor.fetchmany(_AT_ONCE)
+            found = cursor.fetchmany(limits.PEEKED_CHANGES)
         while found:
             for (data,) in found:
                 yield data
-            found = cursor.fetchmany(_AT_ONCE)
+            found = cursor.fetchmany(limits.PEEKED_CHANGES)
 
 
 def truncating(connection: psycopg.Connection[Any], read: WalRange) -> Collection[int]:

@@ -39,7 +39,8 @@ def position(log: EpochLog, node: Node, note: CommitNote | None) -> WalRange | N
         raise LogPositionLostError(
             f"source '{node.pipeline.name}.{node.name}': the epoch log does not say up to where epoch {note.epoch} "
             f"read the database: put the log back ({log.path}), or run "
-            f"`rivermeet resnapshot {node.pipeline.name} {node.name}`"
+            f"`rivermeet resnapshot {node.pipeline.name} {node.name}`",
+            epoch=note.epoch,
         )
     return found
 

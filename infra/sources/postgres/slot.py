@@ -34,14 +34,11 @@ from rivermeet.infra.postgres.refusals import PostgresRefusedError, SlotLostErro
 from rivermeet.infra.postgres.state import ServerState, server_state, slot_problems, slot_state
 from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.postgres.snapshot import Snapshot, exported, release
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     import psycopg
 
-UNUSED_MS = 60_000
-"""How long a cut that nobody has planned is kept."""
-IDLE_BYTES = 16 << 20
-"""Log without a change of the pipeline's tables that the slot is moved over."""
 _NEWS = """
 SELECT EXISTS (SELECT FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %s, 'proto_version', '1',
                'publication_names', %s) WHERE get_byte(data, 0) IN (68, 73, 84, 85))
@@ -191,7 +188,7 @@ class PipelineSlot:
             if server.flushed <= own:
                 return None
             if not self._has_news(connection, line, server.flushed):
-                if server.flushed - line.advanced > IDLE_BYTES:
+                if server.flushed - line.advanced > limits.IDLE_LOG_BYTES:
                     self._advance(connection, line, server.flushed, kept=line.kept)
                 return None
             cut = line.model_copy(update={"cut": server.flushed, "at": server.now_ms})
@@ -200,7 +197,7 @@ class PipelineSlot:
 
     def _is_unused(self, line: SlotLine, positions: Mapping[str, int], server: ServerState) -> bool:
         """Whether a cut was fixed by someone who did not go on to plan it."""
-        if server.now_ms - line.at < UNUSED_MS or max(positions.values()) >= line.cut:
+        if server.now_ms - line.at < limits.UNUSED_CUT_MS or max(positions.values()) >= line.cut:
             return False
         open_plans = (plan for node in positions for plan in self.log.open_plans(node, 0).values())
         return not any(isinstance(plan.reads, WalRange) and plan.reads.end == line.cut for plan in open_plans)

@@ -28,6 +28,7 @@ from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.staged import Staged
 from rivermeet.infra.epochs import rows as epoch_rows
 from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.pipelines import limits
 from rivermeet.records.changelog import flatten, table_rows
 
 Change = Callable[[DataFrame], DataFrame]
@@ -102,7 +103,7 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
         with pytest.MonkeyPatch.context() as within:
             if any((bug.node, bug.place) == (paths.node, "merge") for bug in bugs):
                 # No table has few rows.
-                within.setattr(fold, "FEW", -1)
+                within.setattr(limits, "WHOLE_TABLE_ROWS", -1)
             within.setattr(fold, "flatten", lambda rows: wrong(flatten(rows), paths.node, "fold"))
             within.setattr(fold, "table_rows", lambda rows: wrong(table_rows(rows), paths.node, "merge"))
             return fold.fold(session, paths, key, upto, token)

@@ -11,7 +11,6 @@ import pytest
 
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.assets.epoch.platform import Platform
-from rivermeet.assets.quality import judges
 from rivermeet.assets.quality.judges import evaluate
 from rivermeet.assets.quality.quality_table import remember
 from rivermeet.expectations.invariants import invariants_of
@@ -19,7 +18,7 @@ from rivermeet.expectations.results import InvariantResult, Judged
 from rivermeet.infra.epochs.context import EpochContext, Quality
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines import Files, Node, Pipeline
+from rivermeet.pipelines import Files, Node, Pipeline, limits
 from tests.expectations.clean import record
 from tests.expectations.nodes import judged_on
 
@@ -79,7 +78,7 @@ def test_of_a_violation_by_an_expression_of_users_spark_has_the_last_word(tmp_pa
 def test_more_than_one_process_should_read_is_for_spark(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judges, "MOST", -1)
+    monkeypatch.setattr(limits, "DUCKDB_BYTES", -1)
     found = judged(clicks("SELECT key FROM {rows} WHERE length(value.n) > 3"), "auto", tmp_path, spark)
     assert (found.state, found.judged_by) == ("passed", "spark")
     assert re.fullmatch(r"[\d,]+ bytes of files are more than -1", found.because)

@@ -21,13 +21,13 @@ from rivermeet.assets.defs.resource import PlatformResource
 from rivermeet.assets.epoch.platform import Platform, use
 from rivermeet.assets.project import load
 from rivermeet.assets.reports.quality_report import REPORT_KEY, report_asset, report_path
-from rivermeet.assets.reports.rows import SHOWN_EPOCHS, histories
+from rivermeet.assets.reports.rows import histories
 from rivermeet.expectations.history import SCHEMA
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.lines import append_lines
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines import Node, Pipeline, limits
 from tests.browser import needs_chromium
 from tests.expectations.recorded import found, judged, line, of_source
 from tests.offline_page import offline_page
@@ -116,7 +116,7 @@ def test_the_command_writes_the_page_and_says_where(platform: Platform, tmp_path
 
 def test_the_command_shows_as_many_epochs_as_the_asset() -> None:
     (epochs,) = (parameter for parameter in report.params if parameter.name == "epochs")
-    assert epochs.default == SHOWN_EPOCHS
+    assert epochs.default == limits.SHOWN_EPOCHS
 
 
 def test_a_wrong_name_is_one_line_with_the_choices(platform: Platform) -> None:

@@ -19,7 +19,7 @@ from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import opened, rows_in
 from rivermeet.infra.delta.staged import commit_staged, stage
 from rivermeet.infra.engine.session import new_session
-from rivermeet.infra.epochs.maintenance import SMALL
+from rivermeet.pipelines import limits
 from rivermeet.records.changelog import table_rows
 
 COLUMNS = "key STRUCT<k: STRING>, value STRUCT<v: STRING>, timestamp BIGINT, partition INT, offset BIGINT, epoch BIGINT"
@@ -73,7 +73,7 @@ class Folded:
 def test_each_epoch_or_all_at_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(folding, "FEW", few)
+    monkeypatch.setattr(limits, "WHOLE_TABLE_ROWS", few)
     each, once = Folded(spark, tmp_path / "each"), Folded(spark, tmp_path / "once")
     last: Any = None
     for records, expected in EPOCHS:
@@ -126,8 +126,8 @@ class Numbered(Folded):
 
 @pytest.fixture
 def numbered(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Numbered:
-    monkeypatch.setattr(folding, "FEW", 0)
-    monkeypatch.setattr(folding, "RANGE", 1_500)
+    monkeypatch.setattr(limits, "WHOLE_TABLE_ROWS", 0)
+    monkeypatch.setattr(limits, "KEY_RANGE_BYTES", 1_500)
     return Numbered(spark, tmp_path)
 
 
@@ -156,4 +156,4 @@ def test_a_merge_looks_for_its_keys_in_their_range_alone(numbered: Numbered) -> 
 
 
 def test_files_of_a_range_are_not_small_for_maintenance() -> None:
-    assert folding.RANGE >= 2 * SMALL
+    assert limits.KEY_RANGE_BYTES >= 2 * limits.SMALL_FILE_BYTES

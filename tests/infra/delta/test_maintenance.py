@@ -18,7 +18,6 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from rivermeet.infra import crash
-from rivermeet.infra.delta import fold
 from rivermeet.infra.delta.care.table_care import Maintained, Retention
 from rivermeet.infra.delta.io import last_note, notes, read
 from rivermeet.infra.delta.lines import append_lines, opened
@@ -29,7 +28,7 @@ from rivermeet.infra.epochs.maintenance import maintain, maintain_lines
 from rivermeet.infra.epochs.oldest_needed import oldest_needed
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.settings import PROJECT, Settings
-from rivermeet.pipelines import Node
+from rivermeet.pipelines import Node, limits
 from tests.infra.epochs.killed import ROWS, die, joined, world
 from tests.world import World
 
@@ -44,7 +43,7 @@ def run_often(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> W
     """Four epochs of a join of two tables, all of them folded as large tables are."""
     target, node = world(tmp_path_factory.mktemp("often") / "world", settings), joined()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(fold, "FEW", 0)
+        patched.setattr(limits, "WHOLE_TABLE_ROWS", 0)
         target.publish(left(node), [(("p",), ("f",), 1, 0), (("q",), ("g",), 2, 1)])
         for n in range(4):
             target.publish(right(node), [(("f",), (f"F{n}",), n, 0)])

@@ -11,6 +11,7 @@ import pytest
 
 from rivermeet.infra.delta import pinned_versions
 from rivermeet.infra.delta.io import FOLDED, append, read
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,7 +68,7 @@ def test_a_table_in_the_place_of_another_is_opened_anew(spark: SparkSession, tmp
 def test_what_was_not_asked_for_longest_is_let_go(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pinned_versions, "MOST", 2)
+    monkeypatch.setattr(limits, "OPEN_VERSIONS", 2)
     before = len(held(spark))
     write(spark, str(tmp_path), 0, 1, 2)
     first = read(spark, str(tmp_path), 0)

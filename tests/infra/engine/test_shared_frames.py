@@ -12,8 +12,9 @@ from pyspark.sql import functions as f
 
 from rivermeet.infra.engine.interpretation import fit_compilation
 from rivermeet.infra.engine.session import new_session
-from rivermeet.infra.engine.shared_frames import FEW, SharedFrames
+from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.engine.shuffles import fit_shuffles, shuffle_partitions
+from rivermeet.pipelines import limits
 from tests.infra.epochs.test_requests import counted
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def test_a_kept_frame_is_computed_once(spark: SparkSession, records: int | None,
 
 def test_of_a_large_epoch_what_is_cheap_is_made_again(spark: SparkSession) -> None:
     frame = spark.range(10).select(f.expr("uuid()").alias("made"))
-    with SharedFrames("few", FEW) as few, SharedFrames("many", FEW + 1) as many:
+    with SharedFrames("few", limits.KEPT_RECORDS) as few, SharedFrames("many", limits.KEPT_RECORDS + 1) as many:
         kept = few.keep_if_few(frame)
         assert kept.collect() == kept.collect()
         assert many.keep_if_few(frame) is frame

@@ -46,9 +46,10 @@ def joined() -> Table:
 def chained() -> Table:
     """The result of `joined`, joined with its own right table."""
     first = joined()
-    assert first.join_spec is not None
+    right = first.join_spec.right if first.join_spec is not None else None
+    assert isinstance(right, Table)
     select = {"l": "left.l", "r": "right.v"}
-    return first.left_join(first.join_spec.right, "again", foreign_key="l", select=select)
+    return first.left_join(right, "again", foreign_key="l", select=select)
 
 
 def ingested() -> Table:

@@ -21,7 +21,7 @@ from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.epochs.stages import fold as folds
 from rivermeet.infra.epochs.stages.fold import Fold, Lag, is_read, lag_of
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines import DeclarationError, Files, Node, Pipeline
+from rivermeet.pipelines import DeclarationError, Files, Node, Pipeline, limits
 from tests.assets.home import Home, homed
 
 pytestmark = pytest.mark.timeout(600)
@@ -112,7 +112,7 @@ def test_tables_lag_and_joins_do_not(home: Home, spark: SparkSession, monkeypatc
     lag = lag_of(context, NAMED, note[1])
     assert lag is not None and lag.epochs == 1 and lag.records > 0
 
-    monkeypatch.setattr(folds, "FEW", 0)
+    monkeypatch.setattr(limits, "TAIL_RECORDS", 0)
     deliver(home, 3)
     outcomes = run(home, 3)
     assert [folded_to(home, node) for node in PIPELINE.stored] == [3, 3, 3, 3, 3]

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from rivermeet.infra.delta.io import is_protected, read
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines import JoinWindow, Node, Pipeline
+from rivermeet.pipelines import JoinWindow, Node, Pipeline, Table
 from tests.infra.epochs.killed import die, joined, world
 from tests.infra.epochs.test_kill import deliveries, publish
 from tests.joins.epochs.batch import FILES
@@ -28,7 +28,8 @@ def chained() -> tuple[Node, Node]:
     spec = first.join_spec
     assert spec is not None
     right = spec.right
-    return first, first.left_join(right, "again", foreign_key="l", select={"l": "left.l", "r": "right.v"})  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(first, Table) and isinstance(right, Table)
+    return first, first.left_join(right, "again", foreign_key="l", select={"l": "left.l", "r": "right.v"})
 
 
 def rows(target: World, node: Node) -> list[tuple[Any, ...]]:

@@ -19,6 +19,8 @@ from typing import Literal
 import dagster as dg
 import pytest
 
+from rivermeet.pipelines import limits
+
 pytest.importorskip("confluent_kafka")
 
 from rivermeet.assets.cli.show.status import status_table
@@ -28,7 +30,6 @@ from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.refusals import BrokerUnavailableError
 from rivermeet.infra.ports import free_port
 from rivermeet.infra.settings import Settings
-from rivermeet.infra.sources.kafka import topic as topics
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.pipelines import JSON, Kafka, Pipeline, Text
 from tests.assets.home import homed
@@ -162,7 +163,7 @@ def test_whoever_is_not_let_in(
     why: str,
 ) -> None:
     """Without the certificate, the broker is none that is trusted."""
-    monkeypatch.setattr(topics, "SECONDS", 4.0)
+    monkeypatch.setattr(limits, "BROKER_SECONDS", 4.0)
     connection = Connection(Settings.from_env(secured.variables(listener, **wrong)).kafka)
     with pytest.raises(BrokerUnavailableError, match=rf"does not answer as it should \({why}\)") as refused:
         topic_state(connection, "stock")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rivermeet.infra.engine.interpretation import FEW
 from rivermeet.infra.postgres.server import PostgresServer
 from rivermeet.infra.postgres.state import table_state
-from rivermeet.pipelines import Postgres
+from rivermeet.pipelines import Postgres, limits
 
 ROWS = 100_000
 PARTS = "CREATE TABLE counted_{n} PARTITION OF counted FOR VALUES FROM ({a}) TO ({b})"
@@ -33,5 +32,5 @@ def test_before_the_server_has_counted(postgres: PostgresServer, tables: tuple[s
             connection.execute(command.encode())
         connection.execute("INSERT INTO counted SELECT g, 'note ' || g FROM generate_series(0, %s) g", [ROWS - 1])
         found = table_state(connection, Postgres("postgres.public.counted", {"id": "INT"}, "id"))
-        assert found is not None and FEW < found.rows < 4 * ROWS
+        assert found is not None and limits.INTERPRETED_ROWS < found.rows < 4 * ROWS
         connection.rollback()

@@ -22,9 +22,8 @@ from rivermeet.infra.engine.session import new_session
 from rivermeet.infra.sources.files.discovery import discover
 from rivermeet.infra.sources.files.reading import read, read_all
 from rivermeet.infra.sources.rejected_rows import TooManyBadRowsError
-from rivermeet.infra.sources.row_to_record import KEPT
 from rivermeet.infra.sources.source_frames import SourceFrames
-from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Pipeline, Source
+from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Pipeline, Source, limits
 from tests.infra.sources.feeding import Fed, fed
 from tests.reliability import survived
 from tests.world import World
@@ -212,7 +211,9 @@ def test_a_field_of_ten_megabytes(spark: SparkSession, tmp_path: Path) -> None:
     lengths = frames.records.orderBy("sequence").select(F.char_length("key.id").alias("n")).collect()
     assert [row.n for row in lengths] == [len(huge), 1]
     assert dead(frames) == {
-        huge[:KEPT]: "the line does not have the 3 fields of the header (its text is cut to 10,000 characters)",
+        huge[
+            : limits.LETTER_WIDTH
+        ]: "the line does not have the 3 fields of the header (its text is cut to 10,000 characters)",
         ",3,1": "key column 'id' is null",
     }
     survived("bad input: a field of ten megabytes", "read whole")

@@ -25,10 +25,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rivermeet.infra.sources.files.discovery import discover
-from rivermeet.infra.sources.files.landing import files as landed
 from rivermeet.infra.sources.files.reading import read, read_all
 from rivermeet.infra.sources.source_frames import SourceFrames
-from rivermeet.pipelines import Expr, Files, Source
+from rivermeet.pipelines import Expr, Files, Source, limits
 
 pytestmark = pytest.mark.slow
 SCHEMA = {"id": "STRING", "n": "INT", "at": "BIGINT"}
@@ -157,7 +156,7 @@ def _loaded(spark: SparkSession, root: Path, source: Source, landing: Path | Non
     letters = {(row.file, row.position, row.text) for row in found.dead.collect()}
     assert sum(row.reason is not None for row in rows) == len(letters)
     shown = [(Path(row.file).name, *row[1:4], row.text, row.header, row.reason, row.partition) for row in rows]
-    if landing is not None and landed.MOST > 1 << 20:
+    if landing is not None and limits.DRIVER_FILES_BYTES > 1 << 20:
         assert all(row.line or not row.text for row in rows), "this process knows every line"
     found.parsed.unpersist()
     return [(*row[:1], row[1] and tuple(row[1]), row[2] and tuple(row[2]), *row[3:]) for row in shown]
@@ -182,5 +181,5 @@ def test_the_same_rows_and_letters(
     of = {name: [[row for row in rows if row[0] == name] for rows in (driver, engine)] for name in files}
     assert {name: rows for name, rows in of.items() if rows[0] != rows[1]} == {}
     # Beyond the bound, in the midst of a file too, the engine reads in the same epoch what this process does not.
-    monkeypatch.setattr(landed, "MOST", sum(map(len, files.values())) // 3)
+    monkeypatch.setattr(limits, "DRIVER_FILES_BYTES", sum(map(len, files.values())) // 3)
     assert _loaded(spark, root, _source(format), tmp_path / "a third") == engine

@@ -21,8 +21,7 @@ from rivermeet.assets.cli.dead_letters import retried, retry_dead_letters
 from rivermeet.assets.epoch.platform import OnEngine
 from rivermeet.infra import crash
 from rivermeet.infra.settings import PROJECT, Settings
-from rivermeet.infra.sources.row_to_record import KEPT
-from rivermeet.pipelines import expr
+from rivermeet.pipelines import expr, limits
 from tests.infra.sources.feeding import Fed, fed
 from tests.reliability import survived
 
@@ -144,7 +143,7 @@ def test_files_are_read_again_where_they_lie(spark: SparkSession, tmp_path: Path
 
 def test_a_row_that_is_not_kept_whole_stays_dead(spark: SparkSession, tmp_path: Path) -> None:
     source = fed(spark, tmp_path, max_bad_share=1)
-    source.deliver(a=f"id,n,at\n{'l' * KEPT},x,1\nb,x,2\n")
+    source.deliver(a=f"id,n,at\n{'l' * limits.LETTER_WIDTH},x,1\nb,x,2\n")
     source.run()
     mended = source.declared(schema={"id": "STRING", "n": "STRING", "at": "BIGINT"})
     for rows in (1, 0):
@@ -152,7 +151,7 @@ def test_a_row_that_is_not_kept_whole_stays_dead(spark: SparkSession, tmp_path: 
         assert result is not None
         assert (result.rows, result.sides) == (rows, {"dead_letter": 1})
         reason = "the row is not kept whole and cannot be read again; deliver it in a new file"
-        assert opened(source)[0][2:] == ("l" * KEPT, f"{reason} (its text is cut to 10,000 characters)")
+        assert opened(source)[0][2:] == ("l" * limits.LETTER_WIDTH, f"{reason} (its text is cut to 10,000 characters)")
 
 
 @pytest.mark.prove

@@ -32,10 +32,9 @@ from rivermeet.infra.sources.files.landing.lines import Lines, members, read_lin
 from rivermeet.infra.sources.files.line_formats import Place, Problems, Ranks
 from rivermeet.infra.sources.landing_folder import LandingFolder
 from rivermeet.infra.sources.places import LINE_COLUMNS
+from rivermeet.pipelines import limits
 from rivermeet.pipelines.errors import RivermeetError
 
-MOST = 256 << 20
-"""Bytes of an epoch's files, unpacked, that this process reads; the engine reads what is more, on all of its cores."""
 DAMAGED = (OSError, EOFError, ValueError, RuntimeError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 """What reading a damaged file raises, by how it is packed."""
 _PLACE = pa.schema(
@@ -102,12 +101,12 @@ def land(folder: Path, own: pa.Schema, ranks: Ranks, delimiter: str | None, shap
     def spend(bytes: int) -> None:
         nonlocal spent
         spent += bytes
-        if spent > MOST:
+        if spent > limits.DRIVER_FILES_BYTES:
             raise _BeyondError
 
     def tables() -> Iterator[pa.Table]:
         for path, place in ranks.items():
-            if not path.startswith("/") or spent + os.path.getsize(path) > MOST:
+            if not path.startswith("/") or spent + os.path.getsize(path) > limits.DRIVER_FILES_BYTES:
                 left[path] = place
                 continue
             try:

@@ -30,15 +30,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-BLOCK = 4 << 20
-LONGEST_FIELD = 1000
-"""Lines that one quoted field may go over; beyond, the opening quote is taken for a stray one."""
-LONGEST_LINE = 256 << 20
-"""Bytes of a line; a file with a longer one is not read, for some kilobytes of gzip may hold gigabytes of zeros."""
+# By name: executors get this module with its values, and need not have the package.
+from rivermeet.pipelines.limits import BLOCK_BYTES, CHUNK_LINES, FIELD_LINES, LINE_BYTES
+
 NOT_GZIP = "the file cannot be read: it is no whole gzip file; deliver it again"
 _BLANK = "".join(map(chr, range(33)))
 _MARK = "\ufeff".encode()
-_CHUNK = 20_000
 
 Lines = Iterator[tuple[pa.Array, pa.Array]]
 """Numbers of lines, and their texts."""
@@ -132,7 +129,7 @@ def _blocks(stream: IO[bytes], spend: Callable[[int], None]) -> Iterator[bytes]:
     """Whole lines, about a block of them at a time."""
     rest: list[bytes] = []
     held = 0
-    while data := stream.read(BLOCK):
+    while data := stream.read(BLOCK_BYTES):
         spend(len(data))
         cut = data.rfind(b"\n") + 1
         if cut:
@@ -140,8 +137,8 @@ def _blocks(stream: IO[bytes], spend: Callable[[int], None]) -> Iterator[bytes]:
             rest, held = [], 0
         rest.append(data[cut:])
         held += len(data) - cut
-        if held > LONGEST_LINE:
-            raise ValueError(f"it has a line of more than {LONGEST_LINE:,} bytes")
+        if held > LINE_BYTES:
+            raise ValueError(f"it has a line of more than {LINE_BYTES:,} bytes")
     if any(rest):
         yield b"".join(rest)
 
@@ -184,7 +181,7 @@ def _record_by_record(blocks: Iterable[bytes], number: int, opens: re.Pattern[st
             if not at:
                 return
             if '"' in text and opens.match(text):
-                ahead.extend(islice(numbered, max(0, LONGEST_FIELD - len(ahead))))
+                ahead.extend(islice(numbered, max(0, FIELD_LINES - len(ahead))))
                 joined = text
                 for used, (_, more, after) in enumerate(ahead, 1):
                     joined, end = f"{joined}{end}{more}", after
@@ -197,7 +194,7 @@ def _record_by_record(blocks: Iterable[bytes], number: int, opens: re.Pattern[st
                 yield at, text
 
     found = records()
-    while chunk := list(islice(found, _CHUNK)):
+    while chunk := list(islice(found, CHUNK_LINES)):
         numbers, texts = zip(*chunk, strict=True)
         yield pa.array(numbers, pa.int64()), pa.array(texts, pa.string())
 

@@ -15,8 +15,7 @@ from fastavro import parse_schema, schemaless_writer
 from rivermeet.infra.kafka.refusals import RegistryUnavailableError
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.rejected_rows import TooManyBadRowsError
-from rivermeet.infra.sources.row_to_record import KEPT
-from rivermeet.pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Text, expr
+from rivermeet.pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Text, expr, limits
 from rivermeet.pipelines.reads.kafka import Format
 from tests.infra.sources.kafka.formats.schemas import served
 from tests.infra.sources.kafka.town import Town
@@ -48,7 +47,7 @@ def test_letters_keep_bytes_and_are_decoded_again(town: Town) -> None:
     """By today's declaration, also when the topic has removed them; in the partition that they came from."""
     town.make("orders", 2)
     node = orders(town, JSON({"n": "INT"}))
-    torn = '{"n": ' + "1" * KEPT
+    torn = '{"n": ' + "1" * limits.LETTER_WIDTH
     town.send(
         "orders",
         (0, "a", {"n": 1}, 1),

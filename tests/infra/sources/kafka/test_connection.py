@@ -8,13 +8,14 @@ import sys
 
 import pytest
 
+from rivermeet.pipelines import limits
+
 pytest.importorskip("confluent_kafka")
 
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.refusals import BrokerUnavailableError
 from rivermeet.infra.ports import free_port
 from rivermeet.infra.settings import Settings, SettingsError
-from rivermeet.infra.sources.kafka import topic as topics
 from rivermeet.infra.sources.kafka.topic import topic_state
 
 
@@ -66,7 +67,7 @@ def test_settings_that_cannot_be_used(properties: dict[str, str], says: str) -> 
 def test_a_broker_that_is_down(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(topics, "SECONDS", 1.0)
+    monkeypatch.setattr(limits, "BROKER_SECONDS", 1.0)
     logging.config.dictConfig({"version": 1, "disable_existing_loggers": False})
     address = f"127.0.0.1:{free_port()}"
     with caplog.at_level(logging.DEBUG), pytest.raises(BrokerUnavailableError) as refused:

@@ -334,7 +334,7 @@ def test_a_broker_that_restarts_while_it_is_read(town: Town, monkeypatch: pytest
         there.run(node)
         assert [int(value.rstrip("x")) for value in said(there, node)] == list(range(300))
         own.stop()
-        monkeypatch.setattr("rivermeet.infra.sources.kafka.topic.SECONDS", 1.0)
+        monkeypatch.setattr("rivermeet.pipelines.limits.BROKER_SECONDS", 1.0)
         with pytest.raises(BrokerUnavailableError):
             there.run(node)
         survived("a broker killed and started again while it is read", "all records, each once")

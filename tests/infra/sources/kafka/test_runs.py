@@ -112,7 +112,7 @@ def test_a_pipeline_over_a_topic(
 def test_status_without_a_broker(
     town: Town, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rivermeet.infra.sources.kafka.topic.SECONDS", 0.5)
+    monkeypatch.setattr("rivermeet.pipelines.limits.BROKER_SECONDS", 0.5)
     own = replace(settings, home=tmp_path, tables=str(tmp_path / "tables"), kafka={"bootstrap.servers": "127.0.0.1:1"})
     status = status_table(OnEngine(own, engine=settings), shop(town))
     assert "stock: topic" in status and "the broker that RIVERMEET_KAFKA names does not answer" in status

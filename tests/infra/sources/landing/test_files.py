@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rivermeet.infra.sources.files.landing import files
 from rivermeet.infra.sources.files.landing.files import LandedFiles, UnreadableError, land
 from rivermeet.infra.sources.files.landing.lines import Lines
 from rivermeet.infra.sources.files.line_formats import Place
+from rivermeet.pipelines import limits
 
 
 def texts(lines: Lines) -> Iterator[Sequence[pa.Array]]:
@@ -44,7 +44,7 @@ def test_each_line_with_its_place(tmp_path: Path) -> None:
 
 
 def test_a_file_lands_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rivermeet.infra.sources.files.landing.lines.BLOCK", 1 << 10)
+    monkeypatch.setattr("rivermeet.infra.sources.files.landing.lines.BLOCK_BYTES", 1 << 10)
     lines = b"".join(b"%d\n" % n for n in range(50_000))
     (tmp_path / "a.json").write_bytes(lines + b"refused\n")
     (tmp_path / "b.json.gz").write_bytes(gzip.compress(lines)[:-4])
@@ -56,7 +56,7 @@ def test_a_file_lands_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_beyond_the_bound_files_are_left_to_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By what they are unpacked: 1.5 kB of gzip that hold a megabyte are left, and what comes after them."""
-    monkeypatch.setattr(files, "MOST", 100_000)
+    monkeypatch.setattr(limits, "DRIVER_FILES_BYTES", 100_000)
     (tmp_path / "a.json").write_bytes(b"x\n" * 10_000)
     (tmp_path / "b.json").write_bytes(b"x\n" * 45_000)
     (tmp_path / "c.json").write_bytes(b"y\n" * 10_000)

@@ -20,7 +20,7 @@ def cut(data: bytes, delimiter: str | None = ",") -> list[tuple[int, str]]:
 @pytest.fixture(params=[4 << 20, 7, 2], ids=["in one block", "in blocks of 7", "in blocks of 2"])
 def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file reads the same however its bytes come."""
-    monkeypatch.setattr(lines, "BLOCK", request.param)
+    monkeypatch.setattr(lines, "BLOCK_BYTES", request.param)
 
 
 CUT = {
@@ -52,13 +52,13 @@ def test_a_quote_of_json_holds_no_line_break() -> None:
 
 def test_a_line_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a megabyte of gzip, 512 MB of zeros: refused once the bound is passed, with no more of it in memory."""
-    monkeypatch.setattr(lines, "LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(lines, "LINE_BYTES", 1 << 20)
     bomb = gzip.GzipFile(fileobj=io.BytesIO(gzip.compress(b"id\n" + bytes(64 << 20))))
     spent = list[int]()
     with pytest.raises(ValueError, match="it has a line of more than 1,048,576 bytes") as refused:
         for _ in read_lines(bomb, ",", spent.append):  # pyright: ignore[reportArgumentType]
             pass
-    assert sum(spent) <= lines.LONGEST_LINE + 2 * lines.BLOCK
+    assert sum(spent) <= lines.LINE_BYTES + 2 * lines.BLOCK_BYTES
     assert unreadable("x.csv.gz", refused.value) == f"the file cannot be read: {refused.value}"
 
 

@@ -20,8 +20,9 @@ from rivermeet.infra.postgres.refusals import SlotLostError
 from rivermeet.infra.postgres.server import PostgresServer
 from rivermeet.infra.postgres.state import server_state, slot_state
 from rivermeet.infra.postgres.wal_range import WalRange
-from rivermeet.infra.sources.postgres.slot import UNUSED_MS, PipelineSlot, SlotLine
+from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine
 from rivermeet.infra.sources.postgres.snapshot import release
+from rivermeet.pipelines import limits
 
 
 class One:
@@ -94,7 +95,7 @@ def test_a_cut_that_nobody_planned_is_fixed_anew(one: One) -> None:
     one.write()
     assert one.cut("a", a=start) == cut
     plan = EpochPlan(pipeline="shop", node="a", incarnation=1, epoch=1, reads=WalRange(table="t", start=start, end=cut))
-    late = UNUSED_MS + 1000
+    late = limits.UNUSED_CUT_MS + 1000
     one.slot.log.write("a", 1, 1, "plan", plan.model_dump_json())
     assert one.cut("a", late, a=start, b=start) == cut, "a plan has it"
     one.slot.log.write("a", 1, 1, "refused", "")
