@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from infra.engine.interpretation import fit_compilation
 from infra.engine.shared_frames import SharedFrames
 from infra.epochs.declaration import new_columns
 from infra.epochs.plan import CommitNote, EpochPlan
@@ -101,6 +102,7 @@ class IngestStep(SourceStep):
         def kept(damaged: Mapping[str, str]) -> SourceFrames:
             landing = None if self.landing is None else new_folder(self.landing, plan.epoch)
             found = read(spark, self.source, self.node.partitions, files, {**unread, **damaged}, again, landing)
+            fit_compilation(spark, plan.rows if found.count is None else found.count)
             return SourceFrames(shared.keep(found.parsed))
 
         found = read_all(kept, {state.path for state in files})
