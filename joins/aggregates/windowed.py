@@ -37,6 +37,8 @@ from joins.provenance import trigger_of
 from joins.values import nothing_like
 from pipelines import SlidingWindows, WindowedAggregate
 
+READS_ONCE = True
+
 
 def state(join: WindowedAggregate) -> StateRead:
     """Open records."""
