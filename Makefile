@@ -40,7 +40,7 @@ demo-kafka: $(DEVELOPED) $(JARS)  ## The same over topics of a broker that runs 
 	@$(BIN)/rivermeet demo flights --kafka
 
 demo-cdc: $(DEVELOPED) $(JARS)  ## Join two tables of a database under random transactions, and compare with its own join
-	@$(BIN)/python -m assets.demo.cdc
+	@$(BIN)/python -m rivermeet.assets.demo.cdc
 
 ui: $(JARS)  ## Open Dagster with this project; history is kept in .rivermeet
 	@$(BIN)/rivermeet feed flights
@@ -83,30 +83,30 @@ bench: $(DEVELOPED) $(JARS)  ## Measure epochs of 10,000 changes on a million ro
 	@$(BIN)/python -m benchmarks.database
 
 cluster: $(JARS)  ## Start a Spark cluster on this machine, for RIVERMEET_ENGINE=spark://127.0.0.1:7077
-	@$(BIN)/python -m infra.engine.cluster start
+	@$(BIN)/python -m rivermeet.infra.engine.cluster start
 
 cluster-stop: $(INSTALLED)  ## Stop that cluster
-	@$(BIN)/python -m infra.engine.cluster stop
+	@$(BIN)/python -m rivermeet.infra.engine.cluster stop
 
 kafka: $(DEVELOPED) $(CHECKED)  ## Run a Kafka broker and a schema registry here until Ctrl-C (PORT, REGISTRY_PORT: 9092, 8081)
-	@$(BIN)/python -m infra.feeds.local
+	@$(BIN)/python -m rivermeet.infra.feeds.local
 
 clean:  ## Stop engine and cluster; remove the environment, caches and all that runs wrote here (.rivermeet)
-	@if [ -x $(BIN)/rivermeet ]; then $(BIN)/rivermeet engine stop || true; $(BIN)/python -m infra.engine.cluster stop || true; fi
+	@if [ -x $(BIN)/rivermeet ]; then $(BIN)/rivermeet engine stop || true; $(BIN)/python -m rivermeet.infra.engine.cluster stop || true; fi
 	@rm -rf .venv .rivermeet .cluster .site .pytest_cache .ruff_cache .hypothesis *.egg-info spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Fetched jars stay in .jars: like pip's cache they are the same for every version of the code.
 $(JARS): $(CHECKED) infra/engine/jars.py
-	@$(BIN)/python -m infra.engine.jars
+	@$(BIN)/python -m rivermeet.infra.engine.jars
 	@mkdir -p $(@D) && touch $@
 
 $(CHECKED): EXTRAS := demo,java
 $(CHECKED): $(INSTALLED)
-	@$(BIN)/python -m infra.engine.java 2>/dev/null || test -n "$${JAVA_HOME:-}" || { \
+	@$(BIN)/python -m rivermeet.infra.engine.java 2>/dev/null || test -n "$${JAVA_HOME:-}" || { \
 	  echo "rivermeet: no Java that Spark runs on is here, installing one into .venv (once)" >&2; \
 	  $(INSTALL); }
-	@$(BIN)/python -m infra.engine.java
+	@$(BIN)/python -m rivermeet.infra.engine.java
 	@touch $@
 
 # Shows that the process in the background goes on, and ends as it does.

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.defs.automation import EVERY_15_MINUTES, WHOLE, on_new_epoch_sensor
-from assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
-from assets.defs.node_assets import node_assets
-from assets.defs.resource import PlatformResource
-from assets.defs.shadow_assets import shadow_asset
-from assets.defs.sink_assets import sink_asset
-from assets.defs.spark import WarmSparkResource
-from assets.defs.table_checks import reads_table, table_check
-from assets.defs.topic_checks import reads_topic, topic_check
-from assets.epoch.platform import current
-from assets.reports.quality_report import report_asset
-from pipelines import BrokenFile, Pipeline, loaded
+from rivermeet.assets.defs.automation import EVERY_15_MINUTES, WHOLE, on_new_epoch_sensor
+from rivermeet.assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
+from rivermeet.assets.defs.node_assets import node_assets
+from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.defs.shadow_assets import shadow_asset
+from rivermeet.assets.defs.sink_assets import sink_asset
+from rivermeet.assets.defs.spark import WarmSparkResource
+from rivermeet.assets.defs.table_checks import reads_table, table_check
+from rivermeet.assets.defs.topic_checks import reads_topic, topic_check
+from rivermeet.assets.epoch.platform import current
+from rivermeet.assets.reports.quality_report import report_asset
+from rivermeet.pipelines import BrokenFile, Pipeline, loaded
 
 
 def job_of(pipeline: Pipeline) -> dg.UnresolvedAssetJobDefinition:
@@ -45,7 +45,7 @@ def schedule_of(pipeline: Pipeline, job: dg.UnresolvedAssetJobDefinition) -> dg.
         default_status=dg.DefaultScheduleStatus.STOPPED,
     )
     def every_15_minutes() -> dg.RunRequest | dg.SkipReason:
-        from assets.epoch.idle import is_idle
+        from rivermeet.assets.epoch.idle import is_idle
 
         if is_idle(current(), list(pipeline.stored)):
             return dg.SkipReason("Nothing is new in any source; the checks show what stands.")

@@ -22,9 +22,6 @@ from typing import Any
 
 import click
 
-from assets.bench.run import PHASES, measured
-from assets.bench.workloads import WORKLOADS
-from assets.cli.show.table import table
 from benchmarks.data import Size, recut, write
 from benchmarks.floor import floor
 from benchmarks.nexmark.queries import QUERIES
@@ -32,7 +29,10 @@ from benchmarks.page import write_page
 from benchmarks.peers import duckdb_recompute
 from benchmarks.side_by_side import peers, shown
 from benchmarks.stored import ALL_PHASES, alike, backlog_and_changes, middle, store, stored
-from infra.settings import Settings
+from rivermeet.assets.bench.run import PHASES, measured
+from rivermeet.assets.bench.workloads import WORKLOADS
+from rivermeet.assets.cli.show.table import table
+from rivermeet.infra.settings import Settings
 
 WARM_UP = Size(left=20_000, right=2_000, epochs=3, changes=2_000)
 NAMES = sorted([*WORKLOADS, *QUERIES])

@@ -31,9 +31,9 @@ from typing import Any
 
 import click
 
-from assets.cli.show.table import table
-from infra.settings import Settings
-from pipelines import Files, Pipeline, Table, count, expr
+from rivermeet.assets.cli.show.table import table
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Files, Pipeline, Table, count, expr
 
 NODES, BRANCHES, DEEP = 10, 4, 10
 _KEPT = {"amount": "left.amount", "name": "left.name", "city": "left.city"}
@@ -131,8 +131,8 @@ def run_once(settings: Settings, pipeline: Pipeline) -> None:
     """One run in this process, as `rivermeet run` does it; prints what it took as a line of JSON."""
     asked = _counted()
     began = time.monotonic()
-    from assets.defs.runs import run_pipeline
-    from assets.epoch.platform import OnEngine, use
+    from rivermeet.assets.defs.runs import run_pipeline
+    from rivermeet.assets.epoch.platform import OnEngine, use
 
     engine = replace(settings, home=Path(os.environ["RIVERMEET_BENCH_ENGINE"]))
     platform = use(OnEngine(settings, engine=engine))
@@ -174,7 +174,7 @@ def run_in_a_process(settings: Settings, engine: Settings, *options: str) -> dic
 
 def floor(settings: Settings, folder: str) -> Mapping[str, float]:
     """Seconds of an empty action, and of a commit of no rows, in the warm engine."""
-    from infra.engine.session import session
+    from rivermeet.infra.engine.session import session
 
     spark = session(settings)
     nothing = spark.createDataFrame([], "n INT")
@@ -193,7 +193,7 @@ def floor(settings: Settings, folder: str) -> Mapping[str, float]:
 
 def measured(settings: Settings, runs: int, per_source: int, *options: str) -> Iterator[dict[str, Any]]:
     """The runs, one line each, in a new engine unless it is in use; the joined table is compared after the last."""
-    from infra.engine import warm as engine
+    from rivermeet.infra.engine import warm as engine
 
     with TemporaryDirectory(prefix="rivermeet-chain-") as folder:
         home = Path(folder, "home")
@@ -209,7 +209,7 @@ def measured(settings: Settings, runs: int, per_source: int, *options: str) -> I
 
 
 def _compare(engine: Settings, own: Settings, records: Records, pipeline: Pipeline) -> None:
-    from assets.epoch.platform import OnEngine
+    from rivermeet.assets.epoch.platform import OnEngine
 
     platform = OnEngine(own, engine=engine)
     ends = [node.name for node in pipeline.stored if node.name == "named" or node.name.endswith(f"_{DEEP - 1}")]

@@ -23,9 +23,9 @@ from typing import Any
 import click
 import numpy as np
 
-from assets.cli.show.table import table
 from benchmarks.stored import Line, backlog_and_changes, size_of, stored
-from infra.settings import Settings
+from rivermeet.assets.cli.show.table import table
+from rivermeet.infra.settings import Settings
 
 
 @dataclass(frozen=True)

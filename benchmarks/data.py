@@ -32,9 +32,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from assets.bench.run import epochs_of
 from benchmarks.nexmark.events import events
 from benchmarks.nexmark.queries import QUERIES
+from rivermeet.assets.bench.run import epochs_of
 
 START = 1_700_000_000_000
 """Event time of the first record, ms."""

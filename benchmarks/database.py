@@ -22,12 +22,12 @@ from typing import Any, cast
 import click
 import psycopg
 
-from assets.cli.show.table import table
-from assets.epoch.platform import OnEngine
 from benchmarks.topics import judged
-from infra.postgres.server import NoPostgresError, running
-from infra.settings import Settings
-from pipelines import Pipeline, Postgres
+from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.epoch.platform import OnEngine
+from rivermeet.infra.postgres.server import NoPostgresError, running
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Pipeline, Postgres
 
 WARM_UP, AT_ONCE = 200_000, 1_000
 SCHEMA = {"id": "INT", "name": "STRING", "amount": "DECIMAL(12,2)", "at": "TIMESTAMP", "n": "INT"}

@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assets.bench.run import private_settings
-from assets.bench.workloads import Workload
-from infra.delta.io import last_note, read
-from infra.delta.layout import NodeTables
-from infra.engine.session import session
-from infra.settings import Settings
-from pipelines.source import quoted
+from rivermeet.assets.bench.run import private_settings
+from rivermeet.assets.bench.workloads import Workload
+from rivermeet.infra.delta.io import last_note, read
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.engine.session import session
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines.source import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

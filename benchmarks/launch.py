@@ -24,19 +24,19 @@ import dagster as dg
 import psutil
 from dagster_graphql import DagsterGraphQLClient, DagsterGraphQLClientError
 
-from assets.cli.show.table import table
 from benchmarks.peers.kafka_streams import free_ports
-from infra.engine import warm as engine
-from infra.engine.processes import Apart, end
-from infra.feeds.registry import feed, steps
-from infra.settings import Settings
+from rivermeet.assets.cli.show.table import table
+from rivermeet.infra.engine import warm as engine
+from rivermeet.infra.engine.processes import Apart, end
+from rivermeet.infra.feeds.registry import feed, steps
+from rivermeet.infra.settings import Settings
 
 ASSETS = ("products_changelog", "products_table")
 LIMIT_S = 300
 ATTACH = """
 import time; start = time.monotonic()
-from infra.engine.session import session
-from infra.settings import Settings
+from rivermeet.infra.engine.session import session
+from rivermeet.infra.settings import Settings
 session(Settings.from_env()).sql("SELECT 1").collect()
 print(time.monotonic() - start)
 """

@@ -28,9 +28,9 @@ from typing import Any
 
 import click
 
-from assets.cli.show.table import table
 from benchmarks.chain import Records, run_in_a_process
-from infra.settings import Settings
+from rivermeet.assets.cli.show.table import table
+from rivermeet.infra.settings import Settings
 
 
 @dataclass

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from assets.bench.run import PHASES
-from assets.cli.show.table import table
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.stored import ALL_PHASES, Line
+from rivermeet.assets.bench.run import PHASES
+from rivermeet.assets.cli.show.table import table
 
 OURS, WHOLE = "Rivermeet: the join, plan to fold", "Rivermeet: from files to checked tables"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from assets.bench.run import PHASES
+from rivermeet.assets.bench.run import PHASES
 
 Line = Mapping[str, Any]
 ALL_PHASES = ("ingest", *PHASES, "checks")

@@ -29,20 +29,20 @@ from uuid import uuid4
 import click
 from confluent_kafka import Producer
 
-from assets.cli.show.table import table
-from assets.epoch.platform import OnEngine, Platform
-from assets.epoch.side_by_side import SideBySide
 from benchmarks.peers.copy_topic import PEERS, copied
-from infra.delta.io import last_note
-from infra.engine.jars import JarsError
-from infra.engine.java import JavaError
-from infra.feeds.broker import Broker, running
-from infra.kafka.topics import KEEPS_ALL, make_topic
-from infra.settings import Settings
-from infra.sinks.kafka.deliver import deliver
-from infra.sources.kafka.connection import Connection
-from infra.sources.kafka.topic import topic_state
-from pipelines import JSON, Files, Kafka, Node, Pipeline, Text
+from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.epoch.platform import OnEngine, Platform
+from rivermeet.assets.epoch.side_by_side import SideBySide
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.engine.jars import JarsError
+from rivermeet.infra.engine.java import JavaError
+from rivermeet.infra.feeds.broker import Broker, running
+from rivermeet.infra.kafka.topics import KEEPS_ALL, make_topic
+from rivermeet.infra.settings import Settings
+from rivermeet.infra.sinks.kafka.deliver import deliver
+from rivermeet.infra.sources.kafka.connection import Connection
+from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.pipelines import JSON, Files, Kafka, Node, Pipeline, Text
 
 PARTITIONS, WARM_UP = 4, 200_000
 VALUE = {"amount": "DOUBLE", "note": "STRING", "at": "BIGINT"}

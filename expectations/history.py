@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from expectations.results import InvariantResult
-from pipelines import Node
+from rivermeet.expectations.results import InvariantResult
+from rivermeet.pipelines import Node
 
 SCHEMA = {
     "pipeline": "string",

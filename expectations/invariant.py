@@ -50,8 +50,8 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import Literal
 
-from pipelines import Node
-from pipelines.check import Severity
+from rivermeet.pipelines import Node
+from rivermeet.pipelines.check import Severity
 
 ANY = frozenset({"*"})
 """Every family, sources too."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from expectations.invariant import Invariant
-from expectations.rules import aggregate as aggregate_rules
-from expectations.rules import batch as batch_rules
-from expectations.rules import changelog as changelog_rules
-from expectations.rules import late as late_rules
-from expectations.rules import lookup as lookup_rules
-from expectations.rules import partition as partition_rules
-from expectations.rules import stream as stream_rules
-from expectations.rules import table as table_rules
-from expectations.rules import window as window_rules
-from expectations.rules.declared import declared_rules
-from expectations.rules.verify import VERIFY
-from pipelines import Node
+from rivermeet.expectations.invariant import Invariant
+from rivermeet.expectations.rules import aggregate as aggregate_rules
+from rivermeet.expectations.rules import batch as batch_rules
+from rivermeet.expectations.rules import changelog as changelog_rules
+from rivermeet.expectations.rules import late as late_rules
+from rivermeet.expectations.rules import lookup as lookup_rules
+from rivermeet.expectations.rules import partition as partition_rules
+from rivermeet.expectations.rules import stream as stream_rules
+from rivermeet.expectations.rules import table as table_rules
+from rivermeet.expectations.rules import window as window_rules
+from rivermeet.expectations.rules.declared import declared_rules
+from rivermeet.expectations.rules.verify import VERIFY
+from rivermeet.pipelines import Node
 
 __all__ = ["ALL", "Invariant", "invariants_of"]
 

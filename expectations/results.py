@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from expectations.invariant import Invariant, Scope
+from rivermeet.expectations.invariant import Invariant, Scope
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
-    from pipelines import Node
+    from rivermeet.pipelines import Node
 
 State = Literal["passed", "violated", "not evaluated"]
 Engine = Literal["duckdb", "spark"]

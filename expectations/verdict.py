@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from expectations.invariant import Severity
-from expectations.results import InvariantResult, State
+from rivermeet.expectations.invariant import Severity
+from rivermeet.expectations.results import InvariantResult, State
 
 
 @dataclass(frozen=True)

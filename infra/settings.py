@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from infra.redaction import redacted
+from rivermeet.infra.redaction import redacted
 
 PROJECT = Path(__file__).resolve().parent.parent
 

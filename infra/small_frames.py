@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from records.type_text import type_text
+from rivermeet.records.type_text import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from joins.operator import Side
-from pipelines import Filter, ForeignKeyJoin, Node, OneToManyJoin, Operation, StreamTableJoin, TableTableJoin
+from rivermeet.joins.operator import Side
+from rivermeet.pipelines import Filter, ForeignKeyJoin, Node, OneToManyJoin, Operation, StreamTableJoin, TableTableJoin
 
 Equal = Mapping[str, tuple[Side, str]]
 """Column of a table's rows (``key.order_id``) to the side, and the column of its records, that it is equal to."""

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, cast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipelines import (
+from rivermeet.pipelines import (
     Filter,
     ForeignKeyJoin,
     MapValues,
@@ -138,38 +138,38 @@ class Operator(Protocol):
 
 OPERATORS: dict[type[Operation], Mapping[str, str]] = {
     StreamStreamJoin: {
-        "3.1": "joins.stream_stream.profile_3_1",
-        "0.10.2": "joins.stream_stream.profile_0_10_2",
-        "0.10.0": "joins.stream_stream.profile_0_10_0",
-        "kafka-4": "joins.stream_stream.profile_kafka_4",
+        "3.1": "rivermeet.joins.stream_stream.profile_3_1",
+        "0.10.2": "rivermeet.joins.stream_stream.profile_0_10_2",
+        "0.10.0": "rivermeet.joins.stream_stream.profile_0_10_0",
+        "kafka-4": "rivermeet.joins.stream_stream.profile_kafka_4",
     },
     StreamTableJoin: {
-        "3.1": "joins.stream_table.profile_3_1",
-        "kafka-4": "joins.stream_table.profile_3_1",
-        "0.10.2": "joins.stream_table.profile_0_10_2",
-        "0.10.0": "joins.stream_table.profile_0_10_0",
+        "3.1": "rivermeet.joins.stream_table.profile_3_1",
+        "kafka-4": "rivermeet.joins.stream_table.profile_3_1",
+        "0.10.2": "rivermeet.joins.stream_table.profile_0_10_2",
+        "0.10.0": "rivermeet.joins.stream_table.profile_0_10_0",
     },
-    StreamGlobalJoin: dict.fromkeys(("3.1", "kafka-4", "0.10.2"), "joins.lookups.stream_global"),
+    StreamGlobalJoin: dict.fromkeys(("3.1", "kafka-4", "0.10.2"), "rivermeet.joins.lookups.stream_global"),
     TableTableJoin: {
-        "3.1": "joins.table_table.profile_3_1",
-        "kafka-4": "joins.table_table.profile_kafka_4",
-        "0.10.2": "joins.table_table.profile_kafka_4",
-        "0.10.0": "joins.table_table.profile_0_10_0",
+        "3.1": "rivermeet.joins.table_table.profile_3_1",
+        "kafka-4": "rivermeet.joins.table_table.profile_kafka_4",
+        "0.10.2": "rivermeet.joins.table_table.profile_kafka_4",
+        "0.10.0": "rivermeet.joins.table_table.profile_0_10_0",
     },
     ForeignKeyJoin: {
-        "3.1": "joins.foreign_key.join",
-        "kafka-4": "joins.foreign_key.join",
-        "0.10.2": "joins.foreign_key.profile_0_10_2",
+        "3.1": "rivermeet.joins.foreign_key.join",
+        "kafka-4": "rivermeet.joins.foreign_key.join",
+        "0.10.2": "rivermeet.joins.foreign_key.profile_0_10_2",
     },
-    OneToManyJoin: {"3.1": "joins.foreign_key.one_to_many"},
-    Filter: {"3.1": "joins.stateless.filter"},
-    MapValues: {"3.1": "joins.stateless.map_values"},
-    SelectKey: {"3.1": "joins.stateless.select_key"},
-    ToTable: {"3.1": "joins.stateless.to_table"},
-    ToStream: {"3.1": "joins.stateless.to_table"},
-    Merge: {"3.1": "joins.stateless.merge"},
-    TableAggregate: {"3.1": "joins.aggregates.table"},
-    WindowedAggregate: {"3.1": "joins.aggregates.windowed"},
+    OneToManyJoin: {"3.1": "rivermeet.joins.foreign_key.one_to_many"},
+    Filter: {"3.1": "rivermeet.joins.stateless.filter"},
+    MapValues: {"3.1": "rivermeet.joins.stateless.map_values"},
+    SelectKey: {"3.1": "rivermeet.joins.stateless.select_key"},
+    ToTable: {"3.1": "rivermeet.joins.stateless.to_table"},
+    ToStream: {"3.1": "rivermeet.joins.stateless.to_table"},
+    Merge: {"3.1": "rivermeet.joins.stateless.merge"},
+    TableAggregate: {"3.1": "rivermeet.joins.aggregates.table"},
+    WindowedAggregate: {"3.1": "rivermeet.joins.aggregates.windowed"},
 }
 """Family and profile to the module that computes it."""
 

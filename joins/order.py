@@ -19,8 +19,8 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
-from joins.operator import EpochInputs
-from records.known_schemas import like
+from rivermeet.joins.operator import EpochInputs
+from rivermeet.records.known_schemas import like
 
 _NUMBERS = {"head": LongType(), "side": IntegerType(), "partition": IntegerType(), "offset": LongType()}
 _ORDER = StructType([StructField(name, kind) for name, kind in _NUMBERS.items()])

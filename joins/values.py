@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from pipelines.joins import ValueExpr
-from records.type_text import type_text
+from rivermeet.pipelines.joins import ValueExpr
+from rivermeet.records.type_text import type_text
 
 
 def with_record(records: DataFrame, name: str) -> DataFrame:

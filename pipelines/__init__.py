@@ -5,10 +5,10 @@ To add a pipeline, add one file here that sets ``PIPELINE``; `load_all` finds it
 
 from __future__ import annotations
 
-from pipelines.check import Check
-from pipelines.errors import DeclarationError
-from pipelines.files import BrokenFile, PipelineFileError, load, load_all, loaded
-from pipelines.joins import (
+from rivermeet.pipelines.check import Check
+from rivermeet.pipelines.errors import DeclarationError
+from rivermeet.pipelines.files import BrokenFile, PipelineFileError, load, load_all, loaded
+from rivermeet.pipelines.joins import (
     ForeignKeyJoin,
     GlobalGlobalJoin,
     Join,
@@ -19,8 +19,8 @@ from pipelines.joins import (
     StreamTableJoin,
     TableTableJoin,
 )
-from pipelines.nodes import GlobalTable, GlobalView, Node, Stream, Table, WindowedTable
-from pipelines.operations import (
+from rivermeet.pipelines.nodes import GlobalTable, GlobalView, Node, Stream, Table, WindowedTable
+from rivermeet.pipelines.operations import (
     Aggregation,
     Filter,
     MapValues,
@@ -36,13 +36,13 @@ from pipelines.operations import (
     minimum,
     total,
 )
-from pipelines.pipeline import Pipeline
-from pipelines.reads.delta import DeltaTable
-from pipelines.reads.kafka import JSON, Avro, Debezium, Kafka, Number, Protobuf, Raw, Text
-from pipelines.reads.postgres import Postgres
-from pipelines.shadow.declaration import Shadow
-from pipelines.source import Expr, Files, Source, expr
-from pipelines.window import JoinWindow, SlidingWindows, TimeWindows, duration_ms
+from rivermeet.pipelines.pipeline import Pipeline
+from rivermeet.pipelines.reads.delta import DeltaTable
+from rivermeet.pipelines.reads.kafka import JSON, Avro, Debezium, Kafka, Number, Protobuf, Raw, Text
+from rivermeet.pipelines.reads.postgres import Postgres
+from rivermeet.pipelines.shadow.declaration import Shadow
+from rivermeet.pipelines.source import Expr, Files, Source, expr
+from rivermeet.pipelines.window import JoinWindow, SlidingWindows, TimeWindows, duration_ms
 
 __all__ = [
     "JSON",

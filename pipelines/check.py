@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import TYPE_CHECKING, Literal, get_args
 
-from pipelines.errors import listed
-from pipelines.sql_text import of_the_run
+from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.sql_text import of_the_run
 
 if TYPE_CHECKING:
-    from pipelines.nodes import Node
+    from rivermeet.pipelines.nodes import Node
 
 Severity = Literal["critical", "warning", "info"]
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

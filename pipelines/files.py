@@ -17,8 +17,8 @@ from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
 
-from pipelines.errors import listed
-from pipelines.pipeline import Pipeline
+from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.pipeline import Pipeline
 
 _PACKAGE = "pipelines"
 

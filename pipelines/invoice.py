@@ -15,8 +15,8 @@ no known account, P-1008 asks for a withdrawn product. ``checked_purchases`` is 
 
 from __future__ import annotations
 
-from pipelines.pipeline import Pipeline
-from pipelines.source import Files
+from rivermeet.pipelines.pipeline import Pipeline
+from rivermeet.pipelines.source import Files
 
 PIPELINE = Pipeline(
     "invoice", description="Purchases, billed with the product and customer of their day.", freshness="1d"

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pipelines.window import JoinWindow, duration_text
+from rivermeet.pipelines.window import JoinWindow, duration_text
 
 if TYPE_CHECKING:
-    from pipelines.nodes import GlobalTable, Node, Stream, Table
+    from rivermeet.pipelines.nodes import GlobalTable, Node, Stream, Table
 
 How = Literal["inner", "left", "outer"]
 Semantics = Literal["3.1", "0.10.2", "0.10.0", "kafka-4"]

@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pipelines.declare import aggregates, global_tables, stateless, streams, tables
-from pipelines.errors import DeclarationError
-from pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
-from pipelines.operations import Aggregation
-from pipelines.reads.kafka import Format
-from pipelines.shadow.declaration import Shadow, shadow
-from pipelines.sink import TopicSink, Written, WrittenValue, topic_sink
-from pipelines.source import Expr, Source
-from pipelines.window import SlidingWindows, TimeWindows
+from rivermeet.pipelines.declare import aggregates, global_tables, stateless, streams, tables
+from rivermeet.pipelines.errors import DeclarationError
+from rivermeet.pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
+from rivermeet.pipelines.operations import Aggregation
+from rivermeet.pipelines.reads.kafka import Format
+from rivermeet.pipelines.shadow.declaration import Shadow, shadow
+from rivermeet.pipelines.sink import TopicSink, Written, WrittenValue, topic_sink
+from rivermeet.pipelines.source import Expr, Source
+from rivermeet.pipelines.window import SlidingWindows, TimeWindows
 
 if TYPE_CHECKING:
-    from pipelines.grouped import GroupedStream, GroupedTable
-    from pipelines.pipeline import Pipeline
+    from rivermeet.pipelines.grouped import GroupedStream, GroupedTable
+    from rivermeet.pipelines.pipeline import Pipeline
 
 OF_ITS_TOPIC = 0
 """Number of partitions of a node that keeps those of the topic it comes from: only the broker knows how many."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from pipelines.joins import Operation, ValueExpr
-from pipelines.window import SlidingWindows, TimeWindows
+from rivermeet.pipelines.joins import Operation, ValueExpr
+from rivermeet.pipelines.window import SlidingWindows, TimeWindows
 
 if TYPE_CHECKING:
-    from pipelines.nodes import Node, Stream, Table
-    from pipelines.source import Expr
+    from rivermeet.pipelines.nodes import Node, Stream, Table
+    from rivermeet.pipelines.source import Expr
 
 Function = Literal["count", "sum", "min", "max", "avg"]
 

@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypedDict, TypeVar, Unpack, cast
 
-from pipelines.check import Check, Severity, checked
-from pipelines.declare.change_log import change_log_options
-from pipelines.declare.nodes import DEFAULT_PARTITIONS, history_ms
-from pipelines.declare.of_the_run import problem_of_the_run
-from pipelines.errors import DeclarationError, listed
-from pipelines.nodes import OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
-from pipelines.reads.delta import DeltaTable
-from pipelines.reads.kafka import Kafka
-from pipelines.reads.names import refuse_alike
-from pipelines.reads.postgres import Postgres
-from pipelines.shadow.declaration import Shadow
-from pipelines.sink import TopicSink
-from pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Reads, Source, quoted
-from pipelines.types import declared_type, has_map
-from pipelines.window import duration_ms
+from rivermeet.pipelines.check import Check, Severity, checked
+from rivermeet.pipelines.declare.change_log import change_log_options
+from rivermeet.pipelines.declare.nodes import DEFAULT_PARTITIONS, history_ms
+from rivermeet.pipelines.declare.of_the_run import problem_of_the_run
+from rivermeet.pipelines.errors import DeclarationError, listed
+from rivermeet.pipelines.nodes import OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
+from rivermeet.pipelines.reads.delta import DeltaTable
+from rivermeet.pipelines.reads.kafka import Kafka
+from rivermeet.pipelines.reads.names import refuse_alike
+from rivermeet.pipelines.reads.postgres import Postgres
+from rivermeet.pipelines.shadow.declaration import Shadow
+from rivermeet.pipelines.sink import TopicSink
+from rivermeet.pipelines.source import FIRST_INSTANT, DuplicateFiles, Expr, Files, Reads, Source, quoted
+from rivermeet.pipelines.types import declared_type, has_map
+from rivermeet.pipelines.window import duration_ms
 
 SHORTEST_FRESHNESS = 60_000
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

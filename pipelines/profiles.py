@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pipelines.declare.join_rules import PROFILES
-from pipelines.joins import (
+from rivermeet.pipelines.declare.join_rules import PROFILES
+from rivermeet.pipelines.joins import (
     ForeignKeyJoin,
     Join,
     StreamGlobalJoin,

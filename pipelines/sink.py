@@ -17,11 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipelines.errors import DeclarationError
-from pipelines.reads.kafka import JSON, TOPIC, Avro, Number, Protobuf, Raw, Text
+from rivermeet.pipelines.errors import DeclarationError
+from rivermeet.pipelines.reads.kafka import JSON, TOPIC, Avro, Number, Protobuf, Raw, Text
 
 if TYPE_CHECKING:
-    from pipelines.nodes import Node
+    from rivermeet.pipelines.nodes import Node
 
 Written = JSON | Text | Number | Raw
 """Formats that keys can be written in: equal keys have equal bytes, whatever a registry says."""

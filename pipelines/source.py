@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
-from pipelines.reads.delta import DeltaTable
-from pipelines.reads.kafka import Kafka
-from pipelines.reads.names import refuse_alike
-from pipelines.reads.postgres import Postgres
-from pipelines.types import declared_type
-from pipelines.window import duration_ms
+from rivermeet.pipelines.reads.delta import DeltaTable
+from rivermeet.pipelines.reads.kafka import Kafka
+from rivermeet.pipelines.reads.names import refuse_alike
+from rivermeet.pipelines.reads.postgres import Postgres
+from rivermeet.pipelines.types import declared_type
+from rivermeet.pipelines.window import duration_ms
 
 FileFormat = Literal["csv", "json", "parquet"]
 DuplicateFiles = Literal["dead_letter", "read"]

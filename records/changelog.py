@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
-from records.type_text import quoted, type_text
+from rivermeet.records.type_text import quoted, type_text
 
 RECORD = ("key", "value", "timestamp", "partition", "offset")
 """Columns that every changelog has; a committed one also has ``epoch``."""

@@ -12,17 +12,17 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings as hypothesis
 
-from infra.engine import session as sessions
-from infra.engine import warm as engine
-from infra.engine.interpretation import INTERPRETED
-from infra.settings import Settings
+from rivermeet.infra.engine import session as sessions
+from rivermeet.infra.engine import warm as engine
+from rivermeet.infra.engine.interpretation import INTERPRETED
+from rivermeet.infra.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from infra.feeds.broker import Broker
-    from infra.feeds.schema_registry import SchemaRegistry
-    from infra.postgres.server import PostgresServer
+    from rivermeet.infra.feeds.broker import Broker
+    from rivermeet.infra.feeds.schema_registry import SchemaRegistry
+    from rivermeet.infra.postgres.server import PostgresServer
     from tests.infra.sources.delta.shed import Shed
     from tests.infra.sources.kafka.town import Town
     from tests.infra.sources.postgres.base import Base
@@ -126,8 +126,8 @@ def spark(settings: Settings) -> SparkSession:
 def broker() -> Iterator[Broker]:
     """One broker for all tests of a process; each makes topics of its own."""
     pytest.importorskip("confluent_kafka")
-    from infra.engine.jars import JarsError
-    from infra.feeds.broker import running
+    from rivermeet.infra.engine.jars import JarsError
+    from rivermeet.infra.feeds.broker import running
 
     try:
         with running() as started:
@@ -139,8 +139,8 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def schema_registry() -> Iterator[SchemaRegistry]:
     """One schema registry for all tests of a process; each writes under subjects of its own."""
-    from infra.engine.jars import JarsError
-    from infra.feeds.schema_registry import registry_running
+    from rivermeet.infra.engine.jars import JarsError
+    from rivermeet.infra.feeds.schema_registry import registry_running
 
     try:
         with registry_running() as started:
@@ -196,7 +196,7 @@ def beside(broker: Broker, spark: SparkSession, tmp_path: Path) -> Town:
 @pytest.fixture
 def shed(spark: SparkSession, tmp_path: Path) -> Shed:
     """Delta tables of one test, and the nodes that read them."""
-    from infra.engine.session import new_session
+    from rivermeet.infra.engine.session import new_session
     from tests.infra.sources.delta.shed import Shed
     from tests.world import World
 
@@ -204,7 +204,7 @@ def shed(spark: SparkSession, tmp_path: Path) -> Shed:
 
 
 def _town(broker: Broker, spark: SparkSession, root: Path) -> Town:
-    from infra.engine.session import new_session
+    from rivermeet.infra.engine.session import new_session
     from tests.infra.sources.kafka.town import Town
     from tests.world import World
 
@@ -215,7 +215,7 @@ def _town(broker: Broker, spark: SparkSession, root: Path) -> Town:
 def postgres() -> Iterator[PostgresServer]:
     """One server for all tests of a process; each makes a database of its own."""
     pytest.importorskip("psycopg")
-    from infra.postgres.server import NoPostgresError, running
+    from rivermeet.infra.postgres.server import NoPostgresError, running
 
     try:
         with running() as started:
@@ -227,7 +227,7 @@ def postgres() -> Iterator[PostgresServer]:
 @pytest.fixture
 def base(postgres: PostgresServer, spark: SparkSession, tmp_path: Path) -> Iterator[Base]:
     """A database and tables of one test."""
-    from infra.engine.session import new_session
+    from rivermeet.infra.engine.session import new_session
     from tests.infra.sources.postgres.base import Base
     from tests.world import World
 

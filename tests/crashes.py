@@ -14,8 +14,8 @@ from typing import Literal
 import pytest
 from pyspark.sql import SparkSession
 
-from infra import crash
-from infra.engine.session import close, new_session
+from rivermeet.infra import crash
+from rivermeet.infra.engine.session import close, new_session
 
 How = Literal["raised", "SIGKILL"]
 EITHER = pytest.mark.parametrize("by", ["raised", pytest.param("SIGKILL", marks=pytest.mark.prove)])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from expectations.invariant import ANY, Invariant
-from expectations.invariants import ALL
+from rivermeet.expectations.invariant import ANY, Invariant
+from rivermeet.expectations.invariants import ALL
 
 PAGE = Path(__file__).parent.parent / "docs" / "invariants.md"
 _HEAD = """# Invariants

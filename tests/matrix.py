@@ -15,9 +15,9 @@ from typing import Any, get_args
 
 import pytest
 
-from joins.operator import OPERATORS
-from pipelines.declare.join_rules import PROFILES
-from pipelines.joins import Join, Semantics
+from rivermeet.joins.operator import OPERATORS
+from rivermeet.pipelines.declare.join_rules import PROFILES
+from rivermeet.pipelines.joins import Join, Semantics
 
 PROJECT = Path(__file__).parents[1]
 PAGE = PROJECT / "docs" / "reference" / "joins.md"

@@ -15,8 +15,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from assets.cli.main import main
-from infra.settings import Settings
+from rivermeet.assets.cli.main import main
+from rivermeet.infra.settings import Settings
 
 PROJECT = Path(__file__).parent.parent
 README = (PROJECT / "README.md").read_text()

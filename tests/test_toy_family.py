@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from assets.cli.show.status import status_table
-from assets.defs.keys import changelog_key
-from assets.defs.lineage import column_lineage, described
-from assets.epoch.explain import explain
-from assets.epoch.verify import verify
-from assets.refused.decisions import UndecidableError, loss
-from assets.reports.quality_report import write_report
-from infra.delta.io import read
-from infra.settings import Settings
+from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.lineage import column_lineage, described
+from rivermeet.assets.epoch.explain import explain
+from rivermeet.assets.epoch.verify import verify
+from rivermeet.assets.refused.decisions import UndecidableError, loss
+from rivermeet.assets.reports.quality_report import write_report
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.settings import Settings
 from tests.assets.home import Home, homed
 from tests.toy_family import declared, registered
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from infra.settings import Settings
+from rivermeet.infra.settings import Settings
 from tests.assets.home import Home, homed
 
 PAGE = (Path(__file__).parents[1] / "docs" / "tutorial.md").read_text()

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from joins.operator import OPERATORS, EpochFrames, EpochInputs, StateRead, register
-from pipelines import Files, Node, Operation, Pipeline, Stream
+from rivermeet.joins.operator import OPERATORS, EpochFrames, EpochInputs, StateRead, register
+from rivermeet.pipelines import Files, Node, Operation, Pipeline, Stream
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,19 +13,19 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from assets.epoch.operator_step import OperatorStep
-from assets.epoch.run import run_node
-from assets.epoch.verify import Verified, verify
-from infra.delta.care.small_changelogs import append_records
-from infra.delta.fold import fold
-from infra.delta.io import append, last_note, read
-from infra.delta.lines import opened
-from infra.epochs.context import EpochContext, Quality
-from infra.epochs.log import EpochLog
-from infra.epochs.plan import CommitNote
-from infra.epochs.stages.plan import Rebuild
-from infra.epochs.step import EpochResult
-from pipelines import Node
+from rivermeet.assets.epoch.operator_step import OperatorStep
+from rivermeet.assets.epoch.run import run_node
+from rivermeet.assets.epoch.verify import Verified, verify
+from rivermeet.infra.delta.care.small_changelogs import append_records
+from rivermeet.infra.delta.fold import fold
+from rivermeet.infra.delta.io import append, last_note, read
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.context import EpochContext, Quality
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.infra.epochs.stages.plan import Rebuild
+from rivermeet.infra.epochs.step import EpochResult
+from rivermeet.pipelines import Node
 
 Record = tuple[Any, Any, int, int]
 """key, value, timestamp, partition; key and value are tuples of column values, or None."""

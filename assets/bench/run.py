@@ -20,10 +20,10 @@ from uuid import uuid4
 import click
 import psutil
 
-from assets.bench.workloads import PARTITIONS, WORKLOADS, Workload
-from assets.cli.errors import one_line_errors
-from assets.epoch.platform import OnEngine, Platform
-from infra.settings import Settings, SettingsError
+from rivermeet.assets.bench.workloads import PARTITIONS, WORKLOADS, Workload
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.epoch.platform import OnEngine, Platform
+from rivermeet.infra.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -151,7 +151,7 @@ def _deliver(workload: Workload, records: Dataset, folder: Path, number: int) ->
 
 def _epoch(platform: Platform, workload: Workload) -> tuple[dict[str, Any], int]:
     """One epoch of all nodes: seconds by phase, and the join's rows."""
-    from assets.epoch.side_by_side import SideBySide
+    from rivermeet.assets.epoch.side_by_side import SideBySide
 
     line: dict[str, Any] = {"rows": 0, "missed": [], "fold": 0.0}
     start, nodes = time.monotonic(), workload.pipeline.stored
@@ -177,7 +177,7 @@ def _epoch(platform: Platform, workload: Workload) -> tuple[dict[str, Any], int]
 
 
 def _answer(platform: Platform, workload: Workload) -> Sequence[int]:
-    from infra.delta.io import read
+    from rivermeet.infra.delta.io import read
 
     node, spark = workload.result, platform.session()
     paths = platform.runner(node.pipeline).paths(node)
@@ -188,7 +188,7 @@ def _answer(platform: Platform, workload: Workload) -> Sequence[int]:
 
 def _jobs(settings: Settings) -> int:
     """Spark jobs that the warm engine has run; its supervisor looks every half second."""
-    from infra.engine.warm import status
+    from rivermeet.infra.engine.warm import status
 
     if settings.engine != "auto":
         return 0
@@ -198,7 +198,7 @@ def _jobs(settings: Settings) -> int:
 
 def _resident(settings: Settings) -> int:
     """Megabytes that this process holds, with the engine, or with the driver that is its child."""
-    from infra.engine.warm import status
+    from rivermeet.infra.engine.warm import status
 
     process = psutil.Process()
     if settings.engine == "auto":

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipelines import Files, JoinWindow, Node, Pipeline
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline
 
 PARTITIONS = 4
 

@@ -8,13 +8,13 @@ from uuid import uuid4
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from infra.epochs.plan import VersionRange
-    from pipelines import Node
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.infra.epochs.plan import VersionRange
+    from rivermeet.pipelines import Node
 
 
 @click.command("accept-loss")
@@ -27,16 +27,16 @@ def accept_loss(pipeline: str, source: str) -> None:
     The records so far stay as they are, and the epoch log keeps which offsets or versions were lost. Where nothing is
     lost this is a run like any other.
     """
-    from pipelines import load
+    from rivermeet.pipelines import load
 
     echo(accepted(platform_here(), load(pipeline).node(source)))
 
 
 def accepted(platform: Platform, node: Node) -> str:
     """Run one epoch of a source that passes over what is gone; a line that says what was lost."""
-    from assets.epoch.run import run_node
-    from infra.sources.delta.ingest import DeltaStep
-    from infra.sources.kafka.ingest import TopicStep
+    from rivermeet.assets.epoch.run import run_node
+    from rivermeet.infra.sources.delta.ingest import DeltaStep
+    from rivermeet.infra.sources.kafka.ingest import TopicStep
 
     step = platform.source_step(node) if node.source is not None else None
     if not isinstance(step, TopicStep | DeltaStep):

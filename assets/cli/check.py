@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from infra.sources.postgres.ingest import PostgresStep
-    from pipelines import Node, Pipeline
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.infra.sources.postgres.ingest import PostgresStep
+    from rivermeet.pipelines import Node, Pipeline
 
 
 @click.command()
@@ -25,7 +25,7 @@ def check(pipeline: str) -> None:
 
     Of those that can be read: how far they were, and how much log the slot holds back.
     """
-    from pipelines import load
+    from rivermeet.pipelines import load
 
     found = list(checked(platform_here(), load(pipeline)))
     for one in found:
@@ -44,8 +44,8 @@ def check(pipeline: str) -> None:
 @one_line_errors
 def resnapshot(pipeline: str, source: str | None) -> None:
     """Read the PostgreSQL table of SOURCE, or of all sources, as it stands, in place of what was read before."""
-    from assets.epoch.rebuild import rebuild
-    from pipelines import load
+    from rivermeet.assets.epoch.rebuild import rebuild
+    from rivermeet.pipelines import load
 
     declared, platform = load(pipeline), platform_here()
     tables = [node.name for node in tables_of(declared)]
@@ -85,11 +85,11 @@ def script(found: Iterable[Finding]) -> Iterator[str]:
 
 def checked(platform: Platform, pipeline: Pipeline) -> Iterator[Finding]:
     """What there is to say about each table: all that its run would be refused for, or how far it was read."""
-    from infra.epochs.refusal import EpochRefusedError
-    from infra.postgres.state import table_state
-    from infra.postgres.unique import key_warning
-    from infra.settings import SettingsError
-    from infra.sources.postgres.lag import lag_of
+    from rivermeet.infra.epochs.refusal import EpochRefusedError
+    from rivermeet.infra.postgres.state import table_state
+    from rivermeet.infra.postgres.unique import key_warning
+    from rivermeet.infra.settings import SettingsError
+    from rivermeet.infra.sources.postgres.lag import lag_of
 
     for node in tables_of(pipeline):
         step = table_step(platform, node)
@@ -114,14 +114,14 @@ def checked(platform: Platform, pipeline: Pipeline) -> Iterator[Finding]:
 
 def tables_of(pipeline: Pipeline) -> list[Node]:
     """The sources that read PostgreSQL."""
-    from pipelines import Postgres
+    from rivermeet.pipelines import Postgres
 
     return [node for node in pipeline.stored if node.source is not None and isinstance(node.source.reads, Postgres)]
 
 
 def table_step(platform: Platform, node: Node) -> PostgresStep:
     """The step of a source that reads PostgreSQL."""
-    from infra.sources.postgres.ingest import PostgresStep
+    from rivermeet.infra.sources.postgres.ingest import PostgresStep
 
     step = platform.source_step(node)
     assert isinstance(step, PostgresStep), f"{node.name} reads a table"

@@ -9,12 +9,12 @@ from uuid import uuid4
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from pipelines import Node, Pipeline
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.pipelines import Node, Pipeline
 
 
 @click.command("retry-dead-letters")
@@ -28,7 +28,7 @@ def retry_dead_letters(pipeline: str, selected: Sequence[str]) -> None:
     the pipeline to join them. The others stay dead letters, with their new reason. A file that could not be read is
     read again where it lies; a record of a topic is decoded again from the bytes that its letter keeps.
     """
-    from pipelines import load
+    from rivermeet.pipelines import load
 
     declared, platform = load(pipeline), platform_here()
     try:
@@ -52,7 +52,7 @@ def _sources(pipeline: Pipeline, selected: Sequence[str]) -> list[Node]:
 
 def retried(platform: Platform, node: Node) -> str:
     """Retry the open dead letters of a source in one epoch; a line that says what became of them."""
-    from assets.epoch.run import run_node
+    from rivermeet.assets.epoch.run import run_node
 
     step = replace(platform.source_step(node), retry=True)
     runner = platform.runner(node.pipeline)

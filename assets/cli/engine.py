@@ -6,8 +6,8 @@ import time
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo
 
 
 @click.group()
@@ -19,8 +19,8 @@ def engine() -> None:
 @one_line_errors
 def start() -> None:
     """Start the engine now, so that the first run need not wait."""
-    from infra.engine import warm
-    from infra.settings import Settings
+    from rivermeet.infra.engine import warm
+    from rivermeet.infra.settings import Settings
 
     state = warm.start(Settings.from_env())
     echo(f"engine runs: pid {state.pid}, port {state.port}")
@@ -30,8 +30,8 @@ def start() -> None:
 @one_line_errors
 def stop() -> None:
     """Stop the engine, even if it is in use."""
-    from infra.engine import warm
-    from infra.settings import Settings
+    from rivermeet.infra.engine import warm
+    from rivermeet.infra.settings import Settings
 
     echo("engine stopped" if warm.stop(Settings.from_env()) else "no engine runs")
 
@@ -40,8 +40,8 @@ def stop() -> None:
 @one_line_errors
 def status() -> None:
     """Show whether the engine runs, where, since when, and its memory."""
-    from infra.engine import warm
-    from infra.settings import Settings
+    from rivermeet.infra.engine import warm
+    from rivermeet.infra.settings import Settings
 
     settings = Settings.from_env()
     now = warm.status(settings)

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from infra.printable import printable
+from rivermeet.infra.printable import printable
 
 _DISK = {
     "full": ("No space left on device", "disk is full", "Disk quota exceeded", "File too large", "disk I/O error"),
@@ -28,13 +28,13 @@ def one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(command)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        from assets.epoch.rebuild import RebuildRefusedError
-        from infra.engine.jars import JarsError
-        from infra.engine.java import JavaError
-        from infra.engine.warm import EngineError
-        from infra.epochs.refusal import EpochRefusedError
-        from infra.settings import SettingsError
-        from pipelines import DeclarationError, PipelineFileError
+        from rivermeet.assets.epoch.rebuild import RebuildRefusedError
+        from rivermeet.infra.engine.jars import JarsError
+        from rivermeet.infra.engine.java import JavaError
+        from rivermeet.infra.engine.warm import EngineError
+        from rivermeet.infra.epochs.refusal import EpochRefusedError
+        from rivermeet.infra.settings import SettingsError
+        from rivermeet.pipelines import DeclarationError, PipelineFileError
 
         known = (
             EngineError,
@@ -58,7 +58,7 @@ def one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
         except click.ClickException as error:
             raise click.ClickException(printable(error.message, keep="\n")) from None
         except Exception as error:
-            sessions = sys.modules.get("infra.engine.session")
+            sessions = sys.modules.get("rivermeet.infra.engine.session")
             why = (sessions.lost_engine(error) if sessions is not None else None) or _of_the_disk(error)
             if why is None:
                 raise

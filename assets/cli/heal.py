@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
-    from expectations.results import InvariantResult
+    from rivermeet.expectations.results import InvariantResult
 
 SHOWN = 5
 """Rows that are shown of what differs."""
 
 
 def _milliseconds(_: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    from pipelines.window import duration_ms
+    from rivermeet.pipelines.window import duration_ms
 
     try:
         return duration_ms(text) if text else None
@@ -42,13 +42,13 @@ def _milliseconds(_: click.Context, option: click.Parameter, text: str | None) -
 @one_line_errors
 def rebuild(pipeline: str, selected: Sequence[str], grace: int | None, table_only: bool, lossy: bool) -> None:
     """Recompute PIPELINE from its inputs and replace its rows in one commit; nodes below it follow."""
-    from assets.epoch.rebuild import rebuild as compute_anew
-    from pipelines import load
+    from rivermeet.assets.epoch.rebuild import rebuild as compute_anew
+    from rivermeet.pipelines import load
 
     declared, at = load(pipeline), platform_here()
     nodes = [declared.node(name) for name in selected] or list(declared.stored)
     if table_only:
-        from infra.epochs.stages.fold import fold_anew
+        from rivermeet.infra.epochs.stages.fold import fold_anew
 
         for node in nodes:
             if fold_anew(at.runner(declared), node):
@@ -74,10 +74,10 @@ def _broken(result: InvariantResult) -> Iterator[str]:
 @one_line_errors
 def verify(pipeline: str, selected: Sequence[str]) -> None:
     """Recompute PIPELINE, compare its changelogs with the result, and judge all that it has committed."""
-    from assets.epoch.verify import record
-    from assets.epoch.verify import verify as compare
-    from assets.refused.states import lost
-    from pipelines import load
+    from rivermeet.assets.epoch.verify import record
+    from rivermeet.assets.epoch.verify import verify as compare
+    from rivermeet.assets.refused.states import lost
+    from rivermeet.pipelines import load
 
     declared, at = load(pipeline), platform_here()
     nodes = [declared.node(name) for name in selected] or list(declared.stored)

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assets.bench.run import bench
-from assets.cli.accept_loss import accept_loss
-from assets.cli.check import check, resnapshot
-from assets.cli.dead_letters import retry_dead_letters
-from assets.cli.engine import engine
-from assets.cli.errors import one_line_errors
-from assets.cli.heal import rebuild, verify
-from assets.cli.maintain import maintain
-from assets.cli.quarantine import quarantine
-from assets.cli.replay import explain, replay
-from assets.cli.report import report
-from assets.cli.shadow import shadow
-from assets.cli.sql import sql
-from assets.cli.terminal import echo, platform_here
-from assets.cli.why import why
+from rivermeet.assets.bench.run import bench
+from rivermeet.assets.cli.accept_loss import accept_loss
+from rivermeet.assets.cli.check import check, resnapshot
+from rivermeet.assets.cli.dead_letters import retry_dead_letters
+from rivermeet.assets.cli.engine import engine
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.heal import rebuild, verify
+from rivermeet.assets.cli.maintain import maintain
+from rivermeet.assets.cli.quarantine import quarantine
+from rivermeet.assets.cli.replay import explain, replay
+from rivermeet.assets.cli.report import report
+from rivermeet.assets.cli.shadow import shadow
+from rivermeet.assets.cli.sql import sql
+from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.why import why
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from pipelines import Pipeline
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.pipelines import Pipeline
 
 
 @click.group()
@@ -63,13 +63,13 @@ main.add_command(bench)
 @one_line_errors
 def run(pipeline: str, selected: Sequence[str], only_plan: bool) -> None:
     """Materialise PIPELINE: read what is new, join it, check it."""
-    from pipelines import load
+    from rivermeet.pipelines import load
 
     declared = load(pipeline)
     for name in selected:
         declared.node(name)
     if only_plan:
-        from assets.epoch.explain import explain as stages
+        from rivermeet.assets.epoch.explain import explain as stages
 
         for line in stages(platform_here(), declared, selected):
             echo(line)
@@ -79,17 +79,17 @@ def run(pipeline: str, selected: Sequence[str], only_plan: bool) -> None:
 
 
 def _run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool:
-    from assets.epoch.idle import idle_run
+    from rivermeet.assets.epoch.idle import idle_run
 
     idle = idle_run(platform, pipeline, selected)
     if idle is not None:
         if any((platform.settings.dagster_home / "processes").glob("*")):
-            from assets.defs.runs import close_runs_left
+            from rivermeet.assets.defs.runs import close_runs_left
 
             for line in close_runs_left(platform.settings):
                 platform.say(f"  {line}")
         return idle
-    from assets.defs.runs import run_pipeline
+    from rivermeet.assets.defs.runs import run_pipeline
 
     return run_pipeline(platform, pipeline, selected)
 
@@ -99,8 +99,8 @@ def _run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -
 @one_line_errors
 def status(pipeline: str | None) -> None:
     """Show each node's epoch, rows, lag and last checks."""
-    from assets.cli.show.status import status_table
-    from pipelines import load, loaded
+    from rivermeet.assets.cli.show.status import status_table
+    from rivermeet.pipelines import load, loaded
 
     platform = platform_here()
     found, broken = ([load(pipeline)], ()) if pipeline else loaded()
@@ -119,14 +119,14 @@ def status(pipeline: str | None) -> None:
 @one_line_errors
 def feed(pipeline: str, step: int | None, broker: str | None) -> None:
     """Deliver the files of PIPELINE's own source system into the data folder, or their rows as topics."""
-    from assets.epoch.platform import data_root
-    from infra.feeds.registry import feed as deliver
-    from infra.settings import Settings
+    from rivermeet.assets.epoch.platform import data_root
+    from rivermeet.infra.feeds.registry import feed as deliver
+    from rivermeet.infra.settings import Settings
 
     settings = Settings.from_env()
     try:
         if broker is not None:
-            from infra.feeds.topics import TopicFeed
+            from rivermeet.infra.feeds.topics import TopicFeed
 
             topics = TopicFeed({**settings.kafka, "bootstrap.servers": broker}, settings.home / "delivered")
             said = topics.deliver(pipeline, step)
@@ -146,16 +146,16 @@ def feed(pipeline: str, step: int | None, broker: str | None) -> None:
 @one_line_errors
 def demo(pipeline: str, over_topics: bool) -> None:
     """Feed PIPELINE step by step, run it after each, and print what came out."""
-    from assets.cli.show.results import print_results
-    from assets.epoch.platform import data_root
-    from assets.reports.quality_report import write_report
-    from infra.feeds.registry import feed as deliver
-    from infra.feeds.registry import steps
-    from pipelines import load
+    from rivermeet.assets.cli.show.results import print_results
+    from rivermeet.assets.epoch.platform import data_root
+    from rivermeet.assets.reports.quality_report import write_report
+    from rivermeet.infra.feeds.registry import feed as deliver
+    from rivermeet.infra.feeds.registry import steps
+    from rivermeet.pipelines import load
 
     declared, platform = load(pipeline), platform_here()
     if over_topics:
-        from assets.demo.kafka import demonstrated
+        from rivermeet.assets.demo.kafka import demonstrated
 
         sys.exit(0 if demonstrated(declared, platform) else 1)
     root, green = data_root(platform.settings), True
@@ -182,6 +182,6 @@ def demo(pipeline: str, over_topics: bool) -> None:
 @one_line_errors
 def ui(port: int) -> None:
     """Serve Dagster for this project; history is kept in RIVERMEET_HOME."""
-    from assets.cli.web import serve
+    from rivermeet.assets.cli.web import serve
 
     serve(port)

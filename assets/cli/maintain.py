@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, platform_here
 
 EPOCHS = click.IntRange(1)
 
@@ -34,9 +34,9 @@ def maintain(
     keep_measurements: int | None,
 ) -> None:
     """Compact small files of PIPELINE's tables, and remove what no run can need any more."""
-    from assets.defs.maintenance import maintain_pipeline
-    from infra.delta.care.table_care import Retention
-    from pipelines import load
+    from rivermeet.assets.defs.maintenance import maintain_pipeline
+    from rivermeet.infra.delta.care.table_care import Retention
+    from rivermeet.pipelines import load
 
     declared = load(pipeline)
     keep = Retention(versions=keep_versions, late=keep_late, dead_letter=keep_dead_letters, measured=keep_measurements)

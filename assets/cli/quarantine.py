@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here
-from infra.printable import printable
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.infra.printable import printable
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from assets.refused.states import HeldState
-    from pipelines import Node
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.assets.refused.states import HeldState
+    from rivermeet.pipelines import Node
 
 SHOWN = 5
 WIDTH = 500
@@ -35,8 +35,8 @@ def quarantine() -> None:
 @one_line_errors
 def show(pipeline: str, selected: str | None, limit: int) -> None:
     """Show PIPELINE's refused epochs: what they broke, what became of them, and their first rows. Needs no engine."""
-    from assets.refused.states import states
-    from pipelines import load
+    from rivermeet.assets.refused.states import states
+    from rivermeet.pipelines import load
 
     declared, platform = load(pipeline), platform_here()
     nodes = [declared.node(selected)] if selected else declared.stored
@@ -50,8 +50,8 @@ def show(pipeline: str, selected: str | None, limit: int) -> None:
 
 
 def _shown(platform: Platform, node: Node, state: HeldState, limit: int) -> str:
-    from assets.quality.relations.parts import shown_as
-    from assets.refused.decisions import sample
+    from rivermeet.assets.quality.relations.parts import shown_as
+    from rivermeet.assets.refused.decisions import sample
 
     held, paths = state.held, platform.runner(node.pipeline).paths(node)
     lines = [
@@ -105,10 +105,10 @@ def drop(pipeline: str, selected: str, epoch: int, yes: bool) -> None:
 
 
 def _decided(pipeline: str, selected: str, epoch: int, how: Literal["release", "drop"], ask: bool = False) -> None:
-    from assets.defs.runs import run_pipeline
-    from assets.refused.decisions import UndecidableError, decidable, decide, loss
-    from assets.refused.states import states
-    from pipelines import load
+    from rivermeet.assets.defs.runs import run_pipeline
+    from rivermeet.assets.refused.decisions import UndecidableError, decidable, decide, loss
+    from rivermeet.assets.refused.states import states
+    from rivermeet.pipelines import load
 
     declared, platform = load(pipeline), platform_here()
     node, runner = declared.node(selected), platform.runner(declared)

@@ -8,9 +8,9 @@ from typing import get_args
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, standard_json
-from pipelines.joins import Semantics
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, standard_json
+from rivermeet.pipelines.joins import Semantics
 
 PROFILE = click.Choice(get_args(Semantics))
 
@@ -26,12 +26,12 @@ PROFILE = click.Choice(get_args(Semantics))
 @one_line_errors
 def replay(cases: Path, output: Path | None, epochs: int | None, semantics: str, compare: str | None) -> None:
     """Run joins on the hand-written records of CASES, a JSON file; print or write their rows as JSON."""
-    from assets.replay.cases import parsed
-    from assets.replay.epochs import in_epochs
-    from assets.replay.run import at_once, differing
-    from assets.replay.run import replay as run
-    from infra.engine.session import session
-    from infra.settings import Settings
+    from rivermeet.assets.replay.cases import parsed
+    from rivermeet.assets.replay.epochs import in_epochs
+    from rivermeet.assets.replay.run import at_once, differing
+    from rivermeet.assets.replay.run import replay as run
+    from rivermeet.infra.engine.session import session
+    from rivermeet.infra.settings import Settings
 
     try:
         given = parsed(cases.read_bytes())
@@ -65,9 +65,9 @@ def replay(cases: Path, output: Path | None, epochs: int | None, semantics: str,
 @one_line_errors
 def explain(pipeline: str, node: str, semantics: str | None, compare: str | None) -> None:
     """Explain what the join NODE of PIPELINE does, and where another profile differs."""
-    from assets.defs.lineage import described
-    from pipelines import load
-    from pipelines.profiles import differences, refused, rules_of
+    from rivermeet.assets.defs.lineage import described
+    from rivermeet.pipelines import load
+    from rivermeet.pipelines.profiles import differences, refused, rules_of
 
     join = load(pipeline).node(node).join_spec
     if join is None:

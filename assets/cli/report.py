@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, platform_here
 
 
 @click.command()
@@ -20,8 +20,8 @@ from assets.cli.terminal import echo, platform_here
 @one_line_errors
 def report(pipelines: Sequence[str], output: Path | None, epochs: int) -> None:
     """Write the quality report of each PIPELINE, or of all: one page that needs no network."""
-    from assets.reports.quality_report import write_report
-    from pipelines import load, loaded
+    from rivermeet.assets.reports.quality_report import write_report
+    from rivermeet.pipelines import load, loaded
 
     declared, broken = [load(name) for name in dict.fromkeys(pipelines)], ()
     if not declared:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from pipelines import Node, Shadow
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.pipelines import Node, Shadow
 
 
 @click.command()
@@ -28,11 +28,11 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
 
     Exit code 0: nothing is lost; 1: it is, or could not be compared.
     """
-    from assets.shadow.audit import audit
-    from assets.shadow.marks import mark
-    from assets.shadow.recorded import record
-    from assets.shadow.words import lines
-    from pipelines import load
+    from rivermeet.assets.shadow.audit import audit
+    from rivermeet.assets.shadow.marks import mark
+    from rivermeet.assets.shadow.recorded import record
+    from rivermeet.assets.shadow.words import lines
+    from rivermeet.pipelines import load
 
     at, found = platform_here(), shadow_of(load(pipeline).node(node), topic, group)
     marks = mark(at, found)
@@ -48,9 +48,9 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
 
 def _up_to_date(at: Platform, node: Node) -> bool:
     """Read what is new of the node's inputs, and join it: what the application had read by its mark is ours then."""
-    from assets.defs.runs import run_pipeline
-    from assets.epoch.idle import idle_run
-    from assets.shadow.marks import made_of
+    from rivermeet.assets.defs.runs import run_pipeline
+    from rivermeet.assets.epoch.idle import idle_run
+    from rivermeet.assets.shadow.marks import made_of
 
     names = [one.name for one in made_of(node)]
     idle = idle_run(at, node.pipeline, names)
@@ -59,7 +59,7 @@ def _up_to_date(at: Platform, node: Node) -> bool:
 
 def shadow_of(node: Node, topic: str, group: str | None) -> Shadow:
     """The declared shadow of that topic, or one with the default formats; its group, where one is given."""
-    from pipelines.shadow.declaration import shadow as declared
+    from rivermeet.pipelines.shadow.declaration import shadow as declared
 
     known = next((one for one in node.pipeline.shadows if one.node is node and one.topic == topic), None)
     found = known if known is not None else declared(node, topic, None, None, None)

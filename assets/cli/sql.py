@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here, standard_json
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, platform_here, standard_json
 
 
 @click.command()
@@ -19,8 +19,8 @@ def sql(query: str | None, limit: int, as_json: bool) -> None:
     PIPELINE.NODE is what a node has now; PIPELINE.NODE.changelog its records, and so are table, late, dead_letter and
     quarantine; AT (VERSION => 7) reads one of these at a version. quality has what checks found.
     """
-    from assets.cli.show.table import table
-    from assets.sql.query import CommittedState, QueryError
+    from rivermeet.assets.cli.show.table import table
+    from rivermeet.assets.sql.query import CommittedState, QueryError
 
     platform = platform_here()
     own = platform.settings

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from infra.printable import printable
+from rivermeet.infra.printable import printable
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
+    from rivermeet.assets.epoch.platform import Platform
 
 
 _NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:NaN|Infinity)')
@@ -20,8 +20,8 @@ _NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:NaN|Infinity)')
 
 def platform_here() -> Platform:
     """A platform by the environment's settings."""
-    from assets.epoch.platform import Platform
-    from infra.settings import Settings
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.infra.settings import Settings
 
     return Platform(Settings.from_env(), say=_progress())
 

@@ -15,10 +15,10 @@ from types import FrameType
 import click
 import psutil
 
-from assets.cli.terminal import echo
-from assets.defs.links import HOST
-from assets.defs.runs import close_runs_left, prepare_instance
-from infra.settings import PROJECT, Settings
+from rivermeet.assets.cli.terminal import echo
+from rivermeet.assets.defs.links import HOST
+from rivermeet.assets.defs.runs import close_runs_left, prepare_instance
+from rivermeet.infra.settings import PROJECT, Settings
 
 ENDS_WITHIN = 10
 """Seconds from a signal until nothing of the page runs any more."""
@@ -89,7 +89,7 @@ def _family(processes: Sequence[subprocess.Popen[bytes]]) -> list[psutil.Process
     while waiting:
         one = waiting.pop()
         with contextlib.suppress(psutil.NoSuchProcess):
-            if "infra.engine.server" not in one.cmdline():
+            if "rivermeet.infra.engine.server" not in one.cmdline():
                 found.append(one)
                 waiting += one.children()
     return found
@@ -107,5 +107,11 @@ def _need(port: int, otherwise: str) -> None:
 def _reports(settings: Settings, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """The server of reports; it ends with its input, and so with this process, however that ends."""
     settings.reports.mkdir(parents=True, exist_ok=True)
-    program = [sys.executable, "-m", "assets.reports.server", str(settings.reports), str(settings.reports_port)]
+    program = [
+        sys.executable,
+        "-m",
+        "rivermeet.assets.reports.server",
+        str(settings.reports),
+        str(settings.reports_port),
+    ]
     return subprocess.Popen(program, stdin=subprocess.PIPE, cwd=PROJECT, env=env)

@@ -7,8 +7,8 @@ import sys
 
 import click
 
-from assets.cli.errors import one_line_errors
-from assets.cli.terminal import echo, platform_here, standard_json
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, platform_here, standard_json
 
 UNCUT = 100_000
 """Columns of a line where nobody's terminal cuts it."""
@@ -27,13 +27,13 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
 
     KEY is the text of a key of one column, 'column=value,column=value', or a JSON object.
     """
-    from assets.why.answer import as_json
-    from assets.why.changelogs import Changelogs
-    from assets.why.expressions import Expressions
-    from assets.why.keys import KeyTextError, typed_key
-    from assets.why.tree import tree_of
-    from assets.why.walk import Walk
-    from pipelines import load
+    from rivermeet.assets.why.answer import as_json
+    from rivermeet.assets.why.changelogs import Changelogs
+    from rivermeet.assets.why.expressions import Expressions
+    from rivermeet.assets.why.keys import KeyTextError, typed_key
+    from rivermeet.assets.why.tree import tree_of
+    from rivermeet.assets.why.walk import Walk
+    from rivermeet.pipelines import load
 
     declared, platform = load(pipeline).node(node), platform_here()
     if not declared.is_stored:

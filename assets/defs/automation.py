@@ -18,8 +18,8 @@ from typing import Any
 
 import dagster as dg
 
-from assets.defs.keys import keys_of
-from pipelines import Node, Pipeline
+from rivermeet.assets.defs.keys import keys_of
+from rivermeet.pipelines import Node, Pipeline
 
 EVERY_15_MINUTES = "*/15 * * * *"
 WHOLE = "rivermeet/whole"

@@ -17,7 +17,7 @@ from functools import cache
 
 import dagster as dg
 
-from pipelines import Node, Operation
+from rivermeet.pipelines import Node, Operation
 
 
 def freshness_policy(node: Node) -> dg.FreshnessPolicy:

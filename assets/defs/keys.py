@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from pipelines import Node
+from rivermeet.pipelines import Node
 
 
 def changelog_key(node: Node) -> dg.AssetKey:

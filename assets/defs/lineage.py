@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from assets.defs.keys import changelog_key, table_key
-from pipelines import Node, Operation
+from rivermeet.assets.defs.keys import changelog_key, table_key
+from rivermeet.pipelines import Node, Operation
 
 
 def column_lineage(node: Node) -> dg.TableColumnLineage | None:

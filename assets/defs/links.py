@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 import dagster as dg
 
-from assets.reports.data_docs import GX
-from expectations.gx.data_docs import anchor, page_of
-from infra.settings import Settings
-from pipelines import Node
+from rivermeet.assets.reports.data_docs import GX
+from rivermeet.expectations.gx.data_docs import anchor, page_of
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Node
 
 HOST = "127.0.0.1"
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.defs.resource import PlatformResource
-from assets.epoch.platform import Platform
-from pipelines import Pipeline
+from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.pipelines import Pipeline
 
 if TYPE_CHECKING:
-    from infra.delta.care.table_care import Maintained, Retention
+    from rivermeet.infra.delta.care.table_care import Maintained, Retention
 
 
 class RetentionConfig(dg.Config):
@@ -36,7 +36,7 @@ def maintain_pipeline(platform: Platform, pipeline: Pipeline, keep: "Retention")
     """Maintain all tables of a pipeline, and the quality table that pipelines share."""
     from filelock import FileLock
 
-    from infra.delta.care.maintenance import maintain, maintain_lines
+    from rivermeet.infra.delta.care.maintenance import maintain, maintain_lines
 
     runner = platform.runner(pipeline)
     done = maintain(runner, pipeline, platform.fold_session, keep)
@@ -55,7 +55,7 @@ def maintenance_asset(pipeline: Pipeline) -> dg.AssetsDefinition:
         "join that lags may still need stays.",
     )
     def maintenance(config: RetentionConfig, rivermeet: PlatformResource) -> dg.MaterializeResult[Any]:
-        from infra.delta.care.table_care import Retention
+        from rivermeet.infra.delta.care.table_care import Retention
 
         done = maintain_pipeline(rivermeet.platform, pipeline, Retention(**config.model_dump()))
         return dg.MaterializeResult(metadata=_metadata(done))

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.defs.keys import changelog_key, table_key
-from assets.defs.lineage import column_descriptions, column_lineage
-from assets.defs.links import page_metadata
-from expectations.invariant import Severity
-from expectations.invariants import invariants_of
-from expectations.report.words import moment
-from expectations.verdict import Verdict
-from infra.delta.layout import NodeTables
-from infra.epochs.plan import Decision, TopicSlice
-from infra.settings import Settings
-from pipelines import Node
+from rivermeet.assets.defs.keys import changelog_key, table_key
+from rivermeet.assets.defs.lineage import column_descriptions, column_lineage
+from rivermeet.assets.defs.links import page_metadata
+from rivermeet.expectations.invariant import Severity
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.report.words import moment
+from rivermeet.expectations.verdict import Verdict
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.epochs.plan import Decision, TopicSlice
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
-    from assets.epoch.run import Outcome
-    from infra.epochs.stages.fold import Lag
-    from infra.epochs.step import EpochResult
+    from rivermeet.assets.epoch.run import Outcome
+    from rivermeet.infra.epochs.stages.fold import Lag
+    from rivermeet.infra.epochs.step import EpochResult
 
 SEVERITY = {
     "critical": dg.AssetCheckSeverity.ERROR,
@@ -158,7 +158,7 @@ def _positions(result: EpochResult) -> Mapping[str, Any]:
 
 def _topic(found: TopicSlice) -> Mapping[str, Any]:
     """What an epoch has read of a topic, and what was there when it was planned."""
-    from infra.kafka.lag import most, planned_lag
+    from rivermeet.infra.kafka.lag import most, planned_lag
 
     now, partitions = time.time() * 1000, planned_lag(found)
     kinds = {"partition": "int", "consumed": "int", "high_watermark": "int", "held_back": "int", "newest": "string"}

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.defs.automation import on_new_epoch, with_its_changelog
-from assets.defs.freshness import freshness_policy
-from assets.defs.keys import changelog_key, keys_of, op_name, table_key
-from assets.defs.lineage import described
-from assets.defs.metadata import changelog_metadata, check_results, checked_assets, table_metadata
-from assets.defs.resource import PlatformResource
-from assets.epoch.platform import Platform
-from assets.quality.standing import below, confirmed, show_standing, verdicts_of_fold
-from expectations.invariants import invariants_of
-from pipelines import Node, Operation, Pipeline
+from rivermeet.assets.defs.automation import on_new_epoch, with_its_changelog
+from rivermeet.assets.defs.freshness import freshness_policy
+from rivermeet.assets.defs.keys import changelog_key, keys_of, op_name, table_key
+from rivermeet.assets.defs.lineage import described
+from rivermeet.assets.defs.metadata import changelog_metadata, check_results, checked_assets, table_metadata
+from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.quality.standing import below, confirmed, show_standing, verdicts_of_fold
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.pipelines import Node, Operation, Pipeline
 
 if TYPE_CHECKING:
-    from assets.epoch.run import Outcome
+    from rivermeet.assets.epoch.run import Outcome
 
 
 IN_PROCESS = ("in_process", "execute_in_process_executor")
@@ -44,9 +44,9 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
         can_subset=True,
     )
     def run_node(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
-        from assets.quality.judge_committed import judge_refused
-        from assets.refused.states import AuditRefusedError
-        from infra.epochs.refusal import EpochRefusedError
+        from rivermeet.assets.quality.judge_committed import judge_refused
+        from rivermeet.assets.refused.states import AuditRefusedError
+        from rivermeet.infra.epochs.refusal import EpochRefusedError
 
         platform = rivermeet.platform
         wanted = context.selected_asset_keys
@@ -90,7 +90,7 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
 
 def _has_work_below(node: Node, rivermeet: PlatformResource, others: Sequence[Node]) -> bool:
     """Whether a node below has news, or the topic of one of them, or of the node itself, is behind."""
-    from assets.sinks.delivery import sink_lag
+    from rivermeet.assets.sinks.delivery import sink_lag
 
     if any(rivermeet.waits(other) for other in others):
         return True
@@ -146,7 +146,7 @@ def _tags(operation: Operation | None) -> dict[str, str]:
 
 
 def _results(platform: Platform, node: Node, outcome: "Outcome") -> Iterator[dg.MaterializeResult[Any]]:
-    from infra.epochs.stages.fold import lag_of
+    from rivermeet.infra.epochs.stages.fold import lag_of
 
     runner = platform.runner(node.pipeline)
     paths = runner.paths(node)
@@ -162,8 +162,8 @@ def _results(platform: Platform, node: Node, outcome: "Outcome") -> Iterator[dg.
 
 
 def _checks_alone(platform: Platform, node: Node, run: str) -> Iterator[dg.AssetCheckResult]:
-    from assets.quality.judge_committed import judge_again
-    from infra.delta.io import last_note
+    from rivermeet.assets.quality.judge_committed import judge_again
+    from rivermeet.infra.delta.io import last_note
 
     judgement = judge_again(platform.runner(node.pipeline), node, run)
     if judgement is None:

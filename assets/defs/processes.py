@@ -30,7 +30,7 @@ import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 from dagster._core.storage.dagster_run import DagsterRun
 
-from infra.held_file import HeldFile, hold_file, read_left_file
+from rivermeet.infra.held_file import HeldFile, hold_file, read_left_file
 
 PROCESS = "rivermeet/process"
 """Tag of a run: the file that its process has locked."""

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import PrivateAttr
 
-from assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, is_held_here
-from assets.epoch.platform import Platform, current
-from infra.held_file import HeldFile
+from rivermeet.assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, is_held_here
+from rivermeet.assets.epoch.platform import Platform, current
+from rivermeet.infra.held_file import HeldFile
 
 if TYPE_CHECKING:
-    from assets.epoch.run import Outcome
-    from assets.epoch.side_by_side import SideBySide
-    from pipelines import Node, Pipeline
+    from rivermeet.assets.epoch.run import Outcome
+    from rivermeet.assets.epoch.side_by_side import SideBySide
+    from rivermeet.pipelines import Node, Pipeline
 
 
 class PlatformResource(dg.ConfigurableResource):
@@ -45,12 +45,12 @@ class PlatformResource(dg.ConfigurableResource):
 
     def outcome(self, node: Node, nodes: Sequence[Node], run_id: str) -> Outcome:
         """What the run of a node came to; the first call starts all ``nodes`` of the run, side by side."""
-        from assets.epoch.side_by_side import SideBySide
-        from infra.epochs.stages.plan import Rebuild
+        from rivermeet.assets.epoch.side_by_side import SideBySide
+        from rivermeet.infra.epochs.stages.plan import Rebuild
 
         if self._nodes is None:
             if any(one.pipeline.shadows for one in nodes):
-                from assets.shadow.marks import mark_run
+                from rivermeet.assets.shadow.marks import mark_run
 
                 mark_run(self.platform, nodes, run_id)
             rebuild = {name: Rebuild(grace) for name, grace in (self.rebuild or {}).items()}
@@ -59,7 +59,7 @@ class PlatformResource(dg.ConfigurableResource):
 
     def waits(self, node: Node) -> bool:
         """Whether a node below one with nothing new has something to do, or has done it in this run, or to refuse."""
-        from assets.epoch.materialise import must_run
+        from rivermeet.assets.epoch.materialise import must_run
 
         if self._nodes is not None and self.platform.opens_sessions:
             return self._nodes.did_something(node)
@@ -81,7 +81,7 @@ class PlatformResource(dg.ConfigurableResource):
     def _write_data_docs(self, context: dg.InitResourceContext) -> None:
         assert context.run is not None and context.instance is not None
         try:
-            from assets.reports.data_docs import write_data_docs
+            from rivermeet.assets.reports.data_docs import write_data_docs
 
             record = context.instance.get_run_record_by_id(context.run.run_id)
             since = 0 if record is None else int(record.create_timestamp.timestamp() * 1000)

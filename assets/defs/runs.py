@@ -12,16 +12,16 @@ import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluation
 from dagster_shared.error import SerializableErrorInfo
 
-from assets.defs.automation import WHOLE
-from assets.defs.keys import keys_of
-from assets.defs.node_assets import node_assets
-from assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, processes
-from assets.defs.resource import PlatformResource
-from assets.defs.shadow_assets import shadow_asset, shadow_key
-from assets.defs.sink_assets import sink_asset, topic_key
-from assets.epoch.platform import Platform, use
-from infra.settings import PROJECT, Settings
-from pipelines import Pipeline
+from rivermeet.assets.defs.automation import WHOLE
+from rivermeet.assets.defs.keys import keys_of
+from rivermeet.assets.defs.node_assets import node_assets
+from rivermeet.assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, processes
+from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.defs.shadow_assets import shadow_asset, shadow_key
+from rivermeet.assets.defs.sink_assets import sink_asset, topic_key
+from rivermeet.assets.epoch.platform import Platform, use
+from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.pipelines import Pipeline
 
 EXPLAINED = (
     "BrokerUnavailableError",

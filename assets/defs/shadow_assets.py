@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.defs.keys import changelog_key
-from assets.defs.resource import PlatformResource
-from pipelines import Shadow
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.pipelines import Shadow
 
 if TYPE_CHECKING:
-    from assets.shadow.audit import Shadowed
+    from rivermeet.assets.shadow.audit import Shadowed
 
 LOST, READABLE = "nothing_lost", "output_is_readable"
 
@@ -51,10 +51,10 @@ def shadow_asset(shadow: Shadow) -> dg.AssetsDefinition:
         ],
     )
     def audit_application(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
-        from assets.shadow.audit import audit
-        from assets.shadow.marks import marks_of_run
-        from assets.shadow.recorded import record
-        from infra.epochs.refusal import EpochRefusedError
+        from rivermeet.assets.shadow.audit import audit
+        from rivermeet.assets.shadow.marks import marks_of_run
+        from rivermeet.assets.shadow.recorded import record
+        from rivermeet.infra.epochs.refusal import EpochRefusedError
 
         platform = rivermeet.platform
         try:
@@ -74,7 +74,7 @@ def shadow_asset(shadow: Shadow) -> dg.AssetsDefinition:
 
 
 def _metadata(outcome: "Shadowed") -> dict[str, Any]:
-    from assets.shadow.words import lines
+    from rivermeet.assets.shadow.words import lines
 
     return {
         "epoch": outcome.epoch,

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.defs.keys import changelog_key
-from assets.defs.resource import PlatformResource
-from pipelines.sink import TopicSink
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
-    from assets.sinks.delivery import DeliveryOutcome
+    from rivermeet.assets.sinks.delivery import DeliveryOutcome
 
 DELIVERED, READ_BACK = "all_rows_delivered", "rows_read_back"
 
@@ -51,8 +51,8 @@ def sink_asset(sink: TopicSink) -> dg.AssetsDefinition:
         ],
     )
     def deliver_topic(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
-        from assets.sinks.delivery import deliver_rows
-        from infra.epochs.refusal import EpochRefusedError
+        from rivermeet.assets.sinks.delivery import deliver_rows
+        from rivermeet.infra.epochs.refusal import EpochRefusedError
 
         try:
             outcome = deliver_rows(rivermeet.platform, sink)

@@ -16,7 +16,7 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
-from assets.epoch.platform import current
+from rivermeet.assets.epoch.platform import current
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ class WarmSparkResource(LazyPySparkResource):
     def get_session(self) -> SparkSession:
         """The session, on the engine that the settings name: the warm one, a remote one, or one in this process."""
         if self._spark_session is None:
-            from infra.engine.session import new_session
+            from rivermeet.infra.engine.session import new_session
 
             self._spark_session = new_session(current().session())
             for name, value in self.spark_config.items():
@@ -56,7 +56,7 @@ class WarmSparkResource(LazyPySparkResource):
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Give the session back."""
         if self._spark_session is not None:
-            from infra.engine.session import close
+            from rivermeet.infra.engine.session import close
 
             close(self._spark_session)
             self._spark_session = None

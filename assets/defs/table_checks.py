@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.defs.keys import changelog_key
-from assets.defs.resource import PlatformResource
-from pipelines import DeltaTable, Node, Postgres
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.pipelines import DeltaTable, Node, Postgres
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform, Unread
+    from rivermeet.assets.epoch.platform import Platform, Unread
 
 NAME = "table_is_fresh"
 
@@ -49,8 +49,8 @@ def table_check(node: Node) -> dg.AssetChecksDefinition:
 
 def judged(platform: "Platform", node: Node) -> dg.AssetCheckResult:
     """Ask the table, and judge what was not read of it."""
-    from infra.epochs.refusal import EpochRefusedError
-    from infra.settings import SettingsError
+    from rivermeet.infra.epochs.refusal import EpochRefusedError
+    from rivermeet.infra.settings import SettingsError
 
     try:
         found = platform.unread(node)

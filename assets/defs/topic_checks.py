@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.defs.keys import changelog_key
-from assets.defs.resource import PlatformResource
-from pipelines import Kafka, Node
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.pipelines import Kafka, Node
 
 if TYPE_CHECKING:
-    from infra.kafka.lag import PartitionLag
+    from rivermeet.infra.kafka.lag import PartitionLag
 
 NAME = "topic_is_fresh"
 
@@ -42,8 +42,8 @@ def topic_check(node: Node) -> dg.AssetChecksDefinition:
         description=f"What was read of the topic is at most {freshness // 1000} s behind its newest record.",
     )
     def is_fresh(rivermeet: PlatformResource) -> dg.AssetCheckResult:
-        from infra.epochs.refusal import EpochRefusedError
-        from infra.settings import SettingsError
+        from rivermeet.infra.epochs.refusal import EpochRefusedError
+        from rivermeet.infra.settings import SettingsError
 
         try:
             lag = rivermeet.platform.topic_lag(node)

@@ -19,17 +19,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from assets.defs.runs import run_pipeline
-from assets.demo.shop import JOINED, TABLES, Shop
-from assets.epoch.platform import OnEngine, Platform, use
-from infra.delta.io import last_note
-from infra.postgres.lsn import lsn_text
-from pipelines import Pipeline, Postgres
+from rivermeet.assets.defs.runs import run_pipeline
+from rivermeet.assets.demo.shop import JOINED, TABLES, Shop
+from rivermeet.assets.epoch.platform import OnEngine, Platform, use
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.postgres.lsn import lsn_text
+from rivermeet.pipelines import Pipeline, Postgres
 
 if TYPE_CHECKING:
     import psycopg
 
-    from infra.postgres.server import PostgresServer
+    from rivermeet.infra.postgres.server import PostgresServer
 
 CLIENTS, COMPARISONS = 4, 4
 SECONDS = 3.0
@@ -54,7 +54,7 @@ def demonstrated(platform: Platform, comparisons: int = COMPARISONS, seconds: fl
     """Join while the shop goes on, and compare; whether all was green and equal."""
     import psycopg
 
-    from infra.postgres.server import running
+    from rivermeet.infra.postgres.server import running
 
     with running() as server, _beside(platform, server) as own:
         with psycopg.connect(f"{server.dsn} dbname=postgres", autocommit=True) as client:
@@ -110,7 +110,7 @@ def _fixed(platform: Platform, pipeline: Pipeline) -> str:
 
 
 def _rows(platform: Platform, pipeline: Pipeline) -> Iterator[tuple[Any, ...]]:
-    from infra.delta.io import read
+    from rivermeet.infra.delta.io import read
 
     path = platform.runner(pipeline).paths(pipeline.node("named")).table
     for row in read(platform.session(), path).select("id", "customer", "amount", "name", "note").collect():
@@ -120,7 +120,7 @@ def _rows(platform: Platform, pipeline: Pipeline) -> Iterator[tuple[Any, ...]]:
 @contextmanager
 def _beside(platform: Platform, server: PostgresServer) -> Iterator[Platform]:
     """A platform on the same engine, with a folder of its own that is gone at the end."""
-    from infra.engine import session, warm
+    from rivermeet.infra.engine import session, warm
 
     theirs = platform.settings
     theirs.home.mkdir(parents=True, exist_ok=True)
@@ -141,9 +141,9 @@ def _beside(platform: Platform, server: PostgresServer) -> Iterator[Platform]:
 
 
 def main() -> None:
-    """`python -m assets.demo.cdc`."""
-    from assets.cli.terminal import platform_here
-    from infra.postgres.server import NoPostgresError
+    """`python -m rivermeet.assets.demo.cdc`."""
+    from rivermeet.assets.cli.terminal import platform_here
+    from rivermeet.infra.postgres.server import NoPostgresError
 
     try:
         sys.exit(0 if demonstrated(platform_here()) else 1)

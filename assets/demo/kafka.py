@@ -17,11 +17,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from assets.defs.runs import run_pipeline
-from assets.demo.over_topics import over_topics, read_back
-from assets.epoch.platform import OnEngine, Platform, use
-from infra.feeds import registry as feeds
-from pipelines import Node, Pipeline
+from rivermeet.assets.defs.runs import run_pipeline
+from rivermeet.assets.demo.over_topics import over_topics, read_back
+from rivermeet.assets.epoch.platform import OnEngine, Platform, use
+from rivermeet.infra.feeds import registry as feeds
+from rivermeet.pipelines import Node, Pipeline
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def demonstrated(pipeline: Pipeline, platform: Platform, steps: int | None = Non
 
 def _joined(platform: Platform, pipeline: Pipeline, topics: Pipeline, steps: int) -> bool:
     """Run both pipelines after each delivery; whether all was green."""
-    from infra.feeds.topics import TopicFeed
+    from rivermeet.infra.feeds.topics import TopicFeed
 
     settings, data = platform.settings, Path(platform.settings.data)
     sources = {node.name: node.source.files.schema for node in pipeline.nodes if node.source is not None}
@@ -100,14 +100,14 @@ def _compared(platform: Platform, pipeline: Pipeline, topics: Pipeline) -> bool:
 
 
 def _value_types(platform: Platform, node: Node) -> Mapping[str, str]:
-    from infra.delta.io import read
+    from rivermeet.infra.delta.io import read
 
     value = read(platform.session(), platform.runner(node.pipeline).paths(node).changelog).schema["value"].dataType
     return {field.name: field.dataType.simpleString().upper() for field in value.fields}  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _difference(platform: Platform, of_files: Node, of_topic: Node, topic: str) -> Compared:
-    from infra.delta.io import read
+    from rivermeet.infra.delta.io import read
 
     spark = platform.session()
     one, other = (
@@ -121,9 +121,9 @@ def _difference(platform: Platform, of_files: Node, of_topic: Node, topic: str) 
 @contextmanager
 def _beside(platform: Platform, with_registry: bool) -> Iterator[Platform]:
     """A platform on the same engine with a folder, a broker and a registry of its own; all gone at the end."""
-    from infra.engine import session, warm
-    from infra.feeds.broker import running
-    from infra.feeds.schema_registry import registry_running
+    from rivermeet.infra.engine import session, warm
+    from rivermeet.infra.feeds.broker import running
+    from rivermeet.infra.feeds.schema_registry import registry_running
 
     theirs = platform.settings
     theirs.home.mkdir(parents=True, exist_ok=True)

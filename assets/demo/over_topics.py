@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 
-from pipelines import JSON, Avro, Kafka, Node, Pipeline, Text
-from pipelines.sink import TopicSink
+from rivermeet.pipelines import JSON, Avro, Kafka, Node, Pipeline, Text
+from rivermeet.pipelines.sink import TopicSink
 
 PARTITIONS = 4
 """Of each topic that is written."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from assets.epoch.materialise import has_news
-from assets.epoch.platform import Platform
-from assets.epoch.run import stages_of
-from assets.sinks.delivery import sink_lag
-from infra.epochs.plan import EpochPlan, InputSlice
-from infra.epochs.refusal import EpochRefusedError
-from infra.epochs.stages.plan import Plan, Planned
-from pipelines import Node, Pipeline
-from pipelines.sink import TopicSink
+from rivermeet.assets.epoch.materialise import has_news
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.epoch.run import stages_of
+from rivermeet.assets.sinks.delivery import sink_lag
+from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.epochs.stages.plan import Plan, Planned
+from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines.sink import TopicSink
 
 
 def explain(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> Iterator[str]:

@@ -21,16 +21,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.epochs.refusal import EpochRefusedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from infra.engine.shared_frames import SharedFrames
-    from infra.epochs.inputs import PinnedInputs
-    from infra.epochs.plan import EpochPlan, InputSlice, Skipped
-    from infra.epochs.step import StepFrames
-    from pipelines import Operation
+    from rivermeet.infra.engine.shared_frames import SharedFrames
+    from rivermeet.infra.epochs.inputs import PinnedInputs
+    from rivermeet.infra.epochs.plan import EpochPlan, InputSlice, Skipped
+    from rivermeet.infra.epochs.step import StepFrames
+    from rivermeet.pipelines import Operation
 
 MOST = 10
 """So many failing records in one epoch are no bad data any more, but a wrong expression."""
@@ -93,7 +93,7 @@ def letters(pinned: PinnedInputs) -> DataFrame | None:
     from pyspark.sql import DataFrame
     from pyspark.sql import functions as F
 
-    from infra.small_frames import frame_of
+    from rivermeet.infra.small_frames import frame_of
 
     schema = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("reason", pa.string())])
     found: list[DataFrame] = []
@@ -110,7 +110,7 @@ def letters(pinned: PinnedInputs) -> DataFrame | None:
 
 def _first(step: Computing, spark: SparkSession, plan: EpochPlan) -> Skipped | None:
     """The record that makes the shortest failing beginning of the epoch fail."""
-    from infra.epochs.plan import Skipped
+    from rivermeet.infra.epochs.plan import Skipped
 
     passes, fails = 0, sum(part.records for part in plan.inputs.values())
     good, bad, reason = _beginning(step, spark, plan, 0), plan, ""
@@ -137,7 +137,7 @@ def _beginning(step: Computing, spark: SparkSession, plan: EpochPlan, count: int
     from pyspark.sql import DataFrame, Window
     from pyspark.sql import functions as F
 
-    from joins.order import LEFT, RIGHT, in_processing_order
+    from rivermeet.joins.order import LEFT, RIGHT, in_processing_order
 
     sides = {side: node for side, node in step.operation.inputs.items() if node.is_stored}
     plain = plan.model_copy(update={"skipped": ()})
@@ -162,7 +162,7 @@ def _beginning(step: Computing, spark: SparkSession, plan: EpochPlan, count: int
 
 def _failure(step: Computing, spark: SparkSession, plan: EpochPlan) -> str | None:
     """Why the plan cannot be computed; None where it can."""
-    from infra.engine.shared_frames import SharedFrames
+    from rivermeet.infra.engine.shared_frames import SharedFrames
 
     shared = SharedFrames(f"failing_{plan.pipeline}_{plan.node}_{plan.epoch}", plan.records)
     try:

@@ -13,19 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from assets.epoch.platform import Platform
-from assets.quality.judge_fold import is_judged
-from assets.quality.quality_table import State, last_states
-from assets.sinks.delivery import sink_lag
-from expectations.invariant import Invariant
-from expectations.invariants import invariants_of
-from infra.delta.io import is_protected, last_note
-from infra.epochs.context import EpochContext
-from infra.epochs.plan import CommitNote
-from infra.epochs.refusal import EpochRefusedError
-from infra.epochs.stages.fold import Fold
-from infra.epochs.stages.plan import Plan
-from pipelines import Node, Pipeline
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.quality.judge_fold import is_judged
+from rivermeet.assets.quality.quality_table import State, last_states
+from rivermeet.assets.sinks.delivery import sink_lag
+from rivermeet.expectations.invariant import Invariant
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.infra.delta.io import is_protected, last_note
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.epochs.stages.fold import Fold
+from rivermeet.infra.epochs.stages.plan import Plan
+from rivermeet.pipelines import Node, Pipeline
 
 
 @dataclass(frozen=True)

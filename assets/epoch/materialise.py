@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from assets.epoch.platform import Platform
-from assets.epoch.run import Outcome, run_epoch
-from assets.quality.judge_fold import FoldOutcome, fold_node
-from expectations.verdict import Verdict
-from infra.delta.io import last_note
-from infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node
-from infra.epochs.stages.plan import Rebuild
-from pipelines import Node
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.epoch.run import Outcome, run_epoch
+from rivermeet.assets.quality.judge_fold import FoldOutcome, fold_node
+from rivermeet.expectations.verdict import Verdict
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node
+from rivermeet.infra.epochs.stages.plan import Rebuild
+from rivermeet.pipelines import Node
 
 
 def materialise(platform: Platform, node: Node, run_id: str, rebuild: Rebuild | None = None) -> Outcome:

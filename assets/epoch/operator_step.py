@@ -7,23 +7,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from infra.delta.io import last_note
-from infra.delta.layout import NodeTables
-from infra.epochs.declaration import new_columns, refuse_lacking
-from infra.epochs.external_modifications import refuse_modified_node, refuse_unreadable
-from infra.epochs.inputs import PinnedInputs, broadcast_if_few, pinned_table
-from infra.epochs.plan import CommitNote, EpochPlan, InputSlice
-from infra.epochs.waiting import Queues, held_back
-from infra.sources.kafka.copartitioned import Topics
-from pipelines import GlobalView, Node, Operation
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.epochs.declaration import new_columns, refuse_lacking
+from rivermeet.infra.epochs.external_modifications import refuse_modified_node, refuse_unreadable
+from rivermeet.infra.epochs.inputs import PinnedInputs, broadcast_if_few, pinned_table
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, InputSlice
+from rivermeet.infra.epochs.waiting import Queues, held_back
+from rivermeet.infra.sources.kafka.copartitioned import Topics
+from rivermeet.pipelines import GlobalView, Node, Operation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from infra.engine.shared_frames import SharedFrames
-    from infra.epochs.log import EpochLog
-    from infra.epochs.step import StepFrames
-    from joins.operator import Moment, Numbers, Side
+    from rivermeet.infra.engine.shared_frames import SharedFrames
+    from rivermeet.infra.epochs.log import EpochLog
+    from rivermeet.infra.epochs.step import StepFrames
+    from rivermeet.joins.operator import Moment, Numbers, Side
 
 Ordered = Callable[["DataFrame", int], "DataFrame"]
 
@@ -115,7 +115,7 @@ class OperatorStep:
 
     def slice(self, side: str, part: InputSlice) -> InputSlice:
         """A slice of an input, with the folded table that the operator reads beside it."""
-        from joins.operator import operator_of
+        from rivermeet.joins.operator import operator_of
 
         moment = operator_of(self.operation).state(self.operation).get(side.partition(".")[0])  # pyright: ignore
         if moment not in ("before", "after"):
@@ -162,10 +162,10 @@ class OperatorStep:
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Run the operator on what the plan pins."""
-        from assets.epoch.failing_records import letters
-        from infra.epochs.step import StepFrames
-        from joins.operator import EpochInputs, compute, declared_numbers, reads_once
-        from joins.order import LEFT, RIGHT, in_processing_order
+        from rivermeet.assets.epoch.failing_records import letters
+        from rivermeet.infra.epochs.step import StepFrames
+        from rivermeet.joins.operator import EpochInputs, compute, declared_numbers, reads_once
+        from rivermeet.joins.order import LEFT, RIGHT, in_processing_order
 
         pinned = self.pinned(spark, plan)
         operation = self.operation if plan.grace is None else self.operation.with_grace(plan.grace)
@@ -206,13 +206,13 @@ class OperatorStep:
 
     def without_failing_records(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
         """The plan without the records that its expressions fail on."""
-        from assets.epoch.failing_records import without_failing_records
+        from rivermeet.assets.epoch.failing_records import without_failing_records
 
         return without_failing_records(self, spark, plan, error)
 
     def table(self, pinned: PinnedInputs, side: Side, moment: Moment) -> DataFrame:
         """Live rows of an input table, those that the epoch needs; a view's are resolved from those of its tables."""
-        from joins.equal_columns import needed_rows
+        from rivermeet.joins.equal_columns import needed_rows
 
         ways = needed_rows(self.operation).get(side)
         if ways is not None:
@@ -220,7 +220,7 @@ class OperatorStep:
         return self._rows(pinned, side, self.operation.inputs[side], moment)
 
     def _rows(self, pinned: PinnedInputs, side: str, node: Node, moment: Moment) -> DataFrame:
-        from joins.lookups.global_view import resolve
+        from rivermeet.joins.lookups.global_view import resolve
 
         if node.is_stored:
             return pinned.table(side, moment)

@@ -12,22 +12,22 @@ from pathlib import Path
 from threading import RLock, local
 from typing import TYPE_CHECKING, NamedTuple
 
-from infra.settings import Settings, SettingsError
-from pipelines import DeltaTable, Kafka, Node, Pipeline, Postgres
+from rivermeet.infra.settings import Settings, SettingsError
+from rivermeet.pipelines import DeltaTable, Kafka, Node, Pipeline, Postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from infra.epochs.context import EpochContext, Quality
-    from infra.epochs.step import Step
-    from infra.kafka.lag import PartitionLag
-    from infra.sources.delta.ingest import DeltaStep
-    from infra.sources.ingest import IngestStep
-    from infra.sources.kafka.connection import Connection
-    from infra.sources.kafka.formats.registry import Registry
-    from infra.sources.kafka.ingest import TopicStep
-    from infra.sources.postgres.ingest import PostgresStep
-    from infra.sources.postgres.lag import WalLag
+    from rivermeet.infra.epochs.context import EpochContext, Quality
+    from rivermeet.infra.epochs.step import Step
+    from rivermeet.infra.kafka.lag import PartitionLag
+    from rivermeet.infra.sources.delta.ingest import DeltaStep
+    from rivermeet.infra.sources.ingest import IngestStep
+    from rivermeet.infra.sources.kafka.connection import Connection
+    from rivermeet.infra.sources.kafka.formats.registry import Registry
+    from rivermeet.infra.sources.kafka.ingest import TopicStep
+    from rivermeet.infra.sources.postgres.ingest import PostgresStep
+    from rivermeet.infra.sources.postgres.lag import WalLag
 
 
 EPOCHS = "_epochs"
@@ -86,7 +86,7 @@ class Platform:
 
     def _own(self, what: str, base: SparkSession) -> SparkSession:
         """The session of this thread for epochs or folds; renewed with that of the process."""
-        from infra.engine.session import new_session
+        from rivermeet.infra.engine.session import new_session
 
         known = self._sessions.__dict__.get(what)
         if known is None or known[0] is not base:
@@ -97,7 +97,7 @@ class Platform:
         return known[1]
 
     def _base(self) -> SparkSession:
-        from infra.engine.session import session
+        from rivermeet.infra.engine.session import session
 
         with self._opening:
             return session(self._engine_settings())
@@ -108,8 +108,8 @@ class Platform:
     @property
     def quality(self) -> Quality:
         """Where verdicts are kept."""
-        from infra.delta.location import is_local
-        from infra.epochs.context import Quality
+        from rivermeet.infra.delta.location import is_local
+        from rivermeet.infra.epochs.context import Quality
 
         home, tables = self.settings.home, self.settings.tables
         # Of tables behind a URL, a home is what one machine happens to have.
@@ -120,9 +120,9 @@ class Platform:
     def runner(self, pipeline: Pipeline) -> EpochContext:
         """The context of a pipeline's epochs."""
         if pipeline.name not in self._runners:
-            from infra.epochs.context import EpochContext
-            from infra.epochs.log import EpochLog
-            from infra.epochs.node_lock import lock_folder
+            from rivermeet.infra.epochs.context import EpochContext
+            from rivermeet.infra.epochs.log import EpochLog
+            from rivermeet.infra.epochs.node_lock import lock_folder
 
             locks = self.settings.home / "locks"
             locks.mkdir(parents=True, exist_ok=True)
@@ -155,7 +155,7 @@ class Platform:
 
     def step(self, node: Node) -> Step:
         """The node's part in an epoch."""
-        from assets.epoch.operator_step import OperatorStep
+        from rivermeet.assets.epoch.operator_step import OperatorStep
 
         if node.operation is None:
             return self.source_step(node)
@@ -165,30 +165,30 @@ class Platform:
 
     def source_step(self, node: Node) -> IngestStep | TopicStep | DeltaStep | PostgresStep:
         """A source's part in an epoch."""
-        from infra.sources.ingest import IngestStep
+        from rivermeet.infra.sources.ingest import IngestStep
 
         context, settings = self.runner(node.pipeline), self.settings
         changelog = context.paths(node).changelog
         landing = settings.landing / node.pipeline.name / node.name
         assert node.source is not None
         if isinstance(node.source.reads, Kafka):
-            from infra.sources.kafka.ingest import TopicStep
+            from rivermeet.infra.sources.kafka.ingest import TopicStep
 
             step = TopicStep(node, changelog, context.log, self.connection, self.registry, landing, self.code_version)
             if settings.topic_reader == "driver":
                 return step
-            from infra.sources.kafka.engine_reader import slice_rows
+            from rivermeet.infra.sources.kafka.engine_reader import slice_rows
 
             return replace(step, by_engine=partial(slice_rows, settings))
         if isinstance(node.source.reads, DeltaTable):
-            from infra.sources.delta.ingest import DeltaStep
+            from rivermeet.infra.sources.delta.ingest import DeltaStep
 
             return DeltaStep(node, changelog, context.log, settings.data, self.code_version)
         if isinstance(node.source.reads, Postgres):
-            from infra.epochs.node_lock import lock_folder
-            from infra.postgres.connection import Database
-            from infra.sources.postgres.ingest import PostgresStep
-            from infra.sources.postgres.slot import PipelineSlot
+            from rivermeet.infra.epochs.node_lock import lock_folder
+            from rivermeet.infra.postgres.connection import Database
+            from rivermeet.infra.sources.postgres.ingest import PostgresStep
+            from rivermeet.infra.sources.postgres.slot import PipelineSlot
 
             database = Database(settings.postgres, node.source.reads.database)
             lock = lock_folder(settings.tables, EPOCHS, node.pipeline.name, context.locks) / f".{database.name}.lock"
@@ -205,9 +205,9 @@ class Platform:
         EpochRefusedError
             Where the next run would be refused: the topic was made anew, or has lost records.
         """
-        from infra.kafka.lag import lag_of
-        from infra.sources.kafka.ingest import TopicStep
-        from infra.sources.kafka.topic import problem
+        from rivermeet.infra.kafka.lag import lag_of
+        from rivermeet.infra.sources.kafka.ingest import TopicStep
+        from rivermeet.infra.sources.kafka.topic import problem
 
         step = self.source_step(node)
         assert isinstance(step, TopicStep), f"{node.name} reads a topic"
@@ -222,8 +222,8 @@ class Platform:
 
     def table_lag(self, node: Node) -> WalLag | None:
         """How far a source is behind its table of PostgreSQL; None where it was never read. Asks the server."""
-        from infra.sources.postgres.ingest import PostgresStep
-        from infra.sources.postgres.lag import lag_of
+        from rivermeet.infra.sources.postgres.ingest import PostgresStep
+        from rivermeet.infra.sources.postgres.lag import lag_of
 
         step = self.source_step(node)
         assert isinstance(step, PostgresStep), f"{node.name} reads a table"
@@ -238,8 +238,8 @@ class Platform:
         EpochRefusedError
             Where the next run would be refused.
         """
-        from infra.sources.delta.ingest import DeltaStep
-        from infra.sources.postgres.ingest import PostgresStep
+        from rivermeet.infra.sources.delta.ingest import DeltaStep
+        from rivermeet.infra.sources.postgres.ingest import PostgresStep
 
         step = self.source_step(node)
         if isinstance(step, DeltaStep):
@@ -261,14 +261,14 @@ class Platform:
     @cached_property
     def connection(self) -> Connection:
         """The broker that topics are read from and written to."""
-        from infra.sources.kafka.connection import Connection
+        from rivermeet.infra.sources.kafka.connection import Connection
 
         return Connection(self.settings.kafka)
 
     @cached_property
     def registry(self) -> Registry:
         """The schema registry, and the schemas that it gave."""
-        from infra.sources.kafka.formats.registry import Registry
+        from rivermeet.infra.sources.kafka.formats.registry import Registry
 
         return Registry(self.settings.schema_registry, self.settings.schemas)
 

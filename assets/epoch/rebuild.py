@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pipelines import Node, Pipeline
+from rivermeet.pipelines import Node, Pipeline
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
+    from rivermeet.assets.epoch.platform import Platform
 
 
 class RebuildRefusedError(ValueError):
@@ -39,7 +39,7 @@ def rebuild(
     RebuildRefusedError
         Where records of a source are gone, or a node has no grace.
     """
-    from assets.defs.runs import run_pipeline
+    from rivermeet.assets.defs.runs import run_pipeline
 
     nodes = [node for node in pipeline.stored if not selected or node.name in selected]
     for node in nodes:

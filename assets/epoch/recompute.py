@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from assets.epoch.operator_step import OperatorStep
-from infra.epochs.plan import CommitNote, EpochPlan, InputSlice
-from pipelines import Node, Operation
+from rivermeet.assets.epoch.operator_step import OperatorStep
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, InputSlice
+from rivermeet.pipelines import Node, Operation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from infra.engine.shared_frames import SharedFrames
-    from infra.epochs.context import EpochContext
+    from rivermeet.infra.engine.shared_frames import SharedFrames
+    from rivermeet.infra.epochs.context import EpochContext
 
 
 def can_be_recomputed(node: Node) -> bool:
@@ -50,14 +50,14 @@ class Recomputation:
 
     def rows(self, shared: SharedFrames) -> DataFrame:
         """All rows of the node, with their offsets."""
-        from infra.epochs.rows import with_offsets
+        from rivermeet.infra.epochs.rows import with_offsets
 
         frames = replace(self._step, ordered=self._ordered).compute(self.spark, self._plan, shared)
         return with_offsets(frames.rows, self._plan)
 
     def taken(self, side: str) -> DataFrame:
         """The records of an input, with the ``order`` in which they were taken."""
-        from joins.order import LEFT, RIGHT
+        from rivermeet.joins.order import LEFT, RIGHT
 
         pinned = self._step.pinned(self.spark, self._plan)
         return self._ordered(pinned.new(side), {"left": LEFT, "right": RIGHT}[side])
@@ -102,8 +102,8 @@ def _by_epoch(
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    from infra.small_frames import frame_of
-    from joins.order import LEFT, in_processing_order
+    from rivermeet.infra.small_frames import frame_of
+    from rivermeet.joins.order import LEFT, in_processing_order
 
     schema = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("mark", pa.int64())])
 

@@ -38,21 +38,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from assets.quality.judge import Audited, Judge
-from assets.quality.judge_committed import Judgement, judge_epoch, judge_missed
-from assets.quality.judge_fold import FoldOutcome, fold_node
-from infra import crash
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.context import EpochContext
-from infra.epochs.plan import EpochPlan
-from infra.epochs.refusal import EpochRefusedError
-from infra.epochs.stages.commit import Commit, Committed
-from infra.epochs.stages.fold import Fold, finish
-from infra.epochs.stages.plan import Plan, Planned, Rebuild, log_plan, put_aside
-from infra.epochs.stages.record import Record
-from infra.epochs.stages.write import Write
-from infra.epochs.step import EpochResult, Step
-from pipelines import Node
+from rivermeet.assets.quality.judge import Audited, Judge
+from rivermeet.assets.quality.judge_committed import Judgement, judge_epoch, judge_missed
+from rivermeet.assets.quality.judge_fold import FoldOutcome, fold_node
+from rivermeet.infra import crash
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.epochs.stages.commit import Commit, Committed
+from rivermeet.infra.epochs.stages.fold import Fold, finish
+from rivermeet.infra.epochs.stages.plan import Plan, Planned, Rebuild, log_plan, put_aside
+from rivermeet.infra.epochs.stages.record import Record
+from rivermeet.infra.epochs.stages.write import Write
+from rivermeet.infra.epochs.step import EpochResult, Step
+from rivermeet.pipelines import Node
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ from graphlib import TopologicalSorter
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from assets.epoch.materialise import materialise, materialise_epoch, materialise_fold
-from assets.epoch.platform import Platform
-from pipelines import Node
+from rivermeet.assets.epoch.materialise import materialise, materialise_epoch, materialise_fold
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
-    from assets.epoch.run import Outcome
-    from infra.epochs.stages.plan import Rebuild
+    from rivermeet.assets.epoch.run import Outcome
+    from rivermeet.infra.epochs.stages.plan import Rebuild
 
 AT_ONCE = 2
 """Nodes at a time: Spark plans on one core, and computes on all."""
@@ -153,8 +153,8 @@ class SideBySide:
 
 def _explained(error: BaseException) -> BaseException:
     """The error, or why the engine is gone, where that is what it comes from."""
-    from infra.engine.session import lost_engine
-    from infra.engine.watch import EngineLostError
+    from rivermeet.infra.engine.session import lost_engine
+    from rivermeet.infra.engine.watch import EngineLostError
 
     lost = lost_engine(error)
     if lost is None:

@@ -17,22 +17,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from assets.epoch.recompute import Recomputation, can_be_recomputed
-from assets.quality.judge_committed import judge_everything
-from assets.quality.judges import evaluate
-from assets.quality.quality_table import remember
-from assets.quality.relations.parts import FrameRows, StagedRows, TableRows
-from expectations.results import InvariantResult, Judged, Part, Relation
-from expectations.rules.verify import VERIFY
-from infra.delta.io import notes
-from infra.delta.lines import opened
-from infra.delta.staged import discard, stage
-from infra.epochs.context import EpochContext
-from infra.epochs.plan import CommitNote
-from pipelines import Node
+from rivermeet.assets.epoch.recompute import Recomputation, can_be_recomputed
+from rivermeet.assets.quality.judge_committed import judge_everything
+from rivermeet.assets.quality.judges import evaluate
+from rivermeet.assets.quality.quality_table import remember
+from rivermeet.assets.quality.relations.parts import FrameRows, StagedRows, TableRows
+from rivermeet.expectations.results import InvariantResult, Judged, Part, Relation
+from rivermeet.expectations.rules.verify import VERIFY
+from rivermeet.infra.delta.io import notes
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.staged import discard, stage
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
+    from rivermeet.assets.epoch.platform import Platform
 
 _FOLD = ("fold_equals_table", "unique_keys")
 
@@ -126,7 +126,7 @@ def record(platform: Platform, found: Verified, seconds: float) -> None:
 @contextmanager
 def _recomputed(context: EpochContext, node: Node, note: CommitNote) -> Iterator[Part]:
     """The rows of all epochs, computed once more into files that go with the block."""
-    from infra.engine.shared_frames import SharedFrames
+    from rivermeet.infra.engine.shared_frames import SharedFrames
 
     paths = context.paths(node)
     with SharedFrames(f"verify_{paths.pipeline}_{paths.node}") as shared:

@@ -18,20 +18,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from assets.quality.judges import evaluate
-from assets.quality.relations.epoch import epoch_relations, nothing_late
-from assets.quality.relations.inputs import InputRelations, effective
-from assets.quality.relations.parts import FrameRows, StagedRows
-from assets.refused.quarantine import enforce
-from assets.refused.states import decision_on
-from expectations.invariant import Moment, moment_of
-from expectations.invariants import Invariant, invariants_of
-from expectations.results import InvariantResult, Judged, Part, Relation
-from infra.delta.layout import NodeTables
-from infra.epochs.context import EpochContext
-from infra.epochs.plan import Decision, EpochPlan
-from infra.epochs.stages.write import Written
-from pipelines import Node
+from rivermeet.assets.quality.judges import evaluate
+from rivermeet.assets.quality.relations.epoch import epoch_relations, nothing_late
+from rivermeet.assets.quality.relations.inputs import InputRelations, effective
+from rivermeet.assets.quality.relations.parts import FrameRows, StagedRows
+from rivermeet.assets.refused.quarantine import enforce
+from rivermeet.assets.refused.states import decision_on
+from rivermeet.expectations.invariant import Moment, moment_of
+from rivermeet.expectations.invariants import Invariant, invariants_of
+from rivermeet.expectations.results import InvariantResult, Judged, Part, Relation
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.plan import Decision, EpochPlan
+from rivermeet.infra.epochs.stages.write import Written
+from rivermeet.pipelines import Node
 
 
 @dataclass(frozen=True)

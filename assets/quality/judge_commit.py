@@ -11,15 +11,15 @@ Held by ``tests/assets/quality/test_planted.py`` and ``tests/assets/quality/test
 
 from __future__ import annotations
 
-from assets.quality.judge import judged_at
-from assets.quality.judges import evaluate
-from assets.quality.relations.lines import bounds
-from assets.quality.relations.parts import TableRows
-from expectations.results import InvariantResult, Judged, Relation
-from infra.delta.changelog_files import epoch_files
-from infra.epochs.context import EpochContext
-from infra.epochs.plan import EpochPlan
-from pipelines import Node
+from rivermeet.assets.quality.judge import judged_at
+from rivermeet.assets.quality.judges import evaluate
+from rivermeet.assets.quality.relations.lines import bounds
+from rivermeet.assets.quality.relations.parts import TableRows
+from rivermeet.expectations.results import InvariantResult, Judged, Relation
+from rivermeet.infra.delta.changelog_files import epoch_files
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.pipelines import Node
 
 
 def judge_commit(context: EpochContext, node: Node, plan: EpochPlan, version: int) -> list[InvariantResult]:

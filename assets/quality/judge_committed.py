@@ -15,27 +15,27 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from assets.quality.judge import audited, judged_at
-from assets.quality.judge_commit import judge_commit
-from assets.quality.judge_fold import judge_fold_of_another_home, judged_fold
-from assets.quality.judges import evaluate
-from assets.quality.quality_table import States, last_states
-from assets.quality.record_verdicts import quality_of, record_verdicts
-from assets.quality.relations.epoch import late
-from assets.quality.relations.folded import judged, whole
-from assets.quality.relations.inputs import InputRelations, effective
-from assets.quality.relations.parts import TableRows, at_version, located, shown_as
-from assets.refused.held_verdicts import as_held
-from assets.refused.states import AuditRefusedError
-from expectations.results import InvariantResult
-from expectations.verdict import Verdict
-from infra.delta.changelog_files import epoch_files
-from infra.delta.io import last_note, note_upto
-from infra.delta.lines import opened
-from infra.epochs.context import EpochContext
-from infra.epochs.offsets import count_between
-from infra.epochs.plan import EpochPlan
-from pipelines import Node
+from rivermeet.assets.quality.judge import audited, judged_at
+from rivermeet.assets.quality.judge_commit import judge_commit
+from rivermeet.assets.quality.judge_fold import judge_fold_of_another_home, judged_fold
+from rivermeet.assets.quality.judges import evaluate
+from rivermeet.assets.quality.quality_table import States, last_states
+from rivermeet.assets.quality.record_verdicts import quality_of, record_verdicts
+from rivermeet.assets.quality.relations.epoch import late
+from rivermeet.assets.quality.relations.folded import judged, whole
+from rivermeet.assets.quality.relations.inputs import InputRelations, effective
+from rivermeet.assets.quality.relations.parts import TableRows, at_version, located, shown_as
+from rivermeet.assets.refused.held_verdicts import as_held
+from rivermeet.assets.refused.states import AuditRefusedError
+from rivermeet.expectations.results import InvariantResult
+from rivermeet.expectations.verdict import Verdict
+from rivermeet.infra.delta.changelog_files import epoch_files
+from rivermeet.infra.delta.io import last_note, note_upto
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.offsets import count_between
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.pipelines import Node
 
 
 @dataclass(frozen=True)

@@ -17,20 +17,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from assets.quality.judge import judged_at
-from assets.quality.judges import evaluate
-from assets.quality.quality_table import States
-from assets.quality.record_verdicts import record_verdicts
-from assets.quality.relations.folded import Folded, folded, judged, rows_of_table
-from assets.quality.relations.inputs import InputRelations, effective
-from expectations.results import InvariantResult
-from expectations.verdict import Verdict
-from infra import crash
-from infra.delta.io import last_note
-from infra.epochs.context import EpochContext
-from infra.epochs.plan import CommitNote
-from infra.epochs.stages.fold import Fold
-from pipelines import Node
+from rivermeet.assets.quality.judge import judged_at
+from rivermeet.assets.quality.judges import evaluate
+from rivermeet.assets.quality.quality_table import States
+from rivermeet.assets.quality.record_verdicts import record_verdicts
+from rivermeet.assets.quality.relations.folded import Folded, folded, judged, rows_of_table
+from rivermeet.assets.quality.relations.inputs import InputRelations, effective
+from rivermeet.expectations.results import InvariantResult
+from rivermeet.expectations.verdict import Verdict
+from rivermeet.infra import crash
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.infra.epochs.stages.fold import Fold
+from rivermeet.pipelines import Node
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
-from expectations.invariant import Invariant, relations_of
-from expectations.judge.duck import InProcess
-from expectations.judge.expressions import unlike
-from expectations.judge.spark import OnEngine
-from expectations.results import InvariantResult, Judged, Relation
-from expectations.rules.derived import DERIVED
-from expectations.rules.record_sql import users_expressions
-from infra.epochs.context import EpochContext
-from pipelines import Node
+from rivermeet.expectations.invariant import Invariant, relations_of
+from rivermeet.expectations.judge.duck import InProcess
+from rivermeet.expectations.judge.expressions import unlike
+from rivermeet.expectations.judge.spark import OnEngine
+from rivermeet.expectations.results import InvariantResult, Judged, Relation
+from rivermeet.expectations.rules.derived import DERIVED
+from rivermeet.expectations.rules.record_sql import users_expressions
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.pipelines import Node
 
 MOST = 4 * 2**30
 """Bytes of Parquet files."""

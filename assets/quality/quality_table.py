@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filelock import FileLock
 
-from expectations.invariant import moment_of
-from expectations.invariants import invariants_of
-from expectations.results import InvariantResult
-from infra.delta.lines import append_lines, lines_of, opened
-from infra.epochs.context import Quality
-from pipelines import Node
+from rivermeet.expectations.invariant import moment_of
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.results import InvariantResult
+from rivermeet.infra.delta.lines import append_lines, lines_of, opened
+from rivermeet.infra.epochs.context import Quality
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -40,7 +40,7 @@ def remember(quality: Quality, node: Node, epoch: int, results: Sequence[Invaria
     """Append what was found, once per run, epoch and ``name``."""
     import pyarrow as pa
 
-    from expectations.history import SCHEMA, history
+    from rivermeet.expectations.history import SCHEMA, history
 
     schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
     with FileLock(quality.lock):
@@ -71,7 +71,7 @@ def quality_lines(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from expectations.history import SCHEMA
+    from rivermeet.expectations.history import SCHEMA
 
     def not_older(files: pa.Table) -> pa.Table:
         newest = f"max.{by}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assets.quality.quality_table import remember
-from expectations.invariants import invariants_of
-from expectations.results import InvariantResult
-from expectations.verdict import Verdict, verdict
-from infra.epochs.context import EpochContext, Quality
-from pipelines import Node
+from rivermeet.assets.quality.quality_table import remember
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.results import InvariantResult
+from rivermeet.expectations.verdict import Verdict, verdict
+from rivermeet.infra.epochs.context import EpochContext, Quality
+from rivermeet.pipelines import Node
 
 
 def record_verdicts(

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.defs.keys import changelog_key, keys_of
-from assets.defs.metadata import check_severity, checked_assets
-from assets.epoch.platform import Platform
-from expectations.invariant import moment_of
-from expectations.invariants import invariants_of
-from pipelines import Node
+from rivermeet.assets.defs.keys import changelog_key, keys_of
+from rivermeet.assets.defs.metadata import check_severity, checked_assets
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.expectations.invariant import moment_of
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
     from dagster._core.definitions.asset_checks.asset_check_evaluation import (
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 def standing_epoch(platform: Platform, node: Node, run: str) -> tuple[int, list[dg.AssetCheckResult]] | None:
     """A node's newest committed epoch and what its checks said of it; None where it has none."""
-    from assets.quality.judge_committed import states_of
-    from assets.quality.quality_table import State
-    from infra.delta.io import last_note
+    from rivermeet.assets.quality.judge_committed import states_of
+    from rivermeet.assets.quality.quality_table import State
+    from rivermeet.infra.delta.io import last_note
 
     runner = platform.runner(node.pipeline)
     # Whoever has just committed it is then done with its checks.

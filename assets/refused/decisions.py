@@ -22,14 +22,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from assets.refused.states import HeldState, now, states
-from infra import crash
-from infra.epochs.context import EpochContext
-from infra.epochs.plan import Decision
-from pipelines import Node
+from rivermeet.assets.refused.states import HeldState, now, states
+from rivermeet.infra import crash
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.plan import Decision
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
-    from infra.delta.layout import NodeTables
+    from rivermeet.infra.delta.layout import NodeTables
 
 
 class UndecidableError(ValueError):
@@ -40,7 +40,7 @@ def sample(paths: NodeTables, epoch: int, limit: int) -> list[str]:
     """Some of an epoch's rows in quarantine, as JSON; read without Spark."""
     import pyarrow.compute as pc
 
-    from infra.delta.lines import opened
+    from rivermeet.infra.delta.lines import opened
 
     table = opened(paths.quarantine)
     if table is None or limit < 1:

@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from assets.quality.quality_table import lines_about, quality_lines
-from assets.refused.states import states
-from expectations.verdict import Verdict
-from infra.epochs.context import EpochContext
-from pipelines import Node
+from rivermeet.assets.quality.quality_table import lines_about, quality_lines
+from rivermeet.assets.refused.states import states
+from rivermeet.expectations.verdict import Verdict
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.pipelines import Node
 
 
 def as_held(context: EpochContext, node: Node, verdicts: Sequence[Verdict]) -> Sequence[Verdict]:

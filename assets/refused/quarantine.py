@@ -20,14 +20,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assets.quality.relations.parts import located, shown_as
-from assets.refused.states import AuditRefusedError, Broken, HeldEpoch, held_epochs, now
-from expectations.results import InvariantResult
-from infra.delta.layout import NodeTables
-from infra.delta.scan_sql import type_of
-from infra.epochs.context import EpochContext
-from infra.epochs.plan import Decision, EpochPlan
-from pipelines import Node
+from rivermeet.assets.quality.relations.parts import located, shown_as
+from rivermeet.assets.refused.states import AuditRefusedError, Broken, HeldEpoch, held_epochs, now
+from rivermeet.expectations.results import InvariantResult
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.scan_sql import type_of
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.plan import Decision, EpochPlan
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -117,7 +117,7 @@ def _keep(
     """Write the rows of an attempt to the quarantine, in place of those of the one before."""
     from pyspark.sql import functions as F
 
-    from infra.delta.side_tables import write_side
+    from rivermeet.infra.delta.side_tables import write_side
 
     decided = decision.summary if decision else None
     kept = rows.select(

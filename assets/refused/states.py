@@ -24,12 +24,12 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from infra.delta.io import last_note
-from infra.epochs.context import EpochContext
-from infra.epochs.log import EpochLog
-from infra.epochs.plan import Decision, EpochPlan
-from infra.epochs.refusal import EpochRefusedError
-from pipelines import Node
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.plan import Decision, EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.pipelines import Node
 
 State = Literal["held", "released", "dropped", "release to be run", "drop to be run", "resolved", "put aside"]
 

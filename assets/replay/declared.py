@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from assets.replay.cases import Case
-from pipelines import DeclarationError, Files, JoinWindow, Node, Pipeline
+from rivermeet.assets.replay.cases import Case
+from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Node, Pipeline
 
 KEY = {"c": "INT", "k": "STRING"}
 MANY_KEY = {"many_c": "INT", "many_k": "STRING"}

@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assets.replay.cases import Case
-from assets.replay.declared import declared
-from assets.replay.frames import Place, answers, in_listed_order, numbers_of, record_table
-from assets.replay.run import Rows, Way, places, widest
+from rivermeet.assets.replay.cases import Case
+from rivermeet.assets.replay.declared import declared
+from rivermeet.assets.replay.frames import Place, answers, in_listed_order, numbers_of, record_table
+from rivermeet.assets.replay.run import Rows, Way, places, widest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from infra.epochs.context import EpochContext
-    from infra.epochs.plan import CommitNote
-    from pipelines import Node
+    from rivermeet.infra.epochs.context import EpochContext
+    from rivermeet.infra.epochs.plan import CommitNote
+    from rivermeet.pipelines import Node
 
 
 def in_epochs(count: int, folder: str | None = None) -> Way:
@@ -41,10 +41,10 @@ def in_epochs(count: int, folder: str | None = None) -> Way:
 
 
 def _answered(spark: SparkSession, home: Path, cases: Sequence[Case], count: int) -> Mapping[int, Rows]:
-    from assets.epoch.operator_step import OperatorStep
-    from assets.epoch.run import run_epoch
-    from infra.delta.io import read
-    from infra.engine.session import close, new_session
+    from rivermeet.assets.epoch.operator_step import OperatorStep
+    from rivermeet.assets.epoch.run import run_epoch
+    from rivermeet.infra.delta.io import read
+    from rivermeet.infra.engine.session import close, new_session
 
     node, numbers, folding = declared(widest(cases), len(cases)), numbers_of(spark, cases), new_session(spark)
     operation = node.operation
@@ -67,8 +67,8 @@ def _answered(spark: SparkSession, home: Path, cases: Sequence[Case], count: int
 
 
 def _runner(home: Path, spark: SparkSession, folding: SparkSession) -> EpochContext:
-    from infra.epochs.context import EpochContext
-    from infra.epochs.log import EpochLog
+    from rivermeet.infra.epochs.context import EpochContext
+    from rivermeet.infra.epochs.log import EpochLog
 
     locks = home / "locks"
     locks.mkdir()
@@ -90,9 +90,9 @@ def _published(
     previous: CommitNote | None,
 ) -> CommitNote:
     """One input's records of one epoch, committed to its changelog and folded into its table as a source's are."""
-    from infra.delta.care.small_changelogs import append_records
-    from infra.delta.fold import fold
-    from infra.epochs.plan import CommitNote
+    from rivermeet.infra.delta.care.small_changelogs import append_records
+    from rivermeet.infra.delta.fold import fold
+    from rivermeet.infra.epochs.plan import CommitNote
 
     mine: list[Any] = [place for place in part if place[2].side == side]
     ends = (dict(previous.ends) if previous else {}) | {case: offset for case, offset, _ in mine}

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from assets.replay.cases import Case
-from assets.replay.declared import KEY, MANY_KEY
+from rivermeet.assets.replay.cases import Case
+from rivermeet.assets.replay.declared import KEY, MANY_KEY
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from joins.operator import Numbers
+    from rivermeet.joins.operator import Numbers
 
 Place = tuple[int, int, Any]
 """Partition, offset, input record."""

@@ -12,15 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import local
 from typing import TYPE_CHECKING, Any
 
-from assets.replay.cases import Case, checked
-from assets.replay.declared import Group, declared, group_of, refusal
-from assets.replay.frames import Place, answers, in_listed_order, numbers_of, records
-from infra.engine.interpretation import INTERPRETED
+from rivermeet.assets.replay.cases import Case, checked
+from rivermeet.assets.replay.declared import Group, declared, group_of, refusal
+from rivermeet.assets.replay.frames import Place, answers, in_listed_order, numbers_of, records
+from rivermeet.infra.engine.interpretation import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from joins.operator import EpochInputs
+    from rivermeet.joins.operator import EpochInputs
 
 WORKERS = 2
 Rows = list[dict[str, Any]]
@@ -30,7 +30,7 @@ Way = Callable[["SparkSession", Sequence[Case]], Mapping[int, Rows]]
 
 def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) -> list[dict[str, Any]]:
     """A result for each case, in their order: its ``output``, or ``error``."""
-    from infra.engine.session import close, new_session
+    from rivermeet.infra.engine.session import close, new_session
 
     results: list[dict[str, Any]] = [{"name": g.get("name", "?") if isinstance(g, dict) else "?"} for g in given]
     groups: dict[Group, list[tuple[int, Case]]] = {}
@@ -65,9 +65,9 @@ def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) 
 
 def at_once(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
     """All records of every case in one step of the operator, without any table."""
-    from infra.engine.shared_frames import SharedFrames
-    from infra.engine.shuffles import fit_shuffles
-    from joins.operator import compute
+    from rivermeet.infra.engine.shared_frames import SharedFrames
+    from rivermeet.infra.engine.shuffles import fit_shuffles
+    from rivermeet.joins.operator import compute
 
     size = sum(len(case.input) for case in cases)
     fit_shuffles(spark, size)
@@ -83,8 +83,8 @@ def at_once(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
 
 
 def _inputs(spark: SparkSession, cases: Sequence[Case], numbers: Any, keep: Any) -> EpochInputs:
-    from joins.operator import EpochInputs
-    from joins.order import LEFT, RIGHT
+    from rivermeet.joins.operator import EpochInputs
+    from rivermeet.joins.order import LEFT, RIGHT
 
     many, ordered = cases[0].join == "one-to-many", in_listed_order(numbers)
     left = keep(records(spark, places(cases), "left", many))

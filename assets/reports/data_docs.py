@@ -12,8 +12,8 @@ from typing import Any
 
 from filelock import FileLock
 
-from assets.epoch.platform import Platform
-from pipelines import Pipeline
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.pipelines import Pipeline
 
 GX = "gx"
 """Folder of Great Expectations among the reports."""
@@ -31,8 +31,8 @@ def write_data_docs(platform: Platform, pipelines: Iterable[Pipeline], run: str,
     """
     import pyarrow.compute as pc
 
-    from assets.quality.quality_table import quality_lines
-    from expectations.gx.data_docs import Suite, write_page
+    from rivermeet.assets.quality.quality_table import quality_lines
+    from rivermeet.expectations.gx.data_docs import Suite, write_page
 
     nodes = {(pipeline.name, node.name): node for pipeline in pipelines for node in pipeline.stored}
     found: dict[tuple[str, str, int], dict[str, Mapping[str, Any]]] = {}

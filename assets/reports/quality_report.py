@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.defs.keys import keys_of
-from assets.defs.resource import PlatformResource
-from assets.reports.rows import SHOWN_EPOCHS, histories
-from pipelines import Pipeline
+from rivermeet.assets.defs.keys import keys_of
+from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.reports.rows import SHOWN_EPOCHS, histories
+from rivermeet.pipelines import Pipeline
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from expectations.report.page import PipelineHistory
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.expectations.report.page import PipelineHistory
 
 REPORT_KEY = dg.AssetKey(["quality", "report"])
 
@@ -44,7 +44,7 @@ def write_report(
     shown
         Newest epochs of each node.
     """
-    from expectations.report.page import page
+    from rivermeet.expectations.report.page import page
 
     path = path or report_path(platform)
     found = histories(platform, pipelines, shown)

@@ -18,18 +18,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from assets.why.answer import Answer
-from assets.why.changelogs import Changelogs
-from assets.why.expressions import Expressions
-from assets.why.keys import KeyTextError, typed_key
-from assets.why.tree import tree_of
-from assets.why.walk import Walk
-from expectations.report.page import NodeHistory, Reason
+from rivermeet.assets.why.answer import Answer
+from rivermeet.assets.why.changelogs import Changelogs
+from rivermeet.assets.why.expressions import Expressions
+from rivermeet.assets.why.keys import KeyTextError, typed_key
+from rivermeet.assets.why.tree import tree_of
+from rivermeet.assets.why.walk import Walk
+from rivermeet.expectations.report.page import NodeHistory, Reason
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from expectations.report.checks import Cell
-    from joins.why.evidence import Key
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.expectations.report.checks import Cell
+    from rivermeet.joins.why.evidence import Key
 
 MOST = 10
 """Keys of a page that are walked back: each takes a moment, three seconds of ten million rows."""

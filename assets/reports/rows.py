@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from assets.defs.lineage import described
-from assets.shadow.recorded import last_recorded
-from pipelines import Kafka, Node, Pipeline, Postgres
+from rivermeet.assets.defs.lineage import described
+from rivermeet.assets.shadow.recorded import last_recorded
+from rivermeet.pipelines import Kafka, Node, Pipeline, Postgres
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from expectations.report.page import LogLine, NodeHistory, PipelineHistory, TopicLine
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.expectations.report.page import LogLine, NodeHistory, PipelineHistory, TopicLine
 
 SHOWN_EPOCHS = 500
 IDENTITY = ("node", "epoch", "invariant", "run", "judged_at")
@@ -26,8 +26,8 @@ Lines = Sequence[Mapping[str, Any]]
 
 def histories(platform: Platform, pipelines: Sequence[Pipeline], shown: int = SHOWN_EPOCHS) -> list[PipelineHistory]:
     """What is recorded of the pipelines' nodes."""
-    from assets.reports.reasons import Reasons
-    from expectations.report.page import PipelineHistory
+    from rivermeet.assets.reports.reasons import Reasons
+    from rivermeet.expectations.report.page import PipelineHistory
 
     judged, reasons = _judged_epochs(platform, pipelines), Reasons(platform)
     found: list[PipelineHistory] = []
@@ -55,8 +55,8 @@ def histories(platform: Platform, pipelines: Sequence[Pipeline], shown: int = SH
 def _history(
     platform: Platform, node: Node, epochs: Sequence[int], recorded: int, judged: Lines, measured: Mapping[str, Lines]
 ) -> NodeHistory:
-    from expectations.report.page import NodeHistory
-    from infra.delta.io import last_note
+    from rivermeet.expectations.report.page import NodeHistory
+    from rivermeet.infra.delta.io import last_note
 
     made = node.operation
     note = last_note(platform.runner(node.pipeline).paths(node).changelog)
@@ -79,11 +79,11 @@ def _topic(platform: Platform, node: Node) -> list[TopicLine]:
     """What the newest plan of a source has of its topic; nobody is asked but the epoch log."""
     if node.source is None or not isinstance(node.source.reads, Kafka):
         return []
-    from expectations.report.page import TopicLine
-    from infra.epochs.plan import TopicSlice
-    from infra.kafka.lag import planned_lag
-    from infra.sources.kafka.ingest import TopicStep
-    from infra.sources.kafka.refusals import PositionLostError
+    from rivermeet.expectations.report.page import TopicLine
+    from rivermeet.infra.epochs.plan import TopicSlice
+    from rivermeet.infra.kafka.lag import planned_lag
+    from rivermeet.infra.sources.kafka.ingest import TopicStep
+    from rivermeet.infra.sources.kafka.refusals import PositionLostError
 
     step = platform.source_step(node)
     assert isinstance(step, TopicStep), f"{node.name} reads a topic"
@@ -99,10 +99,10 @@ def _log(platform: Platform, node: Node) -> LogLine | None:
     """What the newest plan of a source has read of its database; nobody is asked but the epoch log."""
     if node.source is None or not isinstance(node.source.reads, Postgres):
         return None
-    from expectations.report.page import LogLine
-    from infra.epochs.plan import WalRange
-    from infra.postgres.lsn import lsn_text
-    from infra.postgres.refusals import PositionLostError
+    from rivermeet.expectations.report.page import LogLine
+    from rivermeet.infra.epochs.plan import WalRange
+    from rivermeet.infra.postgres.lsn import lsn_text
+    from rivermeet.infra.postgres.refusals import PositionLostError
 
     step = platform.source_step(node)
     try:
@@ -118,7 +118,7 @@ def _judged_epochs(platform: Platform, pipelines: Sequence[Pipeline]) -> Mapping
     """(pipeline, node) to the epochs that were judged."""
     import pyarrow.compute as pc
 
-    from assets.quality.quality_table import quality_lines
+    from rivermeet.assets.quality.quality_table import quality_lines
 
     wanted = pc.field("pipeline").isin([pipeline.name for pipeline in pipelines])
     found: dict[tuple[str, str], set[int]] = {}
@@ -136,9 +136,9 @@ def _judged(
     """
     import pyarrow.compute as pc
 
-    from assets.quality.quality_table import quality_lines
-    from expectations.history import SCHEMA
-    from expectations.report.page import MOST
+    from rivermeet.assets.quality.quality_table import quality_lines
+    from rivermeet.expectations.history import SCHEMA
+    from rivermeet.expectations.report.page import MOST
 
     oldest = min((epochs[0] for epochs in newest.values() if epochs), default=0)
     wanted = (pc.field("pipeline") == pipeline.name) & (pc.field("epoch") >= oldest)

@@ -1,4 +1,4 @@
-"""The reports, read only, for browsers of this machine: ``python -m assets.reports.server FOLDER PORT``.
+"""The reports, read only, for browsers of this machine: ``python -m rivermeet.assets.reports.server FOLDER PORT``.
 
 It stops when its standard input ends, and so with the process that started it, however that ends.
 """
@@ -20,7 +20,7 @@ from starlette.responses import RedirectResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from assets.defs.links import HOST
+from rivermeet.assets.defs.links import HOST
 
 FIRST = ("quality.html", "gx/docs/index.html")
 """What the bare address shows: the first of these that is there."""

@@ -20,24 +20,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assets.epoch.recompute import Recomputation, can_be_recomputed
-from assets.shadow.marks import Marks
-from assets.shadow.positions import TopicInput, topic_inputs
-from infra.delta.io import last_note, read
-from infra.epochs.refusal import EpochRefusedError
-from pipelines import Node
+from rivermeet.assets.epoch.recompute import Recomputation, can_be_recomputed
+from rivermeet.assets.shadow.marks import Marks
+from rivermeet.assets.shadow.positions import TopicInput, topic_inputs
+from rivermeet.infra.delta.io import last_note, read
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from assets.epoch.platform import Platform
-    from infra.engine.shared_frames import SharedFrames
-    from infra.epochs.context import EpochContext
-    from infra.epochs.plan import CommitNote
-    from infra.shadow.application import Progress
-    from joins.shadow.answers import Answers
-    from joins.shadow.causes import Cause
-    from pipelines import Shadow
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.infra.engine.shared_frames import SharedFrames
+    from rivermeet.infra.epochs.context import EpochContext
+    from rivermeet.infra.epochs.plan import CommitNote
+    from rivermeet.infra.shadow.application import Progress
+    from rivermeet.joins.shadow.answers import Answers
+    from rivermeet.joins.shadow.causes import Cause
+    from rivermeet.pipelines import Shadow
 
 SHOWN = 5
 """Differences of each cause that are shown."""
@@ -128,8 +128,8 @@ def audit(platform: Platform, shadow: Shadow, marks: Marks) -> Shadowed:
     TopicRefusedError
         Where the output cannot be read.
     """
-    from infra.engine.shared_frames import SharedFrames
-    from joins.shadow.compare import compare, profile_of
+    from rivermeet.infra.engine.shared_frames import SharedFrames
+    from rivermeet.joins.shadow.compare import compare, profile_of
 
     start, node = time.monotonic(), shadow.node
     runner = platform.runner(node.pipeline)
@@ -182,7 +182,7 @@ class _Ours:
 
     def answers(self, profile: str, theirs: DataFrame, shared: SharedFrames, **positions: Any) -> Answers:
         """Both answers, and the inputs that they come from."""
-        from joins.shadow.answers import Answers
+        from rivermeet.joins.shadow.answers import Answers
 
         operation = self.node.operation
         assert operation is not None
@@ -209,8 +209,8 @@ class _Output(NamedTuple):
 @contextmanager
 def _theirs(platform: Platform, shadow: Shadow, marks: Marks, ours: _Ours) -> Iterator[_Output]:
     """The application's rows, as long as their files last, and how many records they come from."""
-    from infra.shadow.output import decoded, landed
-    from infra.sources.kafka.formats.registry import Registry
+    from rivermeet.infra.shadow.output import decoded, landed
+    from rivermeet.infra.sources.kafka.formats.registry import Registry
 
     settings, node = platform.settings, shadow.node
     key, value = ours.types("key"), ours.types("value")
@@ -252,7 +252,7 @@ def _reasons(theirs: DataFrame) -> tuple[int, list[str]]:
 
 
 def _write(differences: DataFrame, path: str) -> None:
-    from joins.shadow.answers import shown
+    from rivermeet.joins.shadow.answers import shown
 
     table = shown(differences).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     table.save(path)
@@ -263,8 +263,8 @@ def _first(spark: SparkSession, path: str) -> list[Difference]:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    from infra.delta.lines import opened
-    from joins.shadow.causes import CAUSES
+    from rivermeet.infra.delta.lines import opened
+    from rivermeet.joins.shadow.causes import CAUSES
 
     table = opened(path)
     assert table is not None

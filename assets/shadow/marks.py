@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from infra.epochs.plan import TopicSlice
-from infra.epochs.refusal import EpochRefusedError
-from pipelines import Kafka, Node
+from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.pipelines import Kafka, Node
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from infra.shadow.application import Progress
-    from pipelines import Shadow
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.infra.shadow.application import Progress
+    from rivermeet.pipelines import Shadow
 
 _OLD = 86_400
 """Seconds after which the marks of a run are nobody's: its audit did not come."""
@@ -52,8 +52,8 @@ def mark(platform: Platform, shadow: Shadow) -> Marks:
     TopicRefusedError
         Where the broker, the topic or the group is not there.
     """
-    from infra.shadow.application import progress
-    from infra.shadow.output import stable_slice
+    from rivermeet.infra.shadow.application import progress
+    from rivermeet.infra.shadow.output import stable_slice
 
     inputs = frozenset(topics_below(shadow.node))
     found = progress(platform.connection, shadow.group, inputs) if shadow.group is not None else None
@@ -75,7 +75,7 @@ def mark_run(platform: Platform, nodes: Sequence[Node], run_id: str) -> None:
 
 def marks_of_run(platform: Platform, shadow: Shadow, run_id: str) -> Marks:
     """What the run has marked at its start; where it has not, as in a run of the audit alone, what there is now."""
-    from infra.shadow.application import Progress
+    from rivermeet.infra.shadow.application import Progress
 
     file = _file(platform, shadow, run_id)
     if not file.exists():

@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from infra.delta.io import last_note
-from infra.epochs.plan import CommitNote, Offsets, TopicSlice
-from pipelines import Kafka, Node
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.epochs.plan import CommitNote, Offsets, TopicSlice
+from rivermeet.pipelines import Kafka, Node
 
 if TYPE_CHECKING:
-    from infra.epochs.context import EpochContext
-    from infra.shadow.application import Progress
+    from rivermeet.infra.epochs.context import EpochContext
+    from rivermeet.infra.shadow.application import Progress
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from assets.shadow.words import heading, parts, read_upto
+from rivermeet.assets.shadow.words import heading, parts, read_upto
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from assets.shadow.audit import Shadowed
-    from pipelines import Shadow
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.assets.shadow.audit import Shadowed
+    from rivermeet.pipelines import Shadow
 
 
 def record(platform: Platform, outcome: Shadowed) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assets.shadow.audit import Difference, Shadowed
+    from rivermeet.assets.shadow.audit import Difference, Shadowed
 
 
 def lines(outcome: Shadowed) -> Iterator[str]:

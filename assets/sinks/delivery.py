@@ -14,15 +14,15 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assets.epoch.platform import Platform
-from infra.delta.io import last_note
-from infra.epochs.node_lock import NodeLock, lock_folder
-from infra.epochs.offsets import count_between
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.epochs.node_lock import NodeLock, lock_folder
+from rivermeet.infra.epochs.offsets import count_between
 
 if TYPE_CHECKING:
-    from infra.epochs.context import EpochContext
-    from infra.sinks.kafka.deliver import Delivered
-    from pipelines.sink import TopicSink
+    from rivermeet.infra.epochs.context import EpochContext
+    from rivermeet.infra.sinks.kafka.deliver import Delivered
+    from rivermeet.pipelines.sink import TopicSink
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class DeliveryOutcome:
 
 def deliver_rows(platform: Platform, sink: TopicSink) -> DeliveryOutcome | None:
     """Deliver what a topic does not have yet, and read it back; None where its node has no epoch."""
-    from infra.sinks.kafka.deliver import deliver
-    from infra.sinks.kafka.read_back import read_back
+    from rivermeet.infra.sinks.kafka.deliver import deliver
+    from rivermeet.infra.sinks.kafka.read_back import read_back
 
     context, node = platform.runner(sink.node.pipeline), sink.node
     lock = NodeLock(lock_folder(context.tables, node.pipeline.name, f"{node.name}/topics/{sink.topic}", context.locks))

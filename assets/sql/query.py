@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from assets.quality.relations.inputs import TAIL, live_rows, newest
-from assets.quality.relations.parts import TableRows
-from expectations.judge.duck import add_hash, create_view, database
-from expectations.results import Relation
-from infra.delta.changelog_files import files_with
-from infra.delta.io import last_note
-from infra.delta.layout import NodeTables
-from infra.delta.lines import opened
-from infra.epochs.offsets import between_sql
+from rivermeet.assets.quality.relations.inputs import TAIL, live_rows, newest
+from rivermeet.assets.quality.relations.parts import TableRows
+from rivermeet.expectations.judge.duck import add_hash, create_view, database
+from rivermeet.expectations.results import Relation
+from rivermeet.infra.delta.changelog_files import files_with
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.offsets import between_sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -94,7 +94,7 @@ class CommittedState:
     def _nodes(self) -> Iterator[tuple[str, str]]:
         from pyarrow.fs import FileSelector, FileType
 
-        from infra.delta.location import files_below
+        from rivermeet.infra.delta.location import files_below
 
         below = files_below(self.tables)
 

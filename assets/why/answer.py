@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from assets.why.letters import Letter
-from assets.why.origins import Origin
-from joins.why.evidence import Key, Late
+from rivermeet.assets.why.letters import Letter
+from rivermeet.assets.why.origins import Origin
+from rivermeet.joins.why.evidence import Key, Late
 
 
 @dataclass(frozen=True)

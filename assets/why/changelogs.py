@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from infra.delta.few_rows import Where, few_rows, rows_where
-from infra.delta.io import last_note
-from infra.delta.lines import opened
-from infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.infra.delta.few_rows import Where, few_rows, rows_where
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from pipelines import Node
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.pipelines import Node
 
 Row = Mapping[str, Any]
 

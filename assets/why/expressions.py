@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from joins.why.evidence import Unknown
+from rivermeet.joins.why.evidence import Unknown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

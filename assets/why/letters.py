@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assets.why.changelogs import Changelog, Row
-from joins.why.evidence import Key
+from rivermeet.assets.why.changelogs import Changelog, Row
+from rivermeet.joins.why.evidence import Key
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from assets.why.changelogs import Changelog, Row
-from infra.epochs.plan import EpochPlan
-from infra.postgres.lsn import lsn_text
-from pipelines import DeltaTable, Files, Kafka, Postgres
+from rivermeet.assets.why.changelogs import Changelog, Row
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.postgres.lsn import lsn_text
+from rivermeet.pipelines import DeltaTable, Files, Kafka, Postgres
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from assets.why.changelogs import Changelogs, Row
-from assets.why.expressions import Expressions
-from joins.why.evidence import Found, Key, Late, Order, Unknown, is_there, standing
-from pipelines import GlobalView, Node, Operation
+from rivermeet.assets.why.changelogs import Changelogs, Row
+from rivermeet.assets.why.expressions import Expressions
+from rivermeet.joins.why.evidence import Found, Key, Late, Order, Unknown, is_there, standing
+from rivermeet.pipelines import GlobalView, Node, Operation
 
 SIDES = ("left", "right")
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assets.why.answer import Absent, Answer, Cause, Explained
-from infra.printable import printable
-from joins.why.evidence import Late, moment, named, shown
+from rivermeet.assets.why.answer import Absent, Answer, Cause, Explained
+from rivermeet.infra.printable import printable
+from rivermeet.joins.why.evidence import Late, moment, named, shown
 
 if TYPE_CHECKING:
     from rich.tree import Tree

@@ -14,17 +14,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from assets.refused.states import states
-from assets.why.answer import Absent, Answer, Cause, Explained, Replaced
-from assets.why.changelogs import Changelogs, Row
-from assets.why.expressions import Expressions
-from assets.why.letters import Letter, letters_of
-from assets.why.origins import origin_of
-from assets.why.records import Records
-from joins.why.agreement import disagreement
-from joins.why.evidence import Found, Key, Reason, ResultRow, Trigger
-from joins.why.families import family_of
-from pipelines import Files, Node
+from rivermeet.assets.refused.states import states
+from rivermeet.assets.why.answer import Absent, Answer, Cause, Explained, Replaced
+from rivermeet.assets.why.changelogs import Changelogs, Row
+from rivermeet.assets.why.expressions import Expressions
+from rivermeet.assets.why.letters import Letter, letters_of
+from rivermeet.assets.why.origins import origin_of
+from rivermeet.assets.why.records import Records
+from rivermeet.joins.why.agreement import disagreement
+from rivermeet.joins.why.evidence import Found, Key, Reason, ResultRow, Trigger
+from rivermeet.joins.why.families import family_of
+from rivermeet.pipelines import Files, Node
 
 DEEPEST = 30
 """Nodes in a row that are walked back through: a pipeline has no circles, and a longer one is cut."""
@@ -173,7 +173,7 @@ class Walk:
 
     def _unread(self, node: Node) -> str:
         """Files that were delivered and not read; a broker is not asked."""
-        from infra.sources.ingest import IngestStep
+        from rivermeet.infra.sources.ingest import IngestStep
 
         if node.source is None or not isinstance(node.source.reads, Files):
             return ""

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from assets.bench.workloads import PARTITIONS, Workload
 from benchmarks.nexmark.answers import CATEGORY, CHECKSUMS, LOCAL, WINDOW_MS
-from pipelines import Files, JoinWindow, Pipeline, expr
+from rivermeet.assets.bench.workloads import PARTITIONS, Workload
+from rivermeet.pipelines import Files, JoinWindow, Pipeline, expr
 
 _NUMBERS = {"seq", "ts", "id", "auction", "bidder", "price", "initial_bid", "reserve", "expires", "seller", "category"}
 _WINDOW = expr(f"ts - ts % {WINDOW_MS}", "BIGINT")

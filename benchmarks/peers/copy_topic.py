@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from benchmarks.peers.kafka_streams import PeerError, class_path
-from infra.engine.java import JavaError, find_java
+from rivermeet.infra.engine.java import JavaError, find_java
 
 PEERS = {"eos": "Kafka Streams, topic to topic, exactly once", "alo": "Kafka Streams, topic to topic, at least once"}
 LIMIT_S = 600

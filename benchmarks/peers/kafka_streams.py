@@ -31,8 +31,8 @@ import pyarrow.parquet as pq
 from filelock import FileLock
 
 from benchmarks.peers.line import epoch_files
-from infra.engine.jars import CACHE, JarsError, fetch
-from infra.engine.java import JavaError, find_java
+from rivermeet.infra.engine.jars import CACHE, JarsError, fetch
+from rivermeet.infra.engine.java import JavaError, find_java
 
 VERSION = "4.2.0"
 PACKAGES = f"org.apache.kafka:kafka_2.13:{VERSION},org.apache.kafka:kafka-streams:{VERSION},org.slf4j:slf4j-nop:1.7.36"

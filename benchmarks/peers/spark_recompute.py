@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.peers.line import epoch_files, finished
-from infra.engine.session import release, session
-from infra.settings import Settings
+from rivermeet.infra.engine.session import release, session
+from rivermeet.infra.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -25,12 +25,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from expectations.gx.expectation import ROW, expect_invariant_holds
-from expectations.invariant import Invariant
-from expectations.invariants import invariants_of
-from expectations.report.templates import templates_of
-from expectations.report.words import moment
-from pipelines import Node
+from rivermeet.expectations.gx.expectation import ROW, expect_invariant_holds
+from rivermeet.expectations.invariant import Invariant
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.report.templates import templates_of
+from rivermeet.expectations.report.words import moment
+from rivermeet.pipelines import Node
 
 KEPT_RUNS = 200
 """Newest pages that are kept."""
@@ -160,11 +160,12 @@ def _title(page: Path) -> str:
 
 
 def _write(path: Path, **shown: Any) -> None:
-    parts = ("expectations.report", "page.css"), ("expectations.gx", "docs.css")
+    parts = ("rivermeet.expectations.report", "page.css"), ("rivermeet.expectations.gx", "docs.css")
     style = "".join(files(package).joinpath("page_files", name).read_text("utf-8") for package, name in parts)
     path.parent.mkdir(parents=True, exist_ok=True)
     made = path.with_suffix(".part")
     made.write_text(
-        templates_of("expectations.gx").get_template("docs.html").render(style=style, **shown), encoding="utf-8"
+        templates_of("rivermeet.expectations.gx").get_template("docs.html").render(style=style, **shown),
+        encoding="utf-8",
     )
     made.replace(path)

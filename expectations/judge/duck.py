@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expectations.invariant import Invariant, of_keys, relations_of
-from expectations.judge.evaluation import Evaluation, Found
-from expectations.results import InvariantResult, Judged, Relation
+from rivermeet.expectations.invariant import Invariant, of_keys, relations_of
+from rivermeet.expectations.judge.evaluation import Evaluation, Found
+from rivermeet.expectations.results import InvariantResult, Judged, Relation
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from duckdb.sqltypes import DuckDBPyType
 
-    from pipelines import Node
+    from rivermeet.pipelines import Node
 
 
 def database(memory: str, spill: Path) -> DuckDBPyConnection:
@@ -39,7 +39,7 @@ def database(memory: str, spill: Path) -> DuckDBPyConnection:
     """
     import duckdb
 
-    from expectations.judge.spark_sql import MACROS
+    from rivermeet.expectations.judge.spark_sql import MACROS
 
     connection = duckdb.connect(
         ":memory:",
@@ -52,7 +52,7 @@ def database(memory: str, spill: Path) -> DuckDBPyConnection:
 
 def create_view(connection: DuckDBPyConnection, name: str, relation: Relation) -> str:
     """Make a view of a relation; its query over committed tables."""
-    from expectations.judge.spark_sql import duck
+    from rivermeet.expectations.judge.spark_sql import duck
 
     views = {part: part_view(name, part) for part in relation.parts}
     for part, view in views.items():
@@ -69,7 +69,7 @@ def part_view(name: str, part: str) -> str:
 
 def add_hash(connection: DuckDBPyConnection, kind: DuckDBPyType) -> None:
     """Let queries of a connection have Spark's ``xxhash64``, of values of one type."""
-    from expectations.judge.xxhash64 import as_bigint
+    from rivermeet.expectations.judge.xxhash64 import as_bigint
 
     given: dict[str, Any] = {"type": "arrow", "null_handling": "special"}
     connection.create_function("xxhash64", as_bigint, [kind], "BIGINT", **given)
@@ -140,7 +140,7 @@ class _Views(Evaluation[str]):
 
     def _over(self, query: str) -> tuple[str, str]:
         """A query over relations in braces: DuckDB's over their views, and over committed tables."""
-        from expectations.judge.spark_sql import duck
+        from rivermeet.expectations.judge.spark_sql import duck
 
         names = relations_of(query)
         shown = {_view(name): self[name] for name in names}

@@ -8,13 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from expectations.invariant import Invariant, for_keys, judged_relation
-from expectations.results import Engine, InvariantResult, Judged, Relation
-from expectations.rules.derived import DERIVED
-from expectations.rules.record_sql import without_marks
+from rivermeet.expectations.invariant import Invariant, for_keys, judged_relation
+from rivermeet.expectations.results import Engine, InvariantResult, Judged, Relation
+from rivermeet.expectations.rules.derived import DERIVED
+from rivermeet.expectations.rules.record_sql import without_marks
 
 if TYPE_CHECKING:
-    from pipelines import Node
+    from rivermeet.pipelines import Node
 
 Made = TypeVar("Made")
 

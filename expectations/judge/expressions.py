@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from expectations.invariant import Invariant, relations_of
-from expectations.rules.record_sql import USERS, users_expressions
-from pipelines import Node
+from rivermeet.expectations.invariant import Invariant, relations_of
+from rivermeet.expectations.rules.record_sql import USERS, users_expressions
+from rivermeet.pipelines import Node
 
 _SAME = (
     *("Column", "Identifier", "Dot", "Literal", "Boolean", "Null", "Paren", "Alias"),

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from expectations.invariant import Invariant, of_keys, relations_of
-from expectations.judge.evaluation import Evaluation, Found
-from expectations.results import InvariantResult, Judged, Relation
+from rivermeet.expectations.invariant import Invariant, of_keys, relations_of
+from rivermeet.expectations.judge.evaluation import Evaluation, Found
+from rivermeet.expectations.results import InvariantResult, Judged, Relation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pipelines import Node
+    from rivermeet.pipelines import Node
 
 NOTE = "/* For a session of Spark with Delta: DuckDB may understand it otherwise. */\n"
 

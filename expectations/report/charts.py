@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from expectations.report.checks import Cell
-from expectations.report.flow import PHASES, Flow, Latency
+from rivermeet.expectations.report.checks import Cell
+from rivermeet.expectations.report.flow import PHASES, Flow, Latency
 
 COLOURS: Mapping[str, str] = {
     "left": "var(--s1)",

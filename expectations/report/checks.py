@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from expectations.invariant import Invariant, moment_of
-from expectations.invariants import invariants_of
-from expectations.rules.verify import VERIFY
-from pipelines import Node
+from rivermeet.expectations.invariant import Invariant, moment_of
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.rules.verify import VERIFY
+from rivermeet.pipelines import Node
 
 REPLAY = "fold_equals_table"
 """The invariant that compares the changelog's replay with the stored table."""

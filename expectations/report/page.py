@@ -21,12 +21,12 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from expectations.report import charts as report_charts
-from expectations.report.checks import Cell, CheckRow, Checks, checks, worst
-from expectations.report.flow import Flow, Latency, Line, flow, latency
-from expectations.report.templates import templates_of
-from expectations.report.words import FILTERS
-from pipelines import Node
+from rivermeet.expectations.report import charts as report_charts
+from rivermeet.expectations.report.checks import Cell, CheckRow, Checks, checks, worst
+from rivermeet.expectations.report.flow import Flow, Latency, Line, flow, latency
+from rivermeet.expectations.report.templates import templates_of
+from rivermeet.expectations.report.words import FILTERS
+from rivermeet.pipelines import Node
 
 CELLS = 3000
 """Invariants by epochs that have details on a page: some 600 bytes each."""
@@ -195,11 +195,11 @@ def page(pipelines: Sequence[PipelineHistory], written_at: datetime, cells: int 
     cells
         About as many have details; the epochs before are grouped, and without charts.
     """
-    templates = templates_of("expectations.report")
+    templates = templates_of("rivermeet.expectations.report")
     templates.filters |= FILTERS
     # Columns of a bad row keep the order that their query gives them.
     templates.policies["json.dumps_kwargs"] = {"sort_keys": False}
-    parts = files("expectations.report").joinpath("page_files")
+    parts = files("rivermeet.expectations.report").joinpath("page_files")
     script, style = (parts.joinpath(name).read_text("utf-8") for name in ("page.js", "page.css"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     nodes = [one for pipeline in pipelines for one in pipeline.nodes]

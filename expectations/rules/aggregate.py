@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from expectations.invariant import EARLY, Invariant, packed, quoted
-from expectations.rules.batch import versioned
-from expectations.rules.record_sql import grouped, last_of, verbatim, with_fields
-from pipelines import Aggregation, Node, SlidingWindows, TableAggregate, TimeWindows, WindowedAggregate
+from rivermeet.expectations.invariant import EARLY, Invariant, packed, quoted
+from rivermeet.expectations.rules.batch import versioned
+from rivermeet.expectations.rules.record_sql import grouped, last_of, verbatim, with_fields
+from rivermeet.pipelines import Aggregation, Node, SlidingWindows, TableAggregate, TimeWindows, WindowedAggregate
 
 _WINDOWED = frozenset({"windowed-aggregate"})
 _FUNCTIONS = {

@@ -11,8 +11,8 @@ Source: wiki page "Early joins" (a join of tables is the join of the folds), KIP
 
 from __future__ import annotations
 
-from expectations.invariant import EARLY, KIP_213, Invariant, packed, quoted
-from expectations.rules.record_sql import (
+from rivermeet.expectations.invariant import EARLY, KIP_213, Invariant, packed, quoted
+from rivermeet.expectations.rules.record_sql import (
     joined_value,
     pair,
     pointing_left,
@@ -21,7 +21,7 @@ from expectations.rules.record_sql import (
     right_as_left,
     without_sql,
 )
-from pipelines import ForeignKeyJoin, Node, OneToManyJoin, TableTableJoin
+from rivermeet.pipelines import ForeignKeyJoin, Node, OneToManyJoin, TableTableJoin
 
 _TABLES = frozenset({"table-table", "fk-table-table", "one-to-many"})
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from expectations.invariant import ANY, KIP_213, OURS, SEMANTICS, Invariant
-from pipelines import Node
+from rivermeet.expectations.invariant import ANY, KIP_213, OURS, SEMANTICS, Invariant
+from rivermeet.pipelines import Node
 
 _COUNTED = """min(offset) AS first_offset, max(offset) AS last_offset,
        count(*) AS records, count(DISTINCT offset) AS distinct_offsets"""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from expectations.invariant import ANY, Invariant
-from expectations.rules.record_sql import USERS
-from pipelines import Check, Node
+from rivermeet.expectations.invariant import ANY, Invariant
+from rivermeet.expectations.rules.record_sql import USERS
+from rivermeet.pipelines import Check, Node
 
 
 def declared_rules(node: Node, taken: Collection[str]) -> tuple[Invariant, ...]:

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from expectations.rules.record_sql import records
-from pipelines import Node, StreamStreamJoin, WindowedAggregate
+from rivermeet.expectations.rules.record_sql import records
+from rivermeet.pipelines import Node, StreamStreamJoin, WindowedAggregate
 
 _SO_FAR = """max(CASE WHEN is_new THEN timestamp END)
          OVER (PARTITION BY partition ORDER BY offset ROWS UNBOUNDED PRECEDING)"""

@@ -12,8 +12,8 @@ Held by ``tests/expectations/test_late_share.py``.
 
 from __future__ import annotations
 
-from expectations.invariant import Invariant
-from pipelines import Node
+from rivermeet.expectations.invariant import Invariant
+from rivermeet.pipelines import Node
 
 MAX_LATE_SHARE = 0.05
 """Share of an epoch's records that may be dropped without a warning."""

@@ -11,10 +11,10 @@ Source: KIP-77 (KStream-KTable join), KIP-99 (global tables), KIP-914 (versioned
 
 from __future__ import annotations
 
-from expectations.invariant import KIP_77, KIP_99, Invariant
-from expectations.rules.changelog import waits
-from expectations.rules.record_sql import joined_value, records, with_mapped_key, without_sql
-from pipelines import Node, StreamGlobalJoin, StreamTableJoin
+from rivermeet.expectations.invariant import KIP_77, KIP_99, Invariant
+from rivermeet.expectations.rules.changelog import waits
+from rivermeet.expectations.rules.record_sql import joined_value, records, with_mapped_key, without_sql
+from rivermeet.pipelines import Node, StreamGlobalJoin, StreamTableJoin
 
 _GLOBAL = frozenset({"stream-globaltable"})
 _LOOKED_UP = _GLOBAL | {"stream-table"}

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from expectations.invariant import ANY, EARLY, Invariant, quoted
-from expectations.rules.record_sql import right_as_left
-from pipelines import Node, StreamTableJoin, TableTableJoin
-from pipelines.source import quoted as quoted_name
+from rivermeet.expectations.invariant import ANY, EARLY, Invariant, quoted
+from rivermeet.expectations.rules.record_sql import right_as_left
+from rivermeet.pipelines import Node, StreamTableJoin, TableTableJoin
+from rivermeet.pipelines.source import quoted as quoted_name
 
 
 def _of_one_key(node: Node) -> str:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from expectations.invariant import quoted
-from pipelines import ForeignKeyJoin, Node, OneToManyJoin, TableAggregate, TableTableJoin
-from pipelines.joins import Operation
+from rivermeet.expectations.invariant import quoted
+from rivermeet.pipelines import ForeignKeyJoin, Node, OneToManyJoin, TableAggregate, TableTableJoin
+from rivermeet.pipelines.joins import Operation
 
 PLACE = ("key", "timestamp", "partition", "offset")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from expectations.invariant import EARLY, KIP_77, SEMANTICS, Invariant
-from pipelines import Node, StreamStreamJoin
+from rivermeet.expectations.invariant import EARLY, KIP_77, SEMANTICS, Invariant
+from rivermeet.pipelines import Node, StreamStreamJoin
 
 _STREAM_STREAM = frozenset({"stream-stream"})
 

@@ -7,10 +7,10 @@ where everything is judged: by checks run alone, or after a rebuild, and in a jo
 
 from __future__ import annotations
 
-from expectations.invariant import ANY, EARLY, KIP_77, KIP_213, SEMANTICS, Invariant, packed, quoted
-from expectations.rules.batch import versioned
-from expectations.rules.record_sql import last_of, right_as_left
-from pipelines import ForeignKeyJoin, Node, TableTableJoin
+from rivermeet.expectations.invariant import ANY, EARLY, KIP_77, KIP_213, SEMANTICS, Invariant, packed, quoted
+from rivermeet.expectations.rules.batch import versioned
+from rivermeet.expectations.rules.record_sql import last_of, right_as_left
+from rivermeet.pipelines import ForeignKeyJoin, Node, TableTableJoin
 
 _FOREIGN_KEY = frozenset({"fk-table-table"})
 _TABLE_TABLE = frozenset({"table-table"})

@@ -18,8 +18,8 @@ Held by ``tests/expectations/test_verify_rule.py``.
 
 from __future__ import annotations
 
-from expectations.invariant import ANY, OURS, Invariant
-from pipelines import Node
+from rivermeet.expectations.invariant import ANY, OURS, Invariant
+from rivermeet.pipelines import Node
 
 
 def _differences(node: Node) -> str:

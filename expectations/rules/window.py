@@ -12,10 +12,10 @@ join: the result does not depend on the order of arrival). Held by ``tests/expec
 
 from __future__ import annotations
 
-from expectations.invariant import EARLY, SEMANTICS, Invariant
-from expectations.rules.derived import bounds
-from expectations.rules.stream import stream_stream
-from pipelines import Node
+from rivermeet.expectations.invariant import EARLY, SEMANTICS, Invariant
+from rivermeet.expectations.rules.derived import bounds
+from rivermeet.expectations.rules.stream import stream_stream
+from rivermeet.pipelines import Node
 
 _STREAM_STREAM = frozenset({"stream-stream"})
 _OUTER_SIDES = {"inner": (), "left": (0,), "outer": (0, 1)}

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from infra.delta.io import read
-from infra.delta.lines import lines_of, opened
-from infra.delta.plain_files import is_plain, listed
-from infra.epochs.offsets import WRITTEN_OUT, between
-from infra.epochs.plan import Offsets
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.delta.lines import lines_of, opened
+from rivermeet.infra.delta.plain_files import is_plain, listed
+from rivermeet.infra.epochs.offsets import WRITTEN_OUT, between
+from rivermeet.infra.epochs.plan import Offsets
 
 
 def records(

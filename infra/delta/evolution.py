@@ -22,10 +22,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from infra.delta.plain_files import schema_of
-from infra.delta.widening import widens
-from infra.epochs.refusal import EpochRefusedError
-from records.type_text import type_text
+from rivermeet.infra.delta.plain_files import schema_of
+from rivermeet.infra.delta.widening import widens
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.records.type_text import type_text
 
 _WIDENING = {"delta.enableTypeWidening": "true"}
 _WITHOUT_ZONE = {"delta.feature.timestampNtz": "supported"}

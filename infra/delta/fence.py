@@ -20,7 +20,7 @@ from collections.abc import Callable
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.epochs.refusal import EpochRefusedError
 
 PROPERTY = "rivermeet.fence"
 _RIVALS = 20

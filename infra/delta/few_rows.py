@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from infra.delta.io import read
-from infra.delta.lines import lines_of, opened
-from infra.delta.plain_files import is_plain
-from pipelines.source import quoted
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.delta.lines import lines_of, opened
+from rivermeet.infra.delta.plain_files import is_plain
+from rivermeet.pipelines.source import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,17 +27,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from infra import crash
-from infra.delta.changelog_files import bytes_between, records
-from infra.delta.fold_few import stage_few
-from infra.delta.io import FOLDED, RETENTION, VECTORS, append, last_note, merge
-from infra.delta.layout import NodeTables
-from infra.delta.lines import opened, rows_in
-from infra.delta.staged import commit_staged
-from infra.epochs.column_ranges import ColumnRanges, has_range
-from infra.epochs.offsets import count_between
-from infra.epochs.plan import CommitNote, Offsets
-from records.changelog import table_rows
+from rivermeet.infra import crash
+from rivermeet.infra.delta.changelog_files import bytes_between, records
+from rivermeet.infra.delta.fold_few import stage_few
+from rivermeet.infra.delta.io import FOLDED, RETENTION, VECTORS, append, last_note, merge
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.lines import opened, rows_in
+from rivermeet.infra.delta.staged import commit_staged
+from rivermeet.infra.epochs.column_ranges import ColumnRanges, has_range
+from rivermeet.infra.epochs.offsets import count_between
+from rivermeet.infra.epochs.plan import CommitNote, Offsets
+from rivermeet.records.changelog import table_rows
 
 FEW = 20_000
 """Rows of a table that is written whole: a megabyte or so, until maintenance removes what was before."""

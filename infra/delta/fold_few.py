@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from infra.delta.changelog_files import bytes_between, part_rows
-from infra.delta.lines import lines_of, opened
-from infra.delta.plain_files import is_plain, schema_of
-from infra.delta.staged import Staged, arrow_schema, stage_arrow
-from infra.epochs.plan import Offsets
-from records.changelog import RECORD, flat_schema
+from rivermeet.infra.delta.changelog_files import bytes_between, part_rows
+from rivermeet.infra.delta.lines import lines_of, opened
+from rivermeet.infra.delta.plain_files import is_plain, schema_of
+from rivermeet.infra.delta.staged import Staged, arrow_schema, stage_arrow
+from rivermeet.infra.epochs.plan import Offsets
+from rivermeet.records.changelog import RECORD, flat_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from infra.delta.evolution import fitted, without_zone
-from infra.delta.lines import commits, opened
-from infra.delta.log import KEPT
-from infra.delta.pinned_versions import pinned
-from infra.delta.plain_files import listed
-from infra.epochs.plan import CommitNote, Offsets
-from pipelines.source import quoted
+from rivermeet.infra.delta.evolution import fitted, without_zone
+from rivermeet.infra.delta.lines import commits, opened
+from rivermeet.infra.delta.log import KEPT
+from rivermeet.infra.delta.pinned_versions import pinned
+from rivermeet.infra.delta.plain_files import listed
+from rivermeet.infra.epochs.plan import CommitNote, Offsets
+from rivermeet.pipelines.source import quoted
 
 RETENTION = {
     **KEPT,

@@ -12,8 +12,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.dataset import Dataset, ParquetFileFormat, ParquetReadOptions, dataset
 
-from infra.delta.location import files_below, is_local, tag_of
-from infra.delta.log import LOG
+from rivermeet.infra.delta.location import files_below, is_local, tag_of
+from rivermeet.infra.delta.log import LOG
 
 # Files from before timestamps were written as microseconds have INT96, of which nanoseconds end in 2262.
 _PARQUET = ParquetFileFormat(read_options=ParquetReadOptions(coerce_int96_timestamp_unit="us"))

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
-from infra.delta.lines import commit_file
+from rivermeet.infra.delta.lines import commit_file
 
 MOST = 64
 """Versions that a session keeps open; an epoch of two views of views reads eight, and one that is dropped is lost to

@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from infra.delta.lines import opened
-from records.known_schemas import with_schema
+from rivermeet.infra.delta.lines import opened
+from rivermeet.records.known_schemas import with_schema
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 from pyspark.sql.types import StructType
 
-from infra.delta.lines import opened
-from infra.delta.plain_files import schema_of
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.plain_files import schema_of
 
 MAPPING = "delta.columnMapping.mode"
 

@@ -14,8 +14,8 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
-from infra.delta.location import is_local
-from infra.delta.scan import Scan, UnreadableTableError
+from rivermeet.infra.delta.location import is_local
+from rivermeet.infra.delta.scan import Scan, UnreadableTableError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -71,7 +71,7 @@ def _files(scan: Scan, connection: DuckDBPyConnection) -> list[str]:
     if not scan.files:
         return []
     if not is_local(scan.root):
-        from infra.delta.store_files import let_read
+        from rivermeet.infra.delta.store_files import let_read
 
         let_read(connection, scan.root)
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in scan.paths)

@@ -19,10 +19,10 @@ import hashlib
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from infra.delta.io import RETENTION, allow_removal, append
-from infra.delta.lines import commits, opened
-from infra.delta.staged import Staged, commit_staged, stage
-from infra.epochs.plan import EpochPlan
+from rivermeet.infra.delta.io import RETENTION, allow_removal, append
+from rivermeet.infra.delta.lines import commits, opened
+from rivermeet.infra.delta.staged import Staged, commit_staged, stage
+from rivermeet.infra.epochs.plan import EpochPlan
 
 
 def stage_side(frame: DataFrame, path: str, plan: EpochPlan) -> Staged | None:

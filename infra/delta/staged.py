@@ -38,14 +38,14 @@ from pyarrow.fs import FileInfo, FileSelector
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from infra.delta.evolution import fitted
-from infra.delta.fence import refuse_fenced
-from infra.delta.io import APPEND_ONLY, needs_mapping, once
-from infra.delta.lines import opened
-from infra.delta.location import files_below, is_local, local
-from infra.delta.plain_files import PATTERN
-from infra.epochs.plan import CommitNote
-from records.known_schemas import with_schema
+from rivermeet.infra.delta.evolution import fitted
+from rivermeet.infra.delta.fence import refuse_fenced
+from rivermeet.infra.delta.io import APPEND_ONLY, needs_mapping, once
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.location import files_below, is_local, local
+from rivermeet.infra.delta.plain_files import PATTERN
+from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.records.known_schemas import with_schema
 
 _OPTIONS = {
     # Each attempt has its own folder: there is nothing to be renamed into place, and no marker that would be data.

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from fsspec import AbstractFileSystem
 
-from infra.delta.location import files_below
+from rivermeet.infra.delta.location import files_below
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -27,7 +27,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.engine.processes import spawn
+from rivermeet.infra.engine.processes import spawn
 
 OLDEST = 25
 """Of the versions of Java with such a cache that holds profiles of methods, too."""
@@ -124,7 +124,7 @@ class AotCache:
         kept = [part for part in command[1:] if not _OF_CACHE.fullmatch(part)]
         made = ["-XX:AOTMode=create", f"-XX:AOTConfiguration={self.recorded}", f"-XX:AOTCache={self.draft}"]
         job = [str(self.recorded), str(self.draft), str(self.file), command[0], *made, *kept]
-        spawn([sys.executable, "-m", "infra.engine.aot_cache", *job], os.environ, self.folder, self.log)
+        spawn([sys.executable, "-m", "rivermeet.infra.engine.aot_cache", *job], os.environ, self.folder, self.log)
 
 
 def main(recorded: str, draft: str, file: str, *command: str) -> None:

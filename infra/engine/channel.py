@@ -8,7 +8,7 @@ import grpc
 from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.client.retries import DefaultPolicy, RetryPolicy, RetryPolicyState
 
-from infra.engine.files import EngineState
+from rivermeet.infra.engine.files import EngineState
 
 
 class LocalChannelBuilder(DefaultChannelBuilder):

@@ -25,11 +25,11 @@ from subprocess import Popen
 
 from filelock import FileLock
 
-from infra.engine import conf as spark_conf
-from infra.engine.java import JavaError, find_java
-from infra.engine.process import EngineError, last_said
-from infra.engine.processes import Apart, end, is_free, spawn
-from infra.settings import PROJECT
+from rivermeet.infra.engine import conf as spark_conf
+from rivermeet.infra.engine.java import JavaError, find_java
+from rivermeet.infra.engine.process import EngineError, last_said
+from rivermeet.infra.engine.processes import Apart, end, is_free, spawn
+from rivermeet.infra.settings import PROJECT
 
 CLUSTERS = PROJECT / ".cluster"
 PORT = 7077
@@ -189,7 +189,7 @@ def conf_of(engine: str) -> Path | None:
 
 
 def main(command: str) -> None:
-    """Start or stop the cluster from the command line (`python -m infra.engine.cluster start`)."""
+    """Start or stop the cluster from the command line (`python -m rivermeet.infra.engine.cluster start`)."""
     cluster = Cluster()
     if command == "stop":
         print("cluster stopped" if cluster.stop() else "no cluster runs")

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import psutil
 
-from infra.engine.heap import Heap
-from infra.engine.processes import Apart
-from infra.held_file import HeldFile, hold_file, read_left_file
+from rivermeet.infra.engine.heap import Heap
+from rivermeet.infra.engine.processes import Apart
+from rivermeet.infra.held_file import HeldFile, hold_file, read_left_file
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from infra.engine.java import JavaError, find_java
-from infra.engine.s3_classes import NAME, s3_classes_jar
-from infra.settings import PROJECT, Settings, SettingsError
+from rivermeet.infra.engine.java import JavaError, find_java
+from rivermeet.infra.engine.s3_classes import NAME, s3_classes_jar
+from rivermeet.infra.settings import PROJECT, Settings, SettingsError
 
 PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 NEEDED = (
@@ -227,7 +227,7 @@ def _resolved(
 
 
 def main() -> None:
-    """Fetch the jars from the command line (`python -m infra.engine.jars`)."""
+    """Fetch the jars from the command line (`python -m rivermeet.infra.engine.jars`)."""
     try:
         jars(Settings.from_env())
     except (JarsError, JavaError, SettingsError) as error:

@@ -89,7 +89,7 @@ def version_of(java: Path, env: Mapping[str, str] | None = None) -> str:
 
 
 def main() -> None:
-    """Check Java from the command line (`python -m infra.engine.java`)."""
+    """Check Java from the command line (`python -m rivermeet.infra.engine.java`)."""
     try:
         find_java()
     except JavaError as error:

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from infra.engine import processes
-from infra.engine.files import EngineFiles, EngineState
-from infra.engine.jars import jars
-from infra.engine.java import find_java
-from infra.engine.processes import is_free, spawn
-from infra.settings import Settings
+from rivermeet.infra.engine import processes
+from rivermeet.infra.engine.files import EngineFiles, EngineState
+from rivermeet.infra.engine.jars import jars
+from rivermeet.infra.engine.java import find_java
+from rivermeet.infra.engine.processes import is_free, spawn
+from rivermeet.infra.settings import Settings
 
 START_TIMEOUT_SECONDS = 120.0
 
@@ -78,7 +78,7 @@ def launch(settings: Settings, files: EngineFiles) -> EngineState:
     print("rivermeet: starting the Spark engine (it stays warm)", file=sys.stderr)
     env = {k: v for k, v in os.environ.items() if k not in FOREIGN} | settings.environ()
     env["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = files.new_token()
-    process = spawn([sys.executable, "-m", "infra.engine.server"], env, files.folder, files.log)
+    process = spawn([sys.executable, "-m", "rivermeet.infra.engine.server"], env, files.folder, files.log)
     began = time.monotonic()
     shown = SHOWN_EVERY_SECONDS
     while (waited := time.monotonic() - began) < START_TIMEOUT_SECONDS and process.poll() is None:

@@ -21,7 +21,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.engine.java import JavaError, find_java
+from rivermeet.infra.engine.java import JavaError, find_java
 
 LOG_STORE = "rivermeet.ConditionalLogStore"
 COMMIT_PROTOCOL = "rivermeet.NamedFilesProtocol"

@@ -1,6 +1,6 @@
 """The engine's supervisor: starts Spark Connect, watches it, counts its jobs, stops it when it is not in use.
 
-Run by `infra.engine.warm` as a process of its own (`python -m infra.engine.server`). The JVM ends with
+Run by `infra.engine.warm` as a process of its own (`python -m rivermeet.infra.engine.server`). The JVM ends with
 the supervisor, however that ends: it reads from a pipe that the supervisor holds.
 
 What a client leaves behind is given up:
@@ -28,15 +28,15 @@ from typing import Any, cast
 
 import psutil
 
-from infra.engine import conf as spark_conf
-from infra.engine.aot_cache import RECORDING_SECONDS, AotCache
-from infra.engine.files import EngineFiles, EngineState
-from infra.engine.heap import UNFREED, HeapMeter
-from infra.engine.jars import jars
-from infra.engine.java import find_java, version_of
-from infra.engine.process import fingerprint
-from infra.engine.processes import Apart
-from infra.settings import Settings
+from rivermeet.infra.engine import conf as spark_conf
+from rivermeet.infra.engine.aot_cache import RECORDING_SECONDS, AotCache
+from rivermeet.infra.engine.files import EngineFiles, EngineState
+from rivermeet.infra.engine.heap import UNFREED, HeapMeter
+from rivermeet.infra.engine.jars import jars
+from rivermeet.infra.engine.java import find_java, version_of
+from rivermeet.infra.engine.process import fingerprint
+from rivermeet.infra.engine.processes import Apart
+from rivermeet.infra.settings import Settings
 
 LOOK_SECONDS = 0.5
 MEASURE_SECONDS = 5.0

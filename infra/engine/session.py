@@ -12,19 +12,19 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, cast
 
-from infra.engine import conf as spark_conf
-from infra.engine import warm as engine
-from infra.engine.cluster import conf_of
-from infra.engine.jars import jars
-from infra.engine.java import find_java
-from infra.engine.process import FOREIGN
-from infra.settings import Settings
+from rivermeet.infra.engine import conf as spark_conf
+from rivermeet.infra.engine import warm as engine
+from rivermeet.infra.engine.cluster import conf_of
+from rivermeet.infra.engine.jars import jars
+from rivermeet.infra.engine.java import find_java
+from rivermeet.infra.engine.process import FOREIGN
+from rivermeet.infra.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
-    from infra.engine.watch import Watch
+    from rivermeet.infra.engine.watch import Watch
 
 
 @dataclass
@@ -147,8 +147,8 @@ def lost_engine(error: BaseException) -> str | None:
 def _connect(settings: Settings) -> _Open:
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
-    from infra.engine.channel import LocalChannelBuilder
-    from infra.engine.watch import GIVE_UP_AFTER, EngineLostError, Watch, answers
+    from rivermeet.infra.engine.channel import LocalChannelBuilder
+    from rivermeet.infra.engine.watch import GIVE_UP_AFTER, EngineLostError, Watch, answers
 
     # `pyspark.sql.functions` looks here to know which kind of column to make.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
@@ -175,7 +175,7 @@ def _connect(settings: Settings) -> _Open:
 def _remote(channel: DefaultChannelBuilder) -> SparkSession:
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-    from infra.engine.channel import LocalChannelBuilder, OnceInVain
+    from rivermeet.infra.engine.channel import LocalChannelBuilder, OnceInVain
 
     builder = ConnectSession.builder.channelBuilder(channel)
     for name, value in spark_conf.SESSION.items():

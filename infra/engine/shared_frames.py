@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from records.known_schemas import like
+from rivermeet.records.known_schemas import like
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

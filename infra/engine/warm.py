@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import psutil
 from filelock import FileLock
 
-from infra.engine import conf as spark_conf
-from infra.engine.files import EngineFiles, EngineState
-from infra.engine.heap import Heap
-from infra.engine.jars import jars
-from infra.engine.process import EngineError, end, fingerprint, launch
-from infra.held_file import HeldFile
-from infra.settings import Settings
+from rivermeet.infra.engine import conf as spark_conf
+from rivermeet.infra.engine.files import EngineFiles, EngineState
+from rivermeet.infra.engine.heap import Heap
+from rivermeet.infra.engine.jars import jars
+from rivermeet.infra.engine.process import EngineError, end, fingerprint, launch
+from rivermeet.infra.held_file import HeldFile
+from rivermeet.infra.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,7 +136,7 @@ def status(settings: Settings) -> EngineStatus:
     resident = 0
     with contextlib.suppress(psutil.NoSuchProcess):
         resident = psutil.Process(state.jvm_pid).memory_info().rss
-    from infra.engine.watch import LOOK_SECONDS, answers
+    from rivermeet.infra.engine.watch import LOOK_SECONDS, answers
 
     answered = answers(state, files.token(), LOOK_SECONDS)
     return EngineStatus(state, not unused, idle, resident // 2**20, files.jobs(), files.heap(), answered)

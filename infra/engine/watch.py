@@ -19,9 +19,9 @@ import sys
 from collections.abc import Callable
 from threading import Event, Thread
 
-from infra.engine.channel import LocalChannelBuilder
-from infra.engine.files import EngineFiles, EngineState
-from infra.engine.process import EngineError
+from rivermeet.infra.engine.channel import LocalChannelBuilder
+from rivermeet.infra.engine.files import EngineFiles, EngineState
+from rivermeet.infra.engine.process import EngineError
 
 LOOK_SECONDS = 5.0
 SAY_AFTER, GIVE_UP_AFTER = 30.0, 300.0

@@ -16,12 +16,12 @@ from typing import Any, Self
 import pyarrow as pa
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, ShortType
 
-from infra.delta.changelog_files import files_with
-from infra.delta.lines import opened
-from infra.delta.plain_files import is_plain
-from infra.epochs.offsets import any_of_sql
-from infra.epochs.plan import Offsets
-from pipelines.source import quoted
+from rivermeet.infra.delta.changelog_files import files_with
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.plain_files import is_plain
+from rivermeet.infra.epochs.offsets import any_of_sql
+from rivermeet.infra.epochs.plan import Offsets
+from rivermeet.pipelines.source import quoted
 
 WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 _Bounds = tuple[int, int] | None

@@ -9,15 +9,15 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
-from infra.delta.fence import raise_fence
-from infra.delta.io import set_properties
-from infra.delta.layout import NodeTables
-from infra.delta.location import is_local
-from infra.engine.shared_frames import FEW
-from infra.epochs.lease import Lease, identity
-from infra.epochs.log import EpochLog
-from infra.epochs.node_lock import NodeLock, lock_folder
-from pipelines import Node
+from rivermeet.infra.delta.fence import raise_fence
+from rivermeet.infra.delta.io import set_properties
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.location import is_local
+from rivermeet.infra.engine.shared_frames import FEW
+from rivermeet.infra.epochs.lease import Lease, identity
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.node_lock import NodeLock, lock_folder
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,12 +26,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.delta.layout import NodeTables
-from infra.delta.widening import widens
-from infra.epochs.declared_text import UNKNOWN, column_name, comparable, declared, referred
-from infra.epochs.plan import CommitNote, EpochPlan
-from infra.epochs.refusal import EpochRefusedError
-from pipelines import ForeignKeyJoin, Node
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.widening import widens
+from rivermeet.infra.epochs.declared_text import UNKNOWN, column_name, comparable, declared, referred
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.pipelines import ForeignKeyJoin, Node
 
 _FREE = ("max_task_idle_ms", "history")
 _FIXED = ("kind", "operation", "partitions")

@@ -22,8 +22,8 @@ from hashlib import sha256
 from types import CodeType, FunctionType
 from typing import Any
 
-from infra.delta.widening import normal
-from pipelines import Expr, Filter, Merge, Node, SelectKey, ToStream, ToTable
+from rivermeet.infra.delta.widening import normal
+from rivermeet.pipelines import Expr, Filter, Merge, Node, SelectKey, ToStream, ToTable
 
 UNKNOWN = "?"
 """Type of a column that only Spark could infer."""

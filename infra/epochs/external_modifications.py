@@ -22,10 +22,10 @@ from urllib.parse import unquote, urlsplit
 
 from deltalake import DeltaTable
 
-from infra.delta.io import note_of
-from infra.delta.layout import NodeTables
-from infra.delta.lines import commits, opened
-from infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.delta.io import note_of
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.lines import commits, opened
+from rivermeet.infra.epochs.refusal import EpochRefusedError
 
 HARMLESS = frozenset(
     {

@@ -10,17 +10,17 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from infra.delta.changelog_files import earlier_epochs, records
-from infra.delta.io import notes, read
-from infra.delta.layout import NodeTables
-from infra.delta.lines import opened
-from infra.delta.plain_files import schema_at
-from infra.epochs.column_ranges import ColumnRanges, all_of_ranges, any_of_ranges, has_range
-from infra.epochs.offsets import WRITTEN_OUT, any_of_sql, count_between, looked_up
-from infra.epochs.plan import EpochPlan, Offsets, within
-from pipelines import Node
-from records.changelog import RECORD, as_of, unflatten
-from records.known_schemas import with_schema
+from rivermeet.infra.delta.changelog_files import earlier_epochs, records
+from rivermeet.infra.delta.io import notes, read
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.plain_files import schema_at
+from rivermeet.infra.epochs.column_ranges import ColumnRanges, all_of_ranges, any_of_ranges, has_range
+from rivermeet.infra.epochs.offsets import WRITTEN_OUT, any_of_sql, count_between, looked_up
+from rivermeet.infra.epochs.plan import EpochPlan, Offsets, within
+from rivermeet.pipelines import Node
+from rivermeet.records.changelog import RECORD, as_of, unflatten
+from rivermeet.records.known_schemas import with_schema
 
 FEW = 100_000
 """Rows of an epoch, or keys of them, up to which they are broadcast to a table's rows."""

@@ -35,8 +35,8 @@ from threading import Event, Lock, Thread
 from typing import Any
 from uuid import uuid4
 
-from infra.delta.fence import LeaseLostError
-from infra.settings import SettingsError
+from rivermeet.infra.delta.fence import LeaseLostError
+from rivermeet.infra.settings import SettingsError
 
 NAME = "_lease.json"
 

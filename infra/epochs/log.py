@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from filelock import FileLock
 
-from infra.delta.lines import append_lines, lines_of, opened
-from infra.epochs.plan import EpochPlan
+from rivermeet.infra.delta.lines import append_lines, lines_of, opened
+from rivermeet.infra.epochs.plan import EpochPlan
 
 Kind = Literal[
     "plan",

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock, Timeout
 
-from infra.epochs.lease import Lease
+from rivermeet.infra.epochs.lease import Lease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -140,8 +140,8 @@ def close_sessions(engine: Path, sessions: Sequence[str]) -> None:
     """End sessions of a warm engine that another process opened, and what they are doing; none where it has gone."""
     from pyspark.sql.connect.client import SparkConnectClient
 
-    from infra.engine.channel import LocalChannelBuilder
-    from infra.engine.files import EngineFiles
+    from rivermeet.infra.engine.channel import LocalChannelBuilder
+    from rivermeet.infra.engine.files import EngineFiles
 
     files = EngineFiles(engine)
     state = files.read()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from infra.epochs.plan import Offsets
+from rivermeet.infra.epochs.plan import Offsets
 
 WRITTEN_OUT = 16
 """Up to so many partitions a condition names each."""

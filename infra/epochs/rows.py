@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from infra.delta.staged import Staged
-from infra.epochs.offsets import looked_up
-from infra.epochs.plan import EpochPlan, Offsets
+from rivermeet.infra.delta.staged import Staged
+from rivermeet.infra.epochs.offsets import looked_up
+from rivermeet.infra.epochs.plan import EpochPlan, Offsets
 
 _BATCH = 2**17
 """Rows that are counted at a time."""

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.plan import CommitNote, EpochPlan
-from pipelines import Node
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.pipelines import Node
 
 Accept = Callable[[int, Mapping[str, int]], None]
 """Takes the counts of an epoch's rows and of its side tables'; raises `EpochRefusedError` where they are too bad."""

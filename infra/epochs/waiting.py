@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from infra.delta.io import arrivals, read
-from infra.epochs.offsets import any_of
-from infra.epochs.plan import Offsets
+from rivermeet.infra.delta.io import arrivals, read
+from rivermeet.infra.epochs.offsets import any_of
+from rivermeet.infra.epochs.plan import Offsets
 
 Queue = tuple[str, int]
 """Side and partition, in the order of ties."""

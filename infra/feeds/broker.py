@@ -20,8 +20,8 @@ from uuid import uuid4
 
 from filelock import FileLock
 
-from infra.engine.jars import CACHE, fetch
-from infra.feeds.java_server import START_SECONDS, JavaServer, free_port
+from rivermeet.infra.engine.jars import CACHE, fetch
+from rivermeet.infra.feeds.java_server import START_SECONDS, JavaServer, free_port
 
 PACKAGE = "org.apache.kafka:kafka_2.13:4.3.1"
 _NEEDED = "kafka_2.13-4.3.1.jar"

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
-from infra.feeds.files import write_file
+from rivermeet.infra.feeds.files import write_file
 
 STEPS = 4
 """January, February, March, and the rest of the year."""

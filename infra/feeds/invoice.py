@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infra.feeds.files import write_file
+from rivermeet.infra.feeds.files import write_file
 
 STEPS = 3
 NOT_KNOWN = None

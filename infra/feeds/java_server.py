@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.engine.java import find_java
-from infra.engine.processes import Apart, end, spawn
+from rivermeet.infra.engine.java import find_java
+from rivermeet.infra.engine.processes import Apart, end, spawn
 
 HEAP = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 START_SECONDS = 60.0

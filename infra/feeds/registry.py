@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from infra.feeds import flights as flights_feed
-from infra.feeds import invoice as invoice_feed
+from rivermeet.infra.feeds import flights as flights_feed
+from rivermeet.infra.feeds import invoice as invoice_feed
 
 _FEEDS = {"flights": flights_feed, "invoice": invoice_feed}
 

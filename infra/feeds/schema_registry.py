@@ -19,9 +19,9 @@ from urllib.request import urlopen
 
 from filelock import FileLock
 
-from infra.engine.jars import CACHE, JarsError
-from infra.engine.java import find_java
-from infra.feeds.java_server import JavaServer, free_port
+from rivermeet.infra.engine.jars import CACHE, JarsError
+from rivermeet.infra.engine.java import find_java
+from rivermeet.infra.feeds.java_server import JavaServer, free_port
 
 # 3 and later are compiled for a Java that Spark does not need.
 GROUP, NAME, VERSION = "io.apicurio", "apicurio-registry-app", "2.6.13.Final"

@@ -25,12 +25,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from infra.feeds.registry import feed, keys, not_known
-from infra.kafka.encoding import Encode, value_encoder
-from infra.kafka.topics import KEEPS_ALL, cluster_id, make_topic
-from infra.sources.kafka.connection import Connection
-from infra.sources.kafka.formats.registry import NONE, Registry
-from pipelines import JSON, Avro
+from rivermeet.infra.feeds.registry import feed, keys, not_known
+from rivermeet.infra.kafka.encoding import Encode, value_encoder
+from rivermeet.infra.kafka.topics import KEEPS_ALL, cluster_id, make_topic
+from rivermeet.infra.sources.kafka.connection import Connection
+from rivermeet.infra.sources.kafka.formats.registry import NONE, Registry
+from rivermeet.pipelines import JSON, Avro
 
 PARTITIONS = 4
 SECONDS = 60.0

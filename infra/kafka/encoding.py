@@ -19,14 +19,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from infra.kafka.avro_types import NAME, avro_schema
-from infra.kafka.json_text import as_json
-from infra.kafka.protobuf_types import filled, protobuf_file
-from infra.kafka.written_schemas import registered
-from infra.sources.kafka.formats.framing import MAGIC
-from infra.sources.kafka.formats.protobuf import message_class
-from infra.sources.kafka.formats.registry import Registry
-from pipelines import JSON, Avro, Protobuf
+from rivermeet.infra.kafka.avro_types import NAME, avro_schema
+from rivermeet.infra.kafka.json_text import as_json
+from rivermeet.infra.kafka.protobuf_types import filled, protobuf_file
+from rivermeet.infra.kafka.written_schemas import registered
+from rivermeet.infra.sources.kafka.formats.framing import MAGIC
+from rivermeet.infra.sources.kafka.formats.protobuf import message_class
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.pipelines import JSON, Avro, Protobuf
 
 Encode = Callable[[Mapping[str, Any]], bytes]
 """Gives the bytes of a row."""

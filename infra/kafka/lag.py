@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from infra.epochs.plan import TopicSlice
-from infra.sources.kafka.topic import TopicState
+from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.sources.kafka.topic import TopicState
 
 
 @dataclass(frozen=True)

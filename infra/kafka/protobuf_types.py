@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.types as types
 
-from infra.kafka.avro_types import NAME, TypeWithoutFormError
+from rivermeet.infra.kafka.avro_types import NAME, TypeWithoutFormError
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto

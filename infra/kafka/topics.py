@@ -15,13 +15,13 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from infra.sources.kafka.connection import SECONDS, unavailable
-from infra.sources.kafka.refusals import BrokerUnavailableError, TopicMissingError, TopicRefusedError
+from rivermeet.infra.sources.kafka.connection import SECONDS, unavailable
+from rivermeet.infra.sources.kafka.refusals import BrokerUnavailableError, TopicMissingError, TopicRefusedError
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException
 
-    from infra.sources.kafka.connection import Connection
+    from rivermeet.infra.sources.kafka.connection import Connection
 
 
 KEEPS_ALL = {"retention.ms": "-1"}

@@ -16,9 +16,9 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import urlopen
 
-from infra.settings import SettingsError
-from infra.sources.kafka.formats.registry import SECONDS, Registry
-from infra.sources.kafka.refusals import RegistryUnavailableError, TopicRefusedError
+from rivermeet.infra.settings import SettingsError
+from rivermeet.infra.sources.kafka.formats.registry import SECONDS, Registry
+from rivermeet.infra.sources.kafka.refusals import RegistryUnavailableError, TopicRefusedError
 
 
 class SchemaRefusedError(TopicRefusedError):

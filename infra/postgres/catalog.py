@@ -25,9 +25,9 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from infra.epochs.plan import KnownColumn, KnownRelation, KnownTable
-from infra.postgres.refusals import NotLoggedError, NotPublishedError, TableAlteredError, TableRefusedError
-from pipelines import Postgres
+from rivermeet.infra.epochs.plan import KnownColumn, KnownRelation, KnownTable
+from rivermeet.infra.postgres.refusals import NotLoggedError, NotPublishedError, TableAlteredError, TableRefusedError
+from rivermeet.pipelines import Postgres
 
 if TYPE_CHECKING:
     import psycopg

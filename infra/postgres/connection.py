@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from infra.postgres.refusals import (
+from rivermeet.infra.postgres.refusals import (
     RightMissingError,
     ServerUnavailableError,
     ServerUnfitError,
@@ -27,7 +27,7 @@ from infra.postgres.refusals import (
     SlotLostError,
     TableRefusedError,
 )
-from infra.settings import SettingsError
+from rivermeet.infra.settings import SettingsError
 
 if TYPE_CHECKING:
     import psycopg

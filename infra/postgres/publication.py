@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from infra.epochs.plan import WalRange
-from infra.postgres.refusals import NotPublishedError, TableRefusedError
-from infra.postgres.state import PublicationState, TableState, publication_state, table_state
-from pipelines import Postgres
+from rivermeet.infra.epochs.plan import WalRange
+from rivermeet.infra.postgres.refusals import NotPublishedError, TableRefusedError
+from rivermeet.infra.postgres.state import PublicationState, TableState, publication_state, table_state
+from rivermeet.pipelines import Postgres
 
 if TYPE_CHECKING:
     import psycopg

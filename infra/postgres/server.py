@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infra.feeds.java_server import free_port
+from rivermeet.infra.feeds.java_server import free_port
 
 BINARIES = Path("/usr/lib/postgresql")
 """Where Debian puts each major version's programs; they are not on the path."""

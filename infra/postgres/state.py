@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from infra.epochs.plan import WalRange
-from infra.postgres.refusals import (
+from rivermeet.infra.epochs.plan import WalRange
+from rivermeet.infra.postgres.refusals import (
     ColumnMissingError,
     IdentityError,
     NotPublishedError,
@@ -34,7 +34,7 @@ from infra.postgres.refusals import (
     TableMissingError,
     TableRefusedError,
 )
-from pipelines import Postgres
+from rivermeet.pipelines import Postgres
 
 if TYPE_CHECKING:
     import psycopg

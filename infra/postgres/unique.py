@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from infra.postgres.state import table_state
-from pipelines import Postgres
+from rivermeet.infra.postgres.state import table_state
+from rivermeet.pipelines import Postgres
 
 if TYPE_CHECKING:
     import psycopg

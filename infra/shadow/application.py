@@ -16,14 +16,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from infra.epochs.plan import TopicSlice
-from infra.sources.kafka.connection import SECONDS, unavailable
-from infra.sources.kafka.consume import consumed
-from infra.sources.kafka.refusals import TopicMissingError, TopicRefusedError
-from infra.sources.kafka.topic import topic_state
+from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.sources.kafka.connection import SECONDS, unavailable
+from rivermeet.infra.sources.kafka.consume import consumed
+from rivermeet.infra.sources.kafka.refusals import TopicMissingError, TopicRefusedError
+from rivermeet.infra.sources.kafka.topic import topic_state
 
 if TYPE_CHECKING:
-    from infra.sources.kafka.connection import Connection
+    from rivermeet.infra.sources.kafka.connection import Connection
 
 _COUNTED = 10_000
 """Offsets of a topic that are looked at one by one; beyond, each counts as a record."""

@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from infra.epochs.plan import TopicSlice
-from infra.sources.kafka.consume import PATIENCE, consumed
-from infra.sources.kafka.landing import Landing
-from infra.sources.kafka.records import landing_of, taken
-from infra.sources.kafka.rows import landed_rows
-from infra.sources.kafka.topic import topic_state
-from infra.sources.row_to_record import to_records
-from pipelines import Expr, Kafka, Source
-from pipelines.source import quoted
+from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.sources.kafka.consume import PATIENCE, consumed
+from rivermeet.infra.sources.kafka.landing import Landing
+from rivermeet.infra.sources.kafka.records import landing_of, taken
+from rivermeet.infra.sources.kafka.rows import landed_rows
+from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.pipelines import Expr, Kafka, Source
+from rivermeet.pipelines.source import quoted
 
 if TYPE_CHECKING:
-    from infra.sources.kafka.connection import Connection
-    from infra.sources.kafka.formats.registry import Registry
+    from rivermeet.infra.sources.kafka.connection import Connection
+    from rivermeet.infra.sources.kafka.formats.registry import Registry
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from infra.small_frames import frame_of
-from infra.sources.declared_types import as_declared
-from infra.sources.landing.fields import NOT_UTF8_LINE, fields_of, not_so_wide
-from infra.sources.landing.files import UnreadableError, land
-from infra.sources.landing.lines import Lines, unclosed
-from infra.sources.line_formats import (
+from rivermeet.infra.small_frames import frame_of
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.landing.fields import NOT_UTF8_LINE, fields_of, not_so_wide
+from rivermeet.infra.sources.landing.files import UnreadableError, land
+from rivermeet.infra.sources.landing.lines import Lines, unclosed
+from rivermeet.infra.sources.line_formats import (
     LINE_COLUMNS,
     NOT_UTF8,
     FileRows,
@@ -31,8 +31,8 @@ from infra.sources.line_formats import (
     split_lines,
     wider,
 )
-from infra.sources.sequential_lines import sequential_lines
-from pipelines import Files
+from rivermeet.infra.sources.sequential_lines import sequential_lines
+from rivermeet.pipelines import Files
 
 _WANTED = pa.schema([("wanted_file", pa.string()), ("wanted_member", pa.string())])
 _MAX_COLUMNS = 20_480

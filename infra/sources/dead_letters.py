@@ -26,16 +26,16 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from infra.delta.io import read
-from infra.delta.lines import opened
-from infra.epochs.plan import EpochPlan
-from infra.sources.csv import csv_parsed, header_problem
-from infra.sources.declared_types import as_declared
-from infra.sources.json import json_parsed
-from infra.sources.line_formats import LINE_COLUMNS
-from infra.sources.parquet import parquet_parsed
-from infra.sources.row_to_record import is_cut
-from pipelines import Files
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.sources.csv import csv_parsed, header_problem
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.json import json_parsed
+from rivermeet.infra.sources.line_formats import LINE_COLUMNS
+from rivermeet.infra.sources.parquet import parquet_parsed
+from rivermeet.infra.sources.row_to_record import is_cut
+from rivermeet.pipelines import Files
 
 GONE = "the file cannot be read again, for it is no longer among the files of the source; deliver it anew"
 _OTHER = "the row was a line of JSON; its source reads another format now"

@@ -31,8 +31,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from infra.sources.line_formats import LINE_COLUMNS
-from records.type_text import kind_of, type_text
+from rivermeet.infra.sources.line_formats import LINE_COLUMNS
+from rivermeet.records.type_text import kind_of, type_text
 
 SHOWN = 100
 """Characters of a bad value that a reason shows."""

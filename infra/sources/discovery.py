@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from infra.redaction import redacted
-from pipelines import Files
+from rivermeet.infra.redaction import redacted
+from rivermeet.pipelines import Files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

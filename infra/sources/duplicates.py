@@ -19,9 +19,9 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from infra.epochs.plan import PlannedFile
-from infra.sources.discovery import FileState
-from pipelines.source import FileFormat
+from rivermeet.infra.epochs.plan import PlannedFile
+from rivermeet.infra.sources.discovery import FileState
+from rivermeet.pipelines.source import FileFormat
 
 
 def hashed(states: Iterable[FileState]) -> list[PlannedFile]:

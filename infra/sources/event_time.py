@@ -15,11 +15,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from pipelines import Files, Kafka, Source
-from pipelines.source import instant_ms, quoted
-from pipelines.sql_text import is_column, names_in
-from pipelines.window import duration_ms
-from records.type_text import kind_of
+from rivermeet.pipelines import Files, Kafka, Source
+from rivermeet.pipelines.source import instant_ms, quoted
+from rivermeet.pipelines.sql_text import is_column, names_in
+from rivermeet.pipelines.window import duration_ms
+from rivermeet.records.type_text import kind_of
 
 _MILLIS = (T.LongType, T.IntegerType, T.ShortType, T.ByteType)
 _CLOCKS = (T.TimestampType, T.TimestampNTZType, T.DateType)

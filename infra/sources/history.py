@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
-from infra.delta.io import last_note
-from infra.epochs.log import EpochLog
-from infra.epochs.plan import CommitNote, EpochPlan, PlannedFile
-from infra.epochs.refusal import EpochRefusedError
-from infra.sources.dead_letters import OpenLetters, open_letters
-from infra.sources.discovery import FileState, changed, refuse_changed, unconsumed
-from pipelines import Node, Source
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, PlannedFile
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.sources.dead_letters import OpenLetters, open_letters
+from rivermeet.infra.sources.discovery import FileState, changed, refuse_changed, unconsumed
+from rivermeet.pipelines import Node, Source
 
 _Read = TypeVar("_Read")
 

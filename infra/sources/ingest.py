@@ -16,18 +16,18 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from infra.engine.interpretation import fit_compilation
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.declaration import new_columns
-from infra.epochs.plan import CommitNote, EpochPlan
-from infra.epochs.step import StepFrames
-from infra.sources.dead_letters import GONE, rows_again
-from infra.sources.discovery import FileState, discover, moved
-from infra.sources.duplicates import duplicates, hashed, marked
-from infra.sources.history import SourceStep, states
-from infra.sources.landing.folder import new_folder
-from infra.sources.reading import SourceFrames, read, read_all
-from infra.sources.rejected_rows import Read, refuse_too_many
+from rivermeet.infra.engine.interpretation import fit_compilation
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.declaration import new_columns
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.sources.dead_letters import GONE, rows_again
+from rivermeet.infra.sources.discovery import FileState, discover, moved
+from rivermeet.infra.sources.duplicates import duplicates, hashed, marked
+from rivermeet.infra.sources.history import SourceStep, states
+from rivermeet.infra.sources.landing.folder import new_folder
+from rivermeet.infra.sources.reading import SourceFrames, read, read_all
+from rivermeet.infra.sources.rejected_rows import Read, refuse_too_many
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from infra.sources.declared_types import as_declared
-from infra.sources.landing.fields import NOT_UTF8_LINE
-from infra.sources.landing.files import land
-from infra.sources.landing.lines import Lines
-from infra.sources.line_formats import LINE_COLUMNS, NOT_UTF8, FileRows, Ranks, split_lines
-from pipelines import Files
-from pipelines.source import quoted
-from records.type_text import kind_of, type_text
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.landing.fields import NOT_UTF8_LINE
+from rivermeet.infra.sources.landing.files import land
+from rivermeet.infra.sources.landing.lines import Lines
+from rivermeet.infra.sources.line_formats import LINE_COLUMNS, NOT_UTF8, FileRows, Ranks, split_lines
+from rivermeet.pipelines import Files
+from rivermeet.pipelines.source import quoted
+from rivermeet.records.type_text import kind_of, type_text
 
 _MARK = "\ufdd0"
 """A noncharacter, which no text has (Unicode, 23.7); a line that has it all the same is malformed."""

@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.small_frames import frame_of
-from infra.sources.discovery import spark_path
-from infra.sources.landing.lines import field_pattern
+from rivermeet.infra.small_frames import frame_of
+from rivermeet.infra.sources.discovery import spark_path
+from rivermeet.infra.sources.landing.lines import field_pattern
 
 LINE_COLUMNS = ("file_rank", "file", "modified_ms", "member", "block", "row", "line", "text", "header")
 """``member`` is the archive's member or null, ``line`` the line's number where it is known.

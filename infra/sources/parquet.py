@@ -16,11 +16,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from infra.sources.declared_types import as_declared
-from infra.sources.discovery import spark_path
-from infra.sources.line_formats import LINE_COLUMNS, FileRows, Place, Problems, Ranks, no_column, ranked
-from pipelines import Files
-from pipelines.source import quoted
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.discovery import spark_path
+from rivermeet.infra.sources.line_formats import LINE_COLUMNS, FileRows, Place, Problems, Ranks, no_column, ranked
+from rivermeet.pipelines import Files
+from rivermeet.pipelines.source import quoted
 
 _TO_THE_MICROSECOND = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 CLOCKS = {

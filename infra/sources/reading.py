@@ -25,15 +25,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from infra.small_frames import frame_of
-from infra.sources.csv import csv_rows
-from infra.sources.discovery import FileState, unopenable
-from infra.sources.json import json_rows
-from infra.sources.landing.lines import NOT_GZIP
-from infra.sources.line_formats import Place, Problems, Ranks, path_of
-from infra.sources.parquet import parquet_rows
-from infra.sources.row_to_record import to_records
-from pipelines import Files, Source
+from rivermeet.infra.small_frames import frame_of
+from rivermeet.infra.sources.csv import csv_rows
+from rivermeet.infra.sources.discovery import FileState, unopenable
+from rivermeet.infra.sources.json import json_rows
+from rivermeet.infra.sources.landing.lines import NOT_GZIP
+from rivermeet.infra.sources.line_formats import Place, Problems, Ranks, path_of
+from rivermeet.infra.sources.parquet import parquet_rows
+from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.pipelines import Files, Source
 
 _CAUSE = re.compile(r"Caused by: (?:[\w$]+\.)*([^\n]*)")
 _UNREAD = pa.schema(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from infra.delta.io import RETENTION, append
-from infra.epochs.plan import EpochPlan
-from infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.delta.io import RETENTION, append
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row

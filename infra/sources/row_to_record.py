@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from infra.sources.declared_types import SHOWN, is_exact, not_a, value_as
-from infra.sources.event_time import (
+from rivermeet.infra.sources.declared_types import SHOWN, is_exact, not_a, value_as
+from rivermeet.infra.sources.event_time import (
     as_instants,
     check_event_time,
     event_millis,
@@ -24,11 +24,11 @@ from infra.sources.event_time import (
     out_of_bounds,
     with_moment,
 )
-from infra.sources.line_formats import LINE_COLUMNS
-from pipelines import Expr, Files, Source
-from pipelines.source import quoted
-from pipelines.sql_text import is_column
-from records.type_text import kind_of
+from rivermeet.infra.sources.line_formats import LINE_COLUMNS
+from rivermeet.pipelines import Expr, Files, Source
+from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.sql_text import is_column
+from rivermeet.records.type_text import kind_of
 
 KEPT = 10_000
 """Characters of a row that a dead letter keeps; a row that has as many or more counts as cut."""

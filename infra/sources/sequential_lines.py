@@ -9,9 +9,9 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.sources.discovery import spark_path
-from infra.sources.landing import lines
-from infra.sources.line_formats import LINE_COLUMNS, Ranks, ranked
+from rivermeet.infra.sources.discovery import spark_path
+from rivermeet.infra.sources.landing import lines
+from rivermeet.infra.sources.line_formats import LINE_COLUMNS, Ranks, ranked
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,8 +21,8 @@ from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from joins.stateless.one_input import with_expressions
-from pipelines.operations import Aggregation
+from rivermeet.joins.stateless.one_input import with_expressions
+from rivermeet.pipelines.operations import Aggregation
 
 HAS_VALUE = "__row.value IS NOT NULL"
 """Of records whose expressions are evaluated; a guard of `with_expressions`."""

@@ -26,8 +26,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.order import up_to_here
-from joins.stream_stream.time_buckets import lies_in, touched, width
+from rivermeet.joins.order import up_to_here
+from rivermeet.joins.stream_stream.time_buckets import lies_in, touched, width
 
 WINDOW = ("partition", "key", "window_start")
 

@@ -25,14 +25,14 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.aggregates.running import HAS_VALUE, merged, parts, with_arguments
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.order import up_to_here
-from joins.provenance import trigger_of
-from joins.stateless.one_input import with_expressions
-from joins.stateless.select_key import partition_of
-from joins.tables.versioned import forwarded
-from pipelines import TableAggregate
+from rivermeet.joins.aggregates.running import HAS_VALUE, merged, parts, with_arguments
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.order import up_to_here
+from rivermeet.joins.provenance import trigger_of
+from rivermeet.joins.stateless.one_input import with_expressions
+from rivermeet.joins.stateless.select_key import partition_of
+from rivermeet.joins.tables.versioned import forwarded
+from rivermeet.pipelines import TableAggregate
 
 BLOCK = ("group", "level", "block")
 CHANGE = ("group", "order", "timestamp", "partition", "offset", "arrives")

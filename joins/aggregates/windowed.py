@@ -28,14 +28,14 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.aggregates.running import value_over, with_arguments
-from joins.aggregates.sliding import in_sliding_windows
-from joins.late import before_1970, past_close, without_key
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.order import stream_time_at_start, up_to_here
-from joins.provenance import trigger_of
-from joins.values import nothing_like
-from pipelines import SlidingWindows, WindowedAggregate
+from rivermeet.joins.aggregates.running import value_over, with_arguments
+from rivermeet.joins.aggregates.sliding import in_sliding_windows
+from rivermeet.joins.late import before_1970, past_close, without_key
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.order import stream_time_at_start, up_to_here
+from rivermeet.joins.provenance import trigger_of
+from rivermeet.joins.values import nothing_like
+from rivermeet.pipelines import SlidingWindows, WindowedAggregate
 
 READS_ONCE = True
 

@@ -26,14 +26,14 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.foreign_key.rows import Sides, subscribing
-from joins.operator import EpochInputs
-from joins.order import LEFT, RIGHT, last_known, up_to_here
-from joins.tables.cache import emitted_before, net_changes
-from joins.tables.versioned import forwarded
-from joins.tables.versions import timeline
-from joins.values import nothing_like, with_record
-from pipelines import ForeignKeyJoin
+from rivermeet.joins.foreign_key.rows import Sides, subscribing
+from rivermeet.joins.operator import EpochInputs
+from rivermeet.joins.order import LEFT, RIGHT, last_known, up_to_here
+from rivermeet.joins.tables.cache import emitted_before, net_changes
+from rivermeet.joins.tables.versioned import forwarded
+from rivermeet.joins.tables.versions import timeline
+from rivermeet.joins.values import nothing_like, with_record
+from rivermeet.pipelines import ForeignKeyJoin
 
 _EMITTED = ("key", "order", "left", "left_hash", "fk", "partition")
 

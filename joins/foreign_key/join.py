@@ -36,11 +36,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from joins.foreign_key import cached as foreign_key_cached
-from joins.foreign_key.rows import answer, asked, fan_out, sides, with_values
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.tables.versions import read_state
-from pipelines import ForeignKeyJoin
+from rivermeet.joins.foreign_key import cached as foreign_key_cached
+from rivermeet.joins.foreign_key.rows import answer, asked, fan_out, sides, with_values
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.tables.versions import read_state
+from rivermeet.pipelines import ForeignKeyJoin
 
 READS_ONCE = True
 

@@ -25,14 +25,14 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from joins.lookups.as_of import holds_at, row_at
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.provenance import trigger_of
-from joins.tables.cache import emitted_before, net_changes
-from joins.tables.versioned import forwarded
-from joins.tables.versions import affected_timeline, pointing, read_state, timeline
-from joins.values import joined_value, key_type, null_of, with_record
-from pipelines import OneToManyJoin
+from rivermeet.joins.lookups.as_of import holds_at, row_at
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.provenance import trigger_of
+from rivermeet.joins.tables.cache import emitted_before, net_changes
+from rivermeet.joins.tables.versioned import forwarded
+from rivermeet.joins.tables.versions import affected_timeline, pointing, read_state, timeline
+from rivermeet.joins.values import joined_value, key_type, null_of, with_record
+from rivermeet.pipelines import OneToManyJoin
 
 ENDS, BEGINS = 0, 1
 

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from joins.lookups.as_of import holds_at, row_at
-from joins.operator import EpochInputs
-from joins.provenance import trigger_of
-from joins.tables.versioned import forwarded
-from joins.tables.versions import affected_timeline, pointing, timeline
-from joins.values import joined_value, key_type, null_of, with_record
-from pipelines import ForeignKeyJoin
+from rivermeet.joins.lookups.as_of import holds_at, row_at
+from rivermeet.joins.operator import EpochInputs
+from rivermeet.joins.provenance import trigger_of
+from rivermeet.joins.tables.versioned import forwarded
+from rivermeet.joins.tables.versions import affected_timeline, pointing, timeline
+from rivermeet.joins.values import joined_value, key_type, null_of, with_record
+from rivermeet.pipelines import ForeignKeyJoin
 
 
 @dataclass(frozen=True)

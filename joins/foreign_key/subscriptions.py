@@ -23,9 +23,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, ByteType, DataType, IntegerType, LongType, ShortType, StringType, StructType
 
-from joins.tables.versions import pointing
-from joins.values import key_type
-from pipelines import ForeignKeyJoin
+from rivermeet.joins.tables.versions import pointing
+from rivermeet.joins.values import key_type
+from rivermeet.pipelines import ForeignKeyJoin
 
 
 def subscriptions(join: ForeignKeyJoin, left_rows: DataFrame, right_key_type: StructType) -> DataFrame:

@@ -16,8 +16,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.operator import EpochInputs
-from joins.order import last_known, up_to_here
+from rivermeet.joins.operator import EpochInputs
+from rivermeet.joins.order import last_known, up_to_here
 
 
 def row_at(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, inputs: EpochInputs) -> DataFrame:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from joins.values import joined_value, key_type, with_mapped_key, with_record
-from pipelines import GlobalGlobalJoin
+from rivermeet.joins.values import joined_value, key_type, with_mapped_key, with_record
+from rivermeet.pipelines import GlobalGlobalJoin
 
 
 def resolve(join: GlobalGlobalJoin, left: DataFrame, right: DataFrame) -> DataFrame:

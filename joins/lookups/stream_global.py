@@ -24,13 +24,13 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.late import without_key
-from joins.lookups.as_of import holds_at
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.provenance import trigger_of
-from joins.values import joined_value, key_type, nothing_like, with_mapped_key, with_record
-from pipelines import StreamGlobalJoin
-from records.changelog import RECORD
+from rivermeet.joins.late import without_key
+from rivermeet.joins.lookups.as_of import holds_at
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.provenance import trigger_of
+from rivermeet.joins.values import joined_value, key_type, nothing_like, with_mapped_key, with_record
+from rivermeet.pipelines import StreamGlobalJoin
+from rivermeet.records.changelog import RECORD
 
 
 def state(join: StreamGlobalJoin) -> StateRead:

@@ -20,11 +20,11 @@ from importlib import import_module
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from joins.operator import OPERATORS
-from joins.shadow import rows
-from joins.shadow.answers import NOT_READ_HERE, Answers, Compared
-from joins.shadow.causes import CAUSES
-from pipelines import (
+from rivermeet.joins.operator import OPERATORS
+from rivermeet.joins.shadow import rows
+from rivermeet.joins.shadow.answers import NOT_READ_HERE, Answers, Compared
+from rivermeet.joins.shadow.causes import CAUSES
+from rivermeet.pipelines import (
     ForeignKeyJoin,
     Node,
     Operation,
@@ -36,11 +36,11 @@ from pipelines import (
 
 PROFILE = "kafka-4"
 COMPARISONS: dict[type[Operation], str] = {
-    ForeignKeyJoin: "joins.shadow.tables",
-    TableTableJoin: "joins.shadow.tables",
-    StreamStreamJoin: "joins.shadow.stream_stream",
-    StreamTableJoin: "joins.shadow.lookups",
-    StreamGlobalJoin: "joins.shadow.lookups",
+    ForeignKeyJoin: "rivermeet.joins.shadow.tables",
+    TableTableJoin: "rivermeet.joins.shadow.tables",
+    StreamStreamJoin: "rivermeet.joins.shadow.stream_stream",
+    StreamTableJoin: "rivermeet.joins.shadow.lookups",
+    StreamGlobalJoin: "rivermeet.joins.shadow.lookups",
 }
 """Family to the module that finds the causes of its differences."""
 

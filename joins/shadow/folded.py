@@ -12,7 +12,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from joins.shadow.answers import Answers, both_sides, history
+from rivermeet.joins.shadow.answers import Answers, both_sides, history
 
 
 def folded(answers: Answers) -> DataFrame:

@@ -29,10 +29,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from joins.shadow.answers import UNREAD, Answers, Compared
-from joins.shadow.multiset import counted, stream_totals
-from joins.values import joined_value, key_type, record, with_mapped_key, with_record
-from pipelines import StreamGlobalJoin, StreamTableJoin
+from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
+from rivermeet.joins.shadow.multiset import counted, stream_totals
+from rivermeet.joins.values import joined_value, key_type, record, with_mapped_key, with_record
+from rivermeet.pipelines import StreamGlobalJoin, StreamTableJoin
 
 LookUp = StreamTableJoin | StreamGlobalJoin
 _X = ("x_partition", "x_offset")

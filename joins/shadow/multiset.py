@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from joins.shadow.answers import PROVENANCE, Answers, both_sides, history
+from rivermeet.joins.shadow.answers import PROVENANCE, Answers, both_sides, history
 
 
 def counted(answers: Answers) -> DataFrame:

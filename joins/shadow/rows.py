@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from joins.shadow.answers import UNREAD, Answers, Compared
-from joins.shadow.folded import folded, totals
-from joins.shadow.multiset import counted, stream_totals
+from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
+from rivermeet.joins.shadow.folded import folded, totals
+from rivermeet.joins.shadow.multiset import counted, stream_totals
 
 
 def compare_table(answers: Answers) -> Compared:

@@ -39,15 +39,15 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.operator import Side
-from joins.order import before_here
-from joins.shadow.answers import UNREAD, Answers, Compared
-from joins.shadow.multiset import counted, stream_totals
-from joins.stream_stream.profile_3_1 import OUTER_SIDES
-from joins.stream_stream.self_join import COPIES
-from joins.stream_stream.time_buckets import lies_in, touched, width
-from joins.values import joined_value, with_record
-from pipelines import StreamStreamJoin
+from rivermeet.joins.operator import Side
+from rivermeet.joins.order import before_here
+from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
+from rivermeet.joins.shadow.multiset import counted, stream_totals
+from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES
+from rivermeet.joins.stream_stream.self_join import COPIES
+from rivermeet.joins.stream_stream.time_buckets import lies_in, touched, width
+from rivermeet.joins.values import joined_value, with_record
+from rivermeet.pipelines import StreamStreamJoin
 
 SIDES = ("left", "right")
 _ROW = ("key", "value", "timestamp")

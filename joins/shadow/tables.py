@@ -27,10 +27,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.shadow.answers import UNREAD, Answers, Compared
-from joins.shadow.folded import folded, totals
-from joins.values import joined_value, key_type, with_mapped_key, with_record
-from pipelines import ForeignKeyJoin, TableTableJoin
+from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
+from rivermeet.joins.shadow.folded import folded, totals
+from rivermeet.joins.values import joined_value, key_type, with_mapped_key, with_record
+from rivermeet.pipelines import ForeignKeyJoin, TableTableJoin
 
 TableJoin = ForeignKeyJoin | TableTableJoin
 

@@ -21,10 +21,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.stateless.one_input import passes, result_rows
-from joins.values import nothing_like
-from pipelines import Filter
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.stateless.one_input import passes, result_rows
+from rivermeet.joins.values import nothing_like
+from rivermeet.pipelines import Filter
 
 READS_ONCE = True
 

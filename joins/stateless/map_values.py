@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.stateless.one_input import result_rows, with_expressions
-from pipelines import MapValues
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.stateless.one_input import result_rows, with_expressions
+from rivermeet.pipelines import MapValues
 
 READS_ONCE = True
 

@@ -11,9 +11,9 @@ Source: released Kafka Streams 4.x, ``KStream.merge``, which gives no order betw
 
 from __future__ import annotations
 
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.stateless.one_input import result_rows
-from pipelines import Merge
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.stateless.one_input import result_rows
+from rivermeet.pipelines import Merge
 
 READS_ONCE = True
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from joins.provenance import trigger_of
+from rivermeet.joins.provenance import trigger_of
 
 
 def with_expressions(records: DataFrame, sql: Mapping[str, str], name: str, where: str = "true") -> DataFrame:

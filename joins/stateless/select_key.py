@@ -23,9 +23,9 @@ from operator import and_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.stateless.one_input import result_rows, with_expressions
-from pipelines import SelectKey
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.stateless.one_input import result_rows, with_expressions
+from rivermeet.pipelines import SelectKey
 
 READS_ONCE = True
 

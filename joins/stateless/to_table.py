@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from joins.late import without_key
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.stateless.one_input import result_rows
-from pipelines import ToStream, ToTable
+from rivermeet.joins.late import without_key
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.stateless.one_input import result_rows
+from rivermeet.pipelines import ToStream, ToTable
 
 READS_ONCE = True
 

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.order import LEFT
-from joins.stream_stream.window_rows import frames, own_rows, pair_rows
-from joins.stream_stream.window_store import EARLY, alone, asked, memory_of, pairs, times
-from pipelines import StreamStreamJoin
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.order import LEFT
+from rivermeet.joins.stream_stream.window_rows import frames, own_rows, pair_rows
+from rivermeet.joins.stream_stream.window_store import EARLY, alone, asked, memory_of, pairs, times
+from rivermeet.pipelines import StreamStreamJoin
 
 
 def state(join: StreamStreamJoin) -> StateRead:

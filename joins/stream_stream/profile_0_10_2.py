@@ -22,11 +22,20 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.stream_stream.profile_3_1 import OUTER_SIDES
-from joins.stream_stream.window_rows import frames, own_rows, pair_rows
-from joins.stream_stream.window_store import BOUNDED, SEGMENTED, alone, asked, memory_of, not_kept, pairs, times
-from pipelines import StreamStreamJoin
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES
+from rivermeet.joins.stream_stream.window_rows import frames, own_rows, pair_rows
+from rivermeet.joins.stream_stream.window_store import (
+    BOUNDED,
+    SEGMENTED,
+    alone,
+    asked,
+    memory_of,
+    not_kept,
+    pairs,
+    times,
+)
+from rivermeet.pipelines import StreamStreamJoin
 
 
 def state(join: StreamStreamJoin) -> StateRead:

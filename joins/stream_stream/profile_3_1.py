@@ -36,15 +36,15 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.late import past_close, without_key
-from joins.lookups.as_of import first_to_reach
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.order import LEFT, RIGHT, before_here, in_words, stream_time_at_start
-from joins.provenance import trigger_of
-from joins.stream_stream.self_join import COPIES, both_inputs, is_self_join
-from joins.stream_stream.time_buckets import lies_in, touched, width
-from joins.values import joined_value, nothing_like, with_record
-from pipelines import JoinWindow, StreamStreamJoin
+from rivermeet.joins.late import past_close, without_key
+from rivermeet.joins.lookups.as_of import first_to_reach
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.order import LEFT, RIGHT, before_here, in_words, stream_time_at_start
+from rivermeet.joins.provenance import trigger_of
+from rivermeet.joins.stream_stream.self_join import COPIES, both_inputs, is_self_join
+from rivermeet.joins.stream_stream.time_buckets import lies_in, touched, width
+from rivermeet.joins.values import joined_value, nothing_like, with_record
+from rivermeet.pipelines import JoinWindow, StreamStreamJoin
 
 OUTER_SIDES = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}
 

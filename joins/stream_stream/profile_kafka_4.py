@@ -31,15 +31,15 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.order import LEFT
-from joins.stream_stream import profile_0_10_2 as stream_stream_eager
-from joins.stream_stream.emission_gate import EVENT, MIN_TIME, SCAN, WAIT, scanned
-from joins.stream_stream.profile_3_1 import OUTER_SIDES
-from joins.stream_stream.self_join import COPIES
-from joins.stream_stream.window_rows import frames, one_sided_rows, own_rows, pair_rows
-from joins.stream_stream.window_store import BOUNDED, alone, asked, memory_of, not_kept, pairs, sided, times
-from pipelines import StreamStreamJoin
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.order import LEFT
+from rivermeet.joins.stream_stream import profile_0_10_2 as stream_stream_eager
+from rivermeet.joins.stream_stream.emission_gate import EVENT, MIN_TIME, SCAN, WAIT, scanned
+from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES
+from rivermeet.joins.stream_stream.self_join import COPIES
+from rivermeet.joins.stream_stream.window_rows import frames, one_sided_rows, own_rows, pair_rows
+from rivermeet.joins.stream_stream.window_store import BOUNDED, alone, asked, memory_of, not_kept, pairs, sided, times
+from rivermeet.pipelines import StreamStreamJoin
 
 GATE, PAIRS, AT_ONCE = 0, 1, 2
 """Phases of a record."""

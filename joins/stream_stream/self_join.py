@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from joins.operator import EpochInputs, Side
-from joins.order import LEFT, RIGHT
-from pipelines import StreamStreamJoin
+from rivermeet.joins.operator import EpochInputs, Side
+from rivermeet.joins.order import LEFT, RIGHT
+from rivermeet.pipelines import StreamStreamJoin
 
 COPIES: Mapping[Side, int] = {"left": LEFT, "right": RIGHT}
 

@@ -14,11 +14,11 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from joins.operator import EpochFrames, EpochInputs
-from joins.order import LEFT, RIGHT, in_words
-from joins.provenance import trigger_of
-from joins.values import joined_value
-from pipelines import StreamStreamJoin
+from rivermeet.joins.operator import EpochFrames, EpochInputs
+from rivermeet.joins.order import LEFT, RIGHT, in_words
+from rivermeet.joins.provenance import trigger_of
+from rivermeet.joins.values import joined_value
+from rivermeet.pipelines import StreamStreamJoin
 
 
 def frames(

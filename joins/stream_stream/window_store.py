@@ -32,13 +32,13 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.operator import EpochInputs
-from joins.order import LEFT, RIGHT, before_here, stream_time_at_start, up_to_here
-from joins.stream_stream.profile_3_1 import OUTER_SIDES, dropped
-from joins.stream_stream.self_join import COPIES, both_inputs, is_self_join
-from joins.stream_stream.time_buckets import lies_in, touched, width
-from joins.values import with_record
-from pipelines import StreamStreamJoin
+from rivermeet.joins.operator import EpochInputs
+from rivermeet.joins.order import LEFT, RIGHT, before_here, stream_time_at_start, up_to_here
+from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES, dropped
+from rivermeet.joins.stream_stream.self_join import COPIES, both_inputs, is_self_join
+from rivermeet.joins.stream_stream.time_buckets import lies_in, touched, width
+from rivermeet.joins.values import with_record
+from rivermeet.pipelines import StreamStreamJoin
 
 SMALLEST_SEGMENT, EARLY_SEGMENT = 60_000, 43_200_000  # ms
 BEFORE_ALL = -1

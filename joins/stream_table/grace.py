@@ -24,10 +24,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.lookups.as_of import first_to_reach
-from joins.operator import EpochInputs
-from joins.order import before_here, stream_time_at_start
-from joins.stream_table.lookups import at_once
+from rivermeet.joins.lookups.as_of import first_to_reach
+from rivermeet.joins.operator import EpochInputs
+from rivermeet.joins.order import before_here, stream_time_at_start
+from rivermeet.joins.stream_table.lookups import at_once
 
 
 def released(accepted: DataFrame, waiting: DataFrame, inputs: EpochInputs, grace: int) -> DataFrame:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from joins.late import without_key
-from joins.lookups.as_of import row_at
-from joins.operator import EpochFrames, EpochInputs
-from joins.provenance import trigger_of
-from joins.tables.versioned import before_the_epoch
-from joins.values import joined_value, key_type, record, with_mapped_key, with_record
-from pipelines import StreamTableJoin
+from rivermeet.joins.late import without_key
+from rivermeet.joins.lookups.as_of import row_at
+from rivermeet.joins.operator import EpochFrames, EpochInputs
+from rivermeet.joins.provenance import trigger_of
+from rivermeet.joins.tables.versioned import before_the_epoch
+from rivermeet.joins.values import joined_value, key_type, record, with_mapped_key, with_record
+from rivermeet.pipelines import StreamTableJoin
 
 
 def with_key_to_look_up(join: StreamTableJoin, records: DataFrame, inputs: EpochInputs) -> DataFrame:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.stream_table.lookups import at_once, looked_up, rows_of, with_key_to_look_up
-from pipelines import StreamTableJoin
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.stream_table.lookups import at_once, looked_up, rows_of, with_key_to_look_up
+from rivermeet.pipelines import StreamTableJoin
 
 READS_ONCE = True
 

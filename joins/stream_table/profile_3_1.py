@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.stream_table.grace import released
-from joins.stream_table.lookups import at_once, looked_up, rows_of, with_key_to_look_up
-from joins.tables.versioned import version_at
-from pipelines import StreamTableJoin
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.stream_table.grace import released
+from rivermeet.joins.stream_table.lookups import at_once, looked_up, rows_of, with_key_to_look_up
+from rivermeet.joins.tables.versioned import version_at
+from rivermeet.pipelines import StreamTableJoin
 
 READS_ONCE = True
 

@@ -17,12 +17,12 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from joins.operator import EpochInputs, Side
-from joins.order import LEFT, RIGHT, before_here, last_known
-from joins.tables.versioned import forwarded
-from joins.values import key_type, with_record
-from pipelines import TableTableJoin
-from records.type_text import type_text
+from rivermeet.joins.operator import EpochInputs, Side
+from rivermeet.joins.order import LEFT, RIGHT, before_here, last_known
+from rivermeet.joins.tables.versioned import forwarded
+from rivermeet.joins.values import key_type, with_record
+from rivermeet.pipelines import TableTableJoin
+from rivermeet.records.type_text import type_text
 
 SIDES: tuple[tuple[int, Side], ...] = ((LEFT, "left"), (RIGHT, "right"))
 

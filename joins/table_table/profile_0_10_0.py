@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.table_table.changes import changes, input_caches
-from joins.table_table.rows import flushed, result, rows_of
-from joins.tables.versions import read_state
-from pipelines import TableTableJoin
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.table_table.changes import changes, input_caches
+from rivermeet.joins.table_table.rows import flushed, result, rows_of
+from rivermeet.joins.tables.versions import read_state
+from rivermeet.pipelines import TableTableJoin
 
 
 def state(join: TableTableJoin) -> StateRead:

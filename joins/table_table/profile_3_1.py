@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.table_table.changes import changes
-from joins.table_table.rows import later_timestamp, result, rows_of
-from joins.tables.cache import net_changes
-from joins.tables.versions import read_state
-from pipelines import TableTableJoin
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.table_table.changes import changes
+from rivermeet.joins.table_table.rows import later_timestamp, result, rows_of
+from rivermeet.joins.tables.cache import net_changes
+from rivermeet.joins.tables.versions import read_state
+from rivermeet.pipelines import TableTableJoin
 
 READS_ONCE = True
 

@@ -16,9 +16,9 @@ Source: released Kafka Streams, KTableKTableJoin and its caches. Held by ``tests
 
 from __future__ import annotations
 
-from joins.operator import EpochFrames, EpochInputs, StateRead
-from joins.table_table.changes import changes, input_caches
-from joins.table_table.rows import (
+from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.table_table.changes import changes, input_caches
+from rivermeet.joins.table_table.rows import (
     flushed,
     later_timestamp,
     of_left,
@@ -27,8 +27,8 @@ from joins.table_table.rows import (
     result,
     rows_of,
 )
-from joins.tables.versions import read_state
-from pipelines import TableTableJoin
+from rivermeet.joins.tables.versions import read_state
+from rivermeet.pipelines import TableTableJoin
 
 
 def state(join: TableTableJoin) -> StateRead:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from joins.operator import EpochFrames, EpochInputs
-from joins.order import LEFT, RIGHT
-from joins.provenance import record_at, trigger_of
-from joins.table_table.changes import SIDES, input_caches
-from joins.tables.cache import emitted_before, net_changes
-from joins.values import joined_value
-from pipelines import TableTableJoin
+from rivermeet.joins.operator import EpochFrames, EpochInputs
+from rivermeet.joins.order import LEFT, RIGHT
+from rivermeet.joins.provenance import record_at, trigger_of
+from rivermeet.joins.table_table.changes import SIDES, input_caches
+from rivermeet.joins.tables.cache import emitted_before, net_changes
+from rivermeet.joins.values import joined_value
+from rivermeet.pipelines import TableTableJoin
 
 
 def of_left() -> Column:

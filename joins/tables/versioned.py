@@ -30,10 +30,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from joins.operator import EpochInputs, Side
-from joins.order import before_here, last_known, up_to_here
-from joins.values import nothing_like, with_record
-from records.changelog import RECORD
+from rivermeet.joins.operator import EpochInputs, Side
+from rivermeet.joins.order import before_here, last_known, up_to_here
+from rivermeet.joins.values import nothing_like, with_record
+from rivermeet.records.changelog import RECORD
 
 _CHANGE = (*RECORD, "order", "commit")
 BEFORE = -1

@@ -21,9 +21,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from joins.operator import EpochInputs, StateRead
-from joins.values import null_of, with_mapped_key, with_record
-from pipelines import ForeignKeyJoin, OneToManyJoin, TableTableJoin
+from rivermeet.joins.operator import EpochInputs, StateRead
+from rivermeet.joins.values import null_of, with_mapped_key, with_record
+from rivermeet.pipelines import ForeignKeyJoin, OneToManyJoin, TableTableJoin
 
 
 def read_state(join: TableTableJoin | ForeignKeyJoin | OneToManyJoin) -> StateRead:

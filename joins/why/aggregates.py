@@ -11,8 +11,8 @@ All records of a group are not listed: each is the trigger of a row of its own. 
 
 from __future__ import annotations
 
-from joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, moment, named, span
-from pipelines import TableAggregate, WindowedAggregate
+from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, moment, named, span
+from rivermeet.pipelines import TableAggregate, WindowedAggregate
 
 Aggregate = TableAggregate | WindowedAggregate
 WINDOW = ("window_start", "window_end")

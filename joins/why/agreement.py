@@ -13,8 +13,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from joins.why.evidence import Found, shown
-from pipelines import Operation
+from rivermeet.joins.why.evidence import Found, shown
+from rivermeet.pipelines import Operation
 
 _COLUMN = re.compile(r"\s*(left|right)\.`?(\w+)`?\s*", re.IGNORECASE)
 

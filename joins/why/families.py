@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow
-from pipelines import (
+from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow
+from rivermeet.pipelines import (
     Filter,
     ForeignKeyJoin,
     MapValues,
@@ -40,18 +40,18 @@ class Family(Protocol):
 
 
 FAMILIES: dict[type[Operation], str] = {
-    StreamStreamJoin: "joins.why.stream_stream",
-    StreamTableJoin: "joins.why.lookups",
-    StreamGlobalJoin: "joins.why.lookups",
-    TableTableJoin: "joins.why.table_table",
-    ForeignKeyJoin: "joins.why.foreign_key",
-    OneToManyJoin: "joins.why.one_to_many",
-    TableAggregate: "joins.why.aggregates",
-    WindowedAggregate: "joins.why.aggregates",
-    **dict.fromkeys((Filter, MapValues, Merge, SelectKey, ToStream, ToTable), "joins.why.one_input"),
+    StreamStreamJoin: "rivermeet.joins.why.stream_stream",
+    StreamTableJoin: "rivermeet.joins.why.lookups",
+    StreamGlobalJoin: "rivermeet.joins.why.lookups",
+    TableTableJoin: "rivermeet.joins.why.table_table",
+    ForeignKeyJoin: "rivermeet.joins.why.foreign_key",
+    OneToManyJoin: "rivermeet.joins.why.one_to_many",
+    TableAggregate: "rivermeet.joins.why.aggregates",
+    WindowedAggregate: "rivermeet.joins.why.aggregates",
+    **dict.fromkeys((Filter, MapValues, Merge, SelectKey, ToStream, ToTable), "rivermeet.joins.why.one_input"),
 }
 
 
 def family_of(operation: Operation) -> Family:
     """What explains an operation's rows."""
-    return cast(Family, import_module(FAMILIES.get(type(operation), "joins.why.generic")))
+    return cast(Family, import_module(FAMILIES.get(type(operation), "rivermeet.joins.why.generic")))

@@ -10,7 +10,7 @@ Held by ``tests/joins/why/test_tables.py``, where the reference joins have the s
 
 from __future__ import annotations
 
-from joins.why.evidence import (
+from rivermeet.joins.why.evidence import (
     Evidence,
     Found,
     Key,
@@ -24,8 +24,8 @@ from joins.why.evidence import (
     standing,
     unread,
 )
-from joins.why.tables import history, nothing_there, pointers, seen_at, unknown
-from pipelines import ForeignKeyJoin
+from rivermeet.joins.why.tables import history, nothing_there, pointers, seen_at, unknown
+from rivermeet.pipelines import ForeignKeyJoin
 
 
 def made_of(join: ForeignKeyJoin, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:

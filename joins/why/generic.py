@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow
-from pipelines import Operation
+from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow
+from rivermeet.pipelines import Operation
 
 
 def made_of(operation: Operation, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
-from joins.why.evidence import (
+from rivermeet.joins.why.evidence import (
     Evidence,
     Found,
     Key,
@@ -28,8 +28,8 @@ from joins.why.evidence import (
     named,
     standing,
 )
-from joins.why.tables import history, nothing_there, unknown
-from pipelines import Node, StreamGlobalJoin, StreamTableJoin
+from rivermeet.joins.why.tables import history, nothing_there, unknown
+from rivermeet.pipelines import Node, StreamGlobalJoin, StreamTableJoin
 
 LookUp = StreamTableJoin | StreamGlobalJoin
 

@@ -9,8 +9,8 @@ Which record a row comes from is its trigger. Held by ``tests/joins/why/test_one
 
 from __future__ import annotations
 
-from joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, named
-from pipelines import Filter, Operation, SelectKey
+from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, named
+from rivermeet.pipelines import Filter, Operation, SelectKey
 
 
 def made_of(operation: Operation, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:

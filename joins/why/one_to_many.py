@@ -12,9 +12,20 @@ from __future__ import annotations
 
 import math
 
-from joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, Unknown, is_there, named, standing
-from joins.why.tables import history, nothing_there, seen_at, unknown
-from pipelines import OneToManyJoin
+from rivermeet.joins.why.evidence import (
+    Evidence,
+    Found,
+    Key,
+    Made,
+    Reason,
+    ResultRow,
+    Unknown,
+    is_there,
+    named,
+    standing,
+)
+from rivermeet.joins.why.tables import history, nothing_there, seen_at, unknown
+from rivermeet.pipelines import OneToManyJoin
 
 
 def made_of(join: OneToManyJoin, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:

@@ -15,8 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from joins.why.evidence import Evidence, Found, Key, Late, Made, Reason, ResultRow, is_there, moment, named, span
-from pipelines import Node, StreamStreamJoin
+from rivermeet.joins.why.evidence import (
+    Evidence,
+    Found,
+    Key,
+    Late,
+    Made,
+    Reason,
+    ResultRow,
+    is_there,
+    moment,
+    named,
+    span,
+)
+from rivermeet.pipelines import Node, StreamStreamJoin
 
 OUTER = {"inner": (), "left": ("left",), "outer": ("left", "right")}
 

@@ -11,9 +11,20 @@ from __future__ import annotations
 
 import math
 
-from joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, is_there, named, standing, unread
-from joins.why.tables import history, nothing_there, seen_at
-from pipelines import Node, TableTableJoin
+from rivermeet.joins.why.evidence import (
+    Evidence,
+    Found,
+    Key,
+    Made,
+    Reason,
+    ResultRow,
+    is_there,
+    named,
+    standing,
+    unread,
+)
+from rivermeet.joins.why.tables import history, nothing_there, seen_at
+from rivermeet.pipelines import Node, TableTableJoin
 
 
 def made_of(join: TableTableJoin, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from joins.why.evidence import Evidence, Found, Key, Order, Reason, Unknown, is_there, named, standing, unread
-from pipelines import Join, Node
+from rivermeet.joins.why.evidence import Evidence, Found, Key, Order, Reason, Unknown, is_there, named, standing, unread
+from rivermeet.pipelines import Join, Node
 
 
 def history(node: Node) -> int | None:

@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pipelines.declare.nodes import WINDOW_KEY, add_node, check_columns, checked_partitions, key_types
-from pipelines.errors import listed
-from pipelines.operations import (
+from rivermeet.pipelines.declare.nodes import WINDOW_KEY, add_node, check_columns, checked_partitions, key_types
+from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.operations import (
     Aggregation,
     TableAggregate,
     WindowedAggregate,
 )
-from pipelines.source import Expr
-from pipelines.window import SlidingWindows, TimeWindows
+from rivermeet.pipelines.source import Expr
+from rivermeet.pipelines.window import SlidingWindows, TimeWindows
 
 if TYPE_CHECKING:
-    from pipelines.grouped import GroupedStream, GroupedTable
-    from pipelines.nodes import Stream, Table, WindowedTable
+    from rivermeet.pipelines.grouped import GroupedStream, GroupedTable
+    from rivermeet.pipelines.nodes import Stream, Table, WindowedTable
 
 
 def grouped_stream(stream: Stream) -> GroupedStream:
     """Records by their key."""
-    from pipelines.grouped import GroupedStream
+    from rivermeet.pipelines.grouped import GroupedStream
 
     return GroupedStream(stream)
 
 
 def grouped_table(table: Table, key: Mapping[str, Expr]) -> GroupedTable:
     """Rows by another key."""
-    from pipelines.grouped import GroupedTable
+    from rivermeet.pipelines.grouped import GroupedTable
 
     return GroupedTable(table, key)
 
@@ -43,7 +43,7 @@ def table_aggregate(
     fold: str | None = None,
 ) -> Table:
     """A table aggregated by another key."""
-    from pipelines.nodes import Table
+    from rivermeet.pipelines.nodes import Table
 
     kinds = key_types(table, name, key, tuple(aggregations))
     check_columns(table, name, aggregations)
@@ -60,7 +60,7 @@ def windowed_aggregate(
     fold: str | None = None,
 ) -> WindowedTable:
     """A stream aggregated by key and window."""
-    from pipelines.nodes import WindowedTable
+    from rivermeet.pipelines.nodes import WindowedTable
 
     check_columns(stream, name, aggregations)
     clash = [column for column in WINDOW_KEY if column in stream.key or column in aggregations]

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.errors import listed
-from pipelines.reads.postgres import Postgres
-from pipelines.source import Expr, quoted
+from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.reads.postgres import Postgres
+from rivermeet.pipelines.source import Expr, quoted
 
 _GONE = "pg_tombstone"
 _TIME = "pg_commit_timestamp"

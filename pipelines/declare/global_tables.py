@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipelines.declare.join_rules import Select, common_fields, join_of, key_expressions, kind_of
-from pipelines.declare.nodes import add_node
-from pipelines.joins import (
+from rivermeet.pipelines.declare.join_rules import Select, common_fields, join_of, key_expressions, kind_of
+from rivermeet.pipelines.declare.nodes import add_node
+from rivermeet.pipelines.joins import (
     GlobalGlobalJoin,
     How,
     Semantics,
 )
 
 if TYPE_CHECKING:
-    from pipelines.nodes import GlobalTable, GlobalView, Node
+    from rivermeet.pipelines.nodes import GlobalTable, GlobalView, Node
 
 
 def join_global(left: GlobalTable, how: How, other: Node, name: str | None, **options: Any) -> GlobalView:
     """A view over two global tables."""
-    from pipelines.nodes import GlobalTable, GlobalView
+    from rivermeet.pipelines.nodes import GlobalTable, GlobalView
 
     name = name or f"{left.name}_{other.name}"
     if not isinstance(other, GlobalTable):

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from pipelines.declare.nodes import WINDOW_KEY, check_columns
-from pipelines.errors import listed
-from pipelines.joins import (
+from rivermeet.pipelines.declare.nodes import WINDOW_KEY, check_columns
+from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.joins import (
     Cache,
     ForeignKeyJoin,
     GlobalGlobalJoin,
@@ -22,11 +22,11 @@ from pipelines.joins import (
     TableTableJoin,
     ValueExpr,
 )
-from pipelines.source import quoted
-from pipelines.window import TimeWindows
+from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.window import TimeWindows
 
 if TYPE_CHECKING:
-    from pipelines.nodes import Node, Table, WindowedTable
+    from rivermeet.pipelines.nodes import Node, Table, WindowedTable
 
 Select = Mapping[str, ValueExpr]
 PROFILES: Mapping[type[Join], tuple[str, ...]] = {

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pipelines.errors import listed
-from pipelines.joins import (
+from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.joins import (
     Operation,
 )
-from pipelines.source import Expr
-from pipelines.window import duration_ms
+from rivermeet.pipelines.source import Expr
+from rivermeet.pipelines.window import duration_ms
 
 if TYPE_CHECKING:
-    from pipelines.nodes import Node
+    from rivermeet.pipelines.nodes import Node
 
 DEFAULT_PARTITIONS = 4
 WINDOW_KEY = {"window_start": "BIGINT", "window_end": "BIGINT"}
@@ -22,7 +22,7 @@ _N = TypeVar("_N", bound="Node")
 
 def check_columns(node: Node, name: str, columns: Mapping[str, Any], *keys: Mapping[str, str]) -> None:
     """Refuse a value without columns, or with one whose name is taken."""
-    from pipelines.nodes import RESERVED
+    from rivermeet.pipelines.nodes import RESERVED
 
     taken = [*node.key, *(column for key in keys for column in key)]
     clash = [c for c in columns if c in taken or c in RESERVED]
@@ -38,7 +38,7 @@ def check_columns(node: Node, name: str, columns: Mapping[str, Any], *keys: Mapp
 
 def key_types(node: Node, name: str, key: Mapping[str, Expr], value: tuple[str, ...]) -> dict[str, str]:
     """Column to type of a declared key, refused where a name is taken."""
-    from pipelines.nodes import RESERVED
+    from rivermeet.pipelines.nodes import RESERVED
 
     if not key or not isinstance(key, Mapping) or not all(isinstance(e, Expr) for e in key.values()):
         raise node.refuse(name, f"key={key!r} must give each key column as expr(sql, TYPE)")
@@ -73,7 +73,7 @@ def add_node(kind: type[_N], of: Node, name: str, spec: Operation, value: Any, *
 
 def node_like(node: _N, name: str, spec: Operation, value: tuple[str, ...], fold: str | None = None) -> _N:
     """A node of the same kind, with the same windows and history."""
-    from pipelines.nodes import Table, WindowedTable
+    from rivermeet.pipelines.nodes import Table, WindowedTable
 
     extra: dict[str, Any] = {"windows": node.windows} if isinstance(node, WindowedTable) else {}
     if isinstance(node, Table):

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from pipelines.sql_text import of_the_run
+from rivermeet.pipelines.sql_text import of_the_run
 
 
 def problem_of_the_run(origin: Any, columns: Collection[str]) -> str | None:

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from pipelines.declare.join_rules import Select, check_one_pipeline, kind_of
-from pipelines.declare.nodes import add_node, check_columns, checked_partitions, history_ms, key_types, node_like
-from pipelines.errors import listed
-from pipelines.operations import (
+from rivermeet.pipelines.declare.join_rules import Select, check_one_pipeline, kind_of
+from rivermeet.pipelines.declare.nodes import (
+    add_node,
+    check_columns,
+    checked_partitions,
+    history_ms,
+    key_types,
+    node_like,
+)
+from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.operations import (
     Filter,
     MapValues,
     Merge,
@@ -16,10 +23,10 @@ from pipelines.operations import (
     ToStream,
     ToTable,
 )
-from pipelines.source import Expr
+from rivermeet.pipelines.source import Expr
 
 if TYPE_CHECKING:
-    from pipelines.nodes import Node, Stream, Table
+    from rivermeet.pipelines.nodes import Node, Stream, Table
 
 _N = TypeVar("_N", bound="Node")
 
@@ -42,7 +49,7 @@ def mapped_values(node: _N, select: Select, name: str, fold: str | None = None) 
 
 def selected_key(stream: Stream, key: Mapping[str, Expr], name: str, partitions: int | None) -> Stream:
     """A stream under another key."""
-    from pipelines.nodes import Stream
+    from rivermeet.pipelines.nodes import Stream
 
     kinds = key_types(stream, name, key, stream.value)
     count = checked_partitions(stream, name, partitions)
@@ -52,7 +59,7 @@ def selected_key(stream: Stream, key: Mapping[str, Expr], name: str, partitions:
 
 def merged(left: Stream, right: Stream, name: str) -> Stream:
     """Two streams as one."""
-    from pipelines.nodes import Stream
+    from rivermeet.pipelines.nodes import Stream
 
     if not isinstance(right, Stream):
         raise left.refuse(
@@ -71,7 +78,7 @@ def merged(left: Stream, right: Stream, name: str) -> Stream:
 
 def to_table(stream: Stream, name: str, history: str | int | None, fold: str | None = None) -> Table:
     """A stream read as a table's changelog."""
-    from pipelines.nodes import Table
+    from rivermeet.pipelines.nodes import Table
 
     return add_node(
         Table, stream, name, ToTable(input=stream), stream.value, history=history_ms(stream, name, history), fold=fold
@@ -80,6 +87,6 @@ def to_table(stream: Stream, name: str, history: str | int | None, fold: str | N
 
 def to_stream(table: Table, name: str) -> Stream:
     """A table's changelog read as a stream."""
-    from pipelines.nodes import Stream
+    from rivermeet.pipelines.nodes import Stream
 
     return add_node(Stream, table, name, ToStream(input=table), table.value)

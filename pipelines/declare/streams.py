@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
-from pipelines.declare.join_rules import (
+from rivermeet.pipelines.declare.join_rules import (
     Select,
     check_copartitioned,
     check_versioned,
@@ -15,9 +15,9 @@ from pipelines.declare.join_rules import (
     kind_of,
     window_of,
 )
-from pipelines.declare.nodes import WINDOW_KEY, add_node
-from pipelines.errors import listed
-from pipelines.joins import (
+from rivermeet.pipelines.declare.nodes import WINDOW_KEY, add_node
+from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.joins import (
     Bootstrap,
     How,
     Join,
@@ -26,16 +26,16 @@ from pipelines.joins import (
     StreamStreamJoin,
     StreamTableJoin,
 )
-from pipelines.source import quoted
-from pipelines.window import JoinWindow, duration_ms
+from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.window import JoinWindow, duration_ms
 
 if TYPE_CHECKING:
-    from pipelines.nodes import GlobalTable, Node, Stream, Table, WindowedTable
+    from rivermeet.pipelines.nodes import GlobalTable, Node, Stream, Table, WindowedTable
 
 
 def join_stream(left: Stream, how: How, other: Node, name: str | None, **options: Any) -> Stream:
     """A stream joined with a stream, table, windowed table, global table or view."""
-    from pipelines.nodes import GlobalTable, Stream, Table, WindowedTable
+    from rivermeet.pipelines.nodes import GlobalTable, Stream, Table, WindowedTable
 
     name = name or f"{left.name}_{other.name}"
     if isinstance(other, Stream):

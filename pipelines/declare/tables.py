@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipelines.declare.join_rules import (
+from rivermeet.pipelines.declare.join_rules import (
     Select,
     check_copartitioned,
     check_versioned,
@@ -16,9 +16,9 @@ from pipelines.declare.join_rules import (
     kind_of,
     window_of,
 )
-from pipelines.declare.nodes import WINDOW_KEY, add_node
-from pipelines.errors import listed
-from pipelines.joins import (
+from rivermeet.pipelines.declare.nodes import WINDOW_KEY, add_node
+from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.joins import (
     Cache,
     ForeignKeyJoin,
     How,
@@ -27,16 +27,16 @@ from pipelines.joins import (
     Semantics,
     TableTableJoin,
 )
-from pipelines.source import quoted
-from pipelines.window import duration_ms
+from rivermeet.pipelines.source import quoted
+from rivermeet.pipelines.window import duration_ms
 
 if TYPE_CHECKING:
-    from pipelines.nodes import Node, Table
+    from rivermeet.pipelines.nodes import Node, Table
 
 
 def join_table(left: Table, how: How, other: Node, name: str | None, **options: Any) -> Table:
     """A table joined with a table: on the key, on a foreign key, or window with window."""
-    from pipelines.nodes import Table, WindowedTable
+    from rivermeet.pipelines.nodes import Table, WindowedTable
 
     name, fold = name or f"{left.name}_{other.name}", options.pop("fold", None)
     if not isinstance(other, Table):
@@ -81,7 +81,7 @@ def join_table(left: Table, how: How, other: Node, name: str | None, **options: 
 
 def one_to_many(one: Table, many: Table, name: str | None, **options: Any) -> Table:
     """A table joined with the many rows that point to it, keyed by both keys."""
-    from pipelines.nodes import Table
+    from rivermeet.pipelines.nodes import Table
 
     name, fold = name or f"{one.name}_{many.name}", options.pop("fold", None)
     if not isinstance(many, Table):
@@ -114,7 +114,7 @@ def _table_table(
     window_map: str | int | None = None,
     max_task_idle_ms: int | None = 0,
 ) -> TableTableJoin:
-    from pipelines.nodes import WindowedTable
+    from rivermeet.pipelines.nodes import WindowedTable
 
     shift = None if window_map is None else duration_ms(window_map)
     if shift is not None and not isinstance(left, WindowedTable):

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from pipelines.reads.names import refuse_alike
+from rivermeet.pipelines.reads.names import refuse_alike
 
 TableChanges = Literal["append", "feed"]
 FIELDS: Mapping[str, str] = {

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from pipelines.reads.names import refuse_alike
+from rivermeet.pipelines.reads.names import refuse_alike
 
 FIELDS: Mapping[str, str] = {
     "kafka_timestamp": "BIGINT",

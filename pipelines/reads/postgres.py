@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pipelines.errors import listed
-from pipelines.reads.names import refuse_alike
+from rivermeet.pipelines.errors import listed
+from rivermeet.pipelines.reads.names import refuse_alike
 
 FIELDS: Mapping[str, str] = {
     "pg_commit_lsn": "BIGINT",

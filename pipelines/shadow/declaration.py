@@ -15,13 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
-from pipelines.errors import DeclarationError
-from pipelines.reads.kafka import JSON, TOPIC, Format, Kafka, Text
+from rivermeet.pipelines.errors import DeclarationError
+from rivermeet.pipelines.reads.kafka import JSON, TOPIC, Format, Kafka, Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pipelines.nodes import Node
+    from rivermeet.pipelines.nodes import Node
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,14 +11,14 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.defs.keys import keys_of
-from assets.defs.node_assets import node_assets
-from assets.defs.resource import PlatformResource
-from assets.defs.runs import QUIET, prepare_instance, run_pipeline
-from assets.epoch.platform import OnEngine, Platform
-from assets.sql.query import CommittedState
-from infra.settings import Settings
-from pipelines import Node, Pipeline
+from rivermeet.assets.defs.keys import keys_of
+from rivermeet.assets.defs.node_assets import node_assets
+from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.defs.runs import QUIET, prepare_instance, run_pipeline
+from rivermeet.assets.epoch.platform import OnEngine, Platform
+from rivermeet.assets.sql.query import CommittedState
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Node, Pipeline
 
 
 @dataclass
@@ -69,7 +69,7 @@ def homed(pipeline: Pipeline, folder: Path, engine: Settings) -> Iterator[Home]:
     private = replace(engine, home=folder, tables=str(folder / "tables"), data=str(folder / "data"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DAGSTER_HOME", str(private.dagster_home))
-        patched.setattr("assets.epoch.platform._current", None)
+        patched.setattr("rivermeet.assets.epoch.platform._current", None)
         prepare_instance(private)
         with dg.DagsterInstance.get() as instance:
             home = Home(OnEngine(private, engine=engine), pipeline, instance)

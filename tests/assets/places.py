@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from assets.defs.keys import keys_of
-from assets.quality.judge import judged_at
-from assets.reports.quality_report import write_report
-from expectations.invariants import invariants_of
-from pipelines import Pipeline
+from rivermeet.assets.defs.keys import keys_of
+from rivermeet.assets.quality.judge import judged_at
+from rivermeet.assets.reports.quality_report import write_report
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.pipelines import Pipeline
 from tests.assets.home import Home
 from tests.offline_page import Page
 

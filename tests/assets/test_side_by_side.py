@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from assets.epoch import side_by_side
-from assets.epoch.platform import Platform
-from assets.epoch.run import Outcome
-from assets.epoch.side_by_side import InputFailedError, SideBySide
-from assets.quality.quality_table import last_states
-from infra.settings import Settings
-from pipelines import Files, Node, Pipeline
+from rivermeet.assets.epoch import side_by_side
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.epoch.run import Outcome
+from rivermeet.assets.epoch.side_by_side import InputFailedError, SideBySide
+from rivermeet.assets.quality.quality_table import last_states
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Files, Node, Pipeline
 from tests.assets.home import Home, homed
 
 PIPELINE = Pipeline("beside")

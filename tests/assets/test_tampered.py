@@ -20,17 +20,17 @@ import pytest
 from click.testing import CliRunner, Result
 from pyarrow.fs import copy_files
 
-from assets.cli.main import main
-from assets.epoch.platform import EPOCHS, OnEngine, Platform
-from assets.quality.judge_committed import judge_everything
-from expectations.results import InvariantResult
-from infra.delta.layout import NodeTables
-from infra.delta.location import files_below
-from infra.delta.scan import scan
-from infra.feeds import flights as flights_feed
-from infra.feeds.registry import feed
-from infra.settings import Settings
-from pipelines.flights import PIPELINE
+from rivermeet.assets.cli.main import main
+from rivermeet.assets.epoch.platform import EPOCHS, OnEngine, Platform
+from rivermeet.assets.quality.judge_committed import judge_everything
+from rivermeet.expectations.results import InvariantResult
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.location import files_below
+from rivermeet.infra.delta.scan import scan
+from rivermeet.infra.feeds import flights as flights_feed
+from rivermeet.infra.feeds.registry import feed
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines.flights import PIPELINE
 from tests.assets.home import homed
 from tests.flights.slice import sliced
 from tests.reliability import survived
@@ -50,7 +50,7 @@ def home(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     ):
         patched.setattr(flights_feed, "read", lambda name, read=flights_feed.read: sliced(name, read(name)))
         # Tables of so few rows are otherwise written whole.
-        patched.setattr("infra.delta.fold.FEW", 0)
+        patched.setattr("rivermeet.infra.delta.fold.FEW", 0)
         for step in (1, 2, 3):
             feed("flights", made.data, step)
             assert made.run(), made.said
@@ -173,7 +173,7 @@ TAMPERED = (
 
 
 def verify(platform: Platform, patched: pytest.MonkeyPatch, *nodes: str) -> Result:
-    patched.setattr("assets.cli.heal.platform_here", lambda: platform)
+    patched.setattr("rivermeet.assets.cli.heal.platform_here", lambda: platform)
     selected = (part for node in nodes for part in ("--select", node))
     return CliRunner().invoke(main, ["verify", "flights", *selected], catch_exceptions=False)
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 pytest.importorskip("psycopg")
 
 from benchmarks import database
-from infra.settings import Settings
+from rivermeet.infra.settings import Settings
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(900)]
 

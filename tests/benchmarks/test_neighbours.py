@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import neighbours
-from infra.settings import Settings
+from rivermeet.infra.settings import Settings
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(1200)]
 

@@ -17,7 +17,7 @@ from benchmarks.nexmark.queries import QUERIES
 from benchmarks.peers import duckdb_recompute
 from benchmarks.peers.kafka_streams import ABSENT
 from benchmarks.side_by_side import peers, shown
-from infra.settings import PROJECT, Settings
+from rivermeet.infra.settings import PROJECT, Settings
 
 SMALL = Size(left=2_000, right=200, epochs=2, changes=100)
 MINE: dict[str, Any] = {"workload": "fk", "peak_rss_mb": 1, "final_rows": 10, "checksum": 7}

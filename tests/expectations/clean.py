@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipelines import Node
+from rivermeet.pipelines import Node
 from tests.expectations import nodes
 from tests.expectations.nodes import Row
 

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import transpile
 
-from expectations.judge.duck import InProcess
-from expectations.judge.xxhash64 import as_bigint
-from expectations.results import Judged, Relation
-from pipelines import (
+from rivermeet.expectations.judge.duck import InProcess
+from rivermeet.expectations.judge.xxhash64 import as_bigint
+from rivermeet.expectations.results import Judged, Relation
+from rivermeet.pipelines import (
     JSON,
     Files,
     JoinWindow,

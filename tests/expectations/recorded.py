@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from expectations.history import history
-from expectations.invariants import invariants_of
-from expectations.report.page import NodeHistory
-from expectations.results import InvariantResult
-from pipelines import Node
+from rivermeet.expectations.history import history
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.report.page import NodeHistory
+from rivermeet.expectations.results import InvariantResult
+from rivermeet.pipelines import Node
 
 NASTY = "</script><img src=x onerror=\"document.title='broken'\"><b>&amp; {{ 7 * 7 }} \u2028`"
 NOW = 1_795_000_000_000

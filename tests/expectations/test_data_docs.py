@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from expectations.gx.data_docs import KEPT_RUNS, Suite, page_of, write_page
-from expectations.history import history
-from expectations.invariants import invariants_of
-from expectations.results import InvariantResult
-from infra.settings import PROJECT
-from pipelines import Node
+from rivermeet.expectations.gx.data_docs import KEPT_RUNS, Suite, page_of, write_page
+from rivermeet.expectations.history import history
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.results import InvariantResult
+from rivermeet.infra.settings import PROJECT
+from rivermeet.pipelines import Node
 from tests.browser import Browser, browser, local, needs_chromium, page
 from tests.expectations.nodes import orders, people
 
@@ -202,7 +202,7 @@ def hook(event, arguments):
 sys.addaudithook(hook)
 
 from pathlib import Path
-from expectations.gx.data_docs import write_page
+from rivermeet.expectations.gx.data_docs import write_page
 from tests.expectations.test_data_docs import RESULTS, orders, suite
 
 assert write_page(Path(sys.argv[1]), "run", [suite(orders, 1, RESULTS)]).is_file()

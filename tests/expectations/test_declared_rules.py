@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from assets.defs.node_assets import node_assets
-from expectations.invariants import ALL, invariants_of
-from expectations.judge.expressions import unlike
-from expectations.judge.spark import OnEngine
-from infra.delta.lines import opened
-from infra.settings import Settings
-from pipelines import DeclarationError, Files, Node, Pipeline
+from rivermeet.assets.defs.node_assets import node_assets
+from rivermeet.expectations.invariants import ALL, invariants_of
+from rivermeet.expectations.judge.expressions import unlike
+from rivermeet.expectations.judge.spark import OnEngine
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import DeclarationError, Files, Node, Pipeline
 from tests.assets.home import asked
 from tests.expectations.clean import record
 from tests.expectations.nodes import IN_PROCESS, judged_on
@@ -79,7 +79,7 @@ def test_braces_of_a_text_are_no_relation() -> None:
 @pytest.fixture
 def shop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    monkeypatch.setattr("assets.epoch.platform._current", None)
+    monkeypatch.setattr("rivermeet.assets.epoch.platform._current", None)
     yield replace(Shop.below(tmp_path, settings), pipeline=priced()[0])
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from expectations.history import SCHEMA, history
-from expectations.invariants import invariants_of
-from expectations.judge.spark import OnEngine
-from expectations.results import Judge, Judged, Relation
+from rivermeet.expectations.history import SCHEMA, history
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.judge.spark import OnEngine
+from rivermeet.expectations.results import Judge, Judged, Relation
 from tests.expectations.nodes import IN_PROCESS, Written, judged_on, orders, seen
 from tests.expectations.test_invariants import epoch_of
 

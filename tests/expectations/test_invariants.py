@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from expectations.invariant import Invariant, relations_of
-from expectations.invariants import ALL, invariants_of
-from expectations.judge.duck import add_hash, database
-from expectations.judge.spark import OnEngine
-from expectations.results import InvariantResult, Judge
-from expectations.rules.derived import DERIVED
+from rivermeet.expectations.invariant import Invariant, relations_of
+from rivermeet.expectations.invariants import ALL, invariants_of
+from rivermeet.expectations.judge.duck import add_hash, database
+from rivermeet.expectations.judge.spark import OnEngine
+from rivermeet.expectations.results import InvariantResult, Judge
+from rivermeet.expectations.rules.derived import DERIVED
 from tests.expectations import nodes
 from tests.expectations.clean import CLEAN, Epoch
 from tests.expectations.nodes import IN_PROCESS, judged_on
@@ -207,8 +207,8 @@ def test_ids_are_unique_and_every_entry_says_what_it_is():
 
 def test_declarations_load_neither_spark_nor_great_expectations():
     code = (
-        "import sys, expectations.invariants, expectations.results, expectations.gx.data_docs, "
-        "expectations.history; print([m for m in ('pyspark', 'great_expectations', 'pandas') "
+        "import sys, rivermeet.expectations.invariants, rivermeet.expectations.results, rivermeet.expectations.gx.data_docs, "
+        "rivermeet.expectations.history; print([m for m in ('pyspark', 'great_expectations', 'pandas') "
         "if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

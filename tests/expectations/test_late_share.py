@@ -11,18 +11,18 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.quality.judge import _late as late_of
-from expectations.judge.duck import create_view, database
-from expectations.results import InvariantResult, Judged
-from expectations.rules.late import MAX_LATE_SHARE, RULES
-from expectations.verdict import verdict
-from infra.delta.lines import opened
-from infra.engine.session import new_session
-from infra.epochs.stages.commit import Commit
-from infra.epochs.stages.write import Written
-from infra.settings import Settings
-from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows
-from pipelines.operations import count
+from rivermeet.assets.quality.judge import _late as late_of
+from rivermeet.expectations.judge.duck import create_view, database
+from rivermeet.expectations.results import InvariantResult, Judged
+from rivermeet.expectations.rules.late import MAX_LATE_SHARE, RULES
+from rivermeet.expectations.verdict import verdict
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.engine.session import new_session
+from rivermeet.infra.epochs.stages.commit import Commit
+from rivermeet.infra.epochs.stages.write import Written
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows
+from rivermeet.pipelines.operations import count
 from tests.assets.home import asked
 from tests.expectations.nodes import IN_PROCESS, clicks, names, owned, relation_of, seen
 from tests.infra.delta.odd_names import NUMBER, PRICE, Shop
@@ -254,7 +254,7 @@ def test_the_share_decides_and_is_shown(late: int, read: int, state: str, shown:
 @pytest.mark.timeout(900)
 def test_a_run_says_so_and_goes_on(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    monkeypatch.setattr("assets.epoch.platform._current", None)
+    monkeypatch.setattr("rivermeet.assets.epoch.platform._current", None)
     lossy = Pipeline("lossy")
     files = Files("orders/*.csv", "csv", {NUMBER: "STRING", PRICE: "INT", "at": "BIGINT"})
     orders = lossy.stream("orders", files, key=[NUMBER], value=[PRICE], timestamp="at")

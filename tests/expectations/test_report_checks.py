@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from expectations.history import history
-from expectations.invariants import invariants_of
-from expectations.report.checks import checks, worst
-from expectations.results import InvariantResult
-from expectations.rules.verify import VERIFY
+from rivermeet.expectations.history import history
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.report.checks import checks, worst
+from rivermeet.expectations.results import InvariantResult
+from rivermeet.expectations.rules.verify import VERIFY
 from tests.expectations.nodes import both, seen
 from tests.expectations.recorded import found, judged
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from expectations.report.flow import flow, latency
-from expectations.report.words import moment, number, short, span
+from rivermeet.expectations.report.flow import flow, latency
+from rivermeet.expectations.report.words import moment, number, short, span
 from tests.expectations.recorded import DAY, NOW, line, of_source
 
 OLD = {"epoch": 1, "rows_in": {}, "files": 3, "rows": 7, "tombstones": 2, "ends": {"0": 6}, "seconds": {"plan": 0.5}}

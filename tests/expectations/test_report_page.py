@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from expectations.invariant import moment_of
-from expectations.invariants import ALL, invariants_of
-from expectations.report.page import NodeHistory, PipelineHistory, page
-from pipelines import Node
+from rivermeet.expectations.invariant import moment_of
+from rivermeet.expectations.invariants import ALL, invariants_of
+from rivermeet.expectations.report.page import NodeHistory, PipelineHistory, page
+from rivermeet.pipelines import Node
 from tests.browser import needs_chromium
 from tests.expectations import nodes
 from tests.expectations.recorded import NASTY, found, judged, line, node_history, of_source

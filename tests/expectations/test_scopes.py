@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.epoch.materialise import materialise
-from assets.quality.judge_committed import judge_again
-from assets.quality.judge_fold import judged_fold
-from assets.quality.relations.folded import folded
-from expectations.results import InvariantResult
-from infra.delta.layout import NodeTables
-from infra.epochs.context import EpochContext
-from infra.epochs.step import EpochResult
-from infra.settings import Settings
-from pipelines import Files, Node, Pipeline
+from rivermeet.assets.epoch.materialise import materialise
+from rivermeet.assets.quality.judge_committed import judge_again
+from rivermeet.assets.quality.judge_fold import judged_fold
+from rivermeet.assets.quality.relations.folded import folded
+from rivermeet.expectations.results import InvariantResult
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.step import EpochResult
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Files, Node, Pipeline
 from tests.infra.delta.odd_names import Shop
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(1800)]
@@ -93,7 +93,7 @@ def world(settings: Settings, spark: SparkSession, tmp_path_factory: pytest.Temp
     home = tmp_path_factory.mktemp("scopes")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DAGSTER_HOME", str(home / "dagster"))
-        patched.setattr("assets.epoch.platform._current", None)
+        patched.setattr("rivermeet.assets.epoch.platform._current", None)
         shop = replace(Shop.below(home, settings), pipeline=declared())
         plain = replace(shop.platform.settings, tables=str(home / "tables"), data=str(home / "data"))
         shop.platform.settings = plain

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from expectations.invariants import ALL, invariants_of
-from expectations.judge.spark import OnEngine
-from expectations.results import InvariantResult, Judge
+from rivermeet.expectations.invariants import ALL, invariants_of
+from rivermeet.expectations.judge.spark import OnEngine
+from rivermeet.expectations.results import InvariantResult, Judge
 from tests.expectations.nodes import IN_PROCESS
 from tests.expectations.planted import PLANTED, Planted
 from tests.expectations.test_invariants import epoch_of

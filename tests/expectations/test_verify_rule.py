@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 from pyspark.sql import SparkSession
 
-from expectations.judge.spark import OnEngine
-from expectations.results import InvariantResult, Judge, Judged, Relation
-from expectations.rules.verify import VERIFY
+from rivermeet.expectations.judge.spark import OnEngine
+from rivermeet.expectations.results import InvariantResult, Judge, Judged, Relation
+from rivermeet.expectations.rules.verify import VERIFY
 from tests.expectations.nodes import IN_PROCESS, Written, both
 
 TYPES = """key STRUCT<id: INT>, value STRUCT<a: STRING, m: MAP<STRING, INT>>, timestamp BIGINT, partition INT,

@@ -18,10 +18,10 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from sqlglot import exp
 
-from expectations.judge.xxhash64 import as_bigint
-from expectations.results import Judged, Relation
-from infra.delta.scan_sql import given
-from pipelines import Node
+from rivermeet.expectations.judge.xxhash64 import as_bigint
+from rivermeet.expectations.results import Judged, Relation
+from rivermeet.infra.delta.scan_sql import given
+from rivermeet.pipelines import Node
 from tests.expectations.clean import CLEAN, Epoch
 from tests.expectations.nodes import Row, _schema
 

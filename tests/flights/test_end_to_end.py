@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.epoch.platform import Platform
-from infra.delta.io import last_note, read
-from infra.delta.lines import opened
-from infra.feeds import flights as flights_feed
-from infra.feeds.registry import feed, steps
-from infra.settings import Settings
-from pipelines import StreamStreamJoin
-from pipelines.flights import PIPELINE
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.infra.delta.io import last_note, read
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.feeds import flights as flights_feed
+from rivermeet.infra.feeds.registry import feed, steps
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import StreamStreamJoin
+from rivermeet.pipelines.flights import PIPELINE
 from tests.assets.home import Home, homed
 from tests.flights import recompute, windowed
 from tests.flights.recompute import FLIGHT_KEY, TABLE_KEY, comparable

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from infra.feeds.registry import feed
-from infra.sources.discovery import FileState
-from infra.sources.reading import SourceFrames, read
-from pipelines.flights import PIPELINE
+from rivermeet.infra.feeds.registry import feed
+from rivermeet.infra.sources.discovery import FileState
+from rivermeet.infra.sources.reading import SourceFrames, read
+from rivermeet.pipelines.flights import PIPELINE
 from tests.flights import recompute
 
 pytestmark = pytest.mark.prove

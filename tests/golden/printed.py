@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from assets.replay.run import Way, replay
+from rivermeet.assets.replay.run import Way, replay
 
 Row = tuple[int, str, str | None]
 """Place of the record in the input, key, value."""

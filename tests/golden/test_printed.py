@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.replay.epochs import in_epochs
-from assets.replay.run import Way, at_once, replay
+from rivermeet.assets.replay.epochs import in_epochs
+from rivermeet.assets.replay.run import Way, at_once, replay
 from tests.golden import foreign_key, one_to_many, stream_stream, stream_table, table_table
 from tests.golden.load import cases
 from tests.golden.printed import Printed, check_printed

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import DeclarationError, Files, JoinWindow, Pipeline
+from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Pipeline
 from tests.golden.load import tables
 from tests.reference.records import Record
 from tests.reference.stream_stream.profile_0_10_0 import StreamStreamEarlyJoin

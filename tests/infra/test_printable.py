@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from infra.printable import printable
+from rivermeet.infra.printable import printable
 from tests.reliability import handled
 
 

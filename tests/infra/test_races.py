@@ -8,9 +8,9 @@ from threading import Barrier
 
 import pytest
 
-from assets.defs.runs import prepare_instance
-from infra.settings import PROJECT, Settings
-from infra.sources.kafka.formats.registry import Registry
+from rivermeet.assets.defs.runs import prepare_instance
+from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.infra.sources.kafka.formats.registry import Registry
 from tests.reliability import handled
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from infra.small_frames import frame_of, no_rows
+from rivermeet.infra.small_frames import frame_of, no_rows
 
 FILES = pa.schema([("file", pa.string()), ("rank", pa.int32()), ("parts", pa.list_(pa.string()))])
 DDL = "file STRING, rank INT, parts ARRAY<STRING>"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.engine.session import new_session
+from rivermeet.infra.engine.session import new_session
 from tests.world import World
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from pipelines import Files, Node, Pipeline, Stream, Table
-from pipelines.operations import Aggregation, average, count, maximum, minimum, total
+from rivermeet.pipelines import Files, Node, Pipeline, Stream, Table
+from rivermeet.pipelines.operations import Aggregation, average, count, maximum, minimum, total
 from tests.joins.epochs.batch import EACH
 from tests.reference.aggregates import Columns
 from tests.reference.histories import DELAYS, STEPS

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.replay.run import Way, at_once, replay
+from rivermeet.assets.replay.run import Way, at_once, replay
 from tests.reference.foreign_key.join import ForeignKeyJoin
 from tests.reference.histories import (
     NASTY_FOREIGN_KEY,

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.engine.conf import SESSION
-from joins.operator import OPERATORS
+from rivermeet.infra.engine.conf import SESSION
+from rivermeet.joins.operator import OPERATORS
 from tests.joins.plans import FOLDER
 from tests.joins.plans.epochs import NODES, TYPES, Planner
 from tests.joins.plans.skeleton import difference
@@ -67,7 +67,7 @@ def test_a_new_shuffle_is_planned(planner: Planner) -> None:
 
 def test_a_lost_broadcast_is_planned(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if an epoch's keys were not sent to the tables any more."""
-    monkeypatch.setattr("infra.epochs.inputs.FEW", 0)
+    monkeypatch.setattr("rivermeet.infra.epochs.inputs.FEW", 0)
     new = difference(planner.skeleton("foreign_key"), golden("foreign_key"))
     assert new is not None and re.search(r"0 broadcasts, were \d", new)
 

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from infra.sources.reading import partition_of
-from joins.stateless import select_key
-from pipelines import Files, Node, Pipeline, Stream, Table, expr
+from rivermeet.infra.sources.reading import partition_of
+from rivermeet.joins.stateless import select_key
+from rivermeet.pipelines import Files, Node, Pipeline, Stream, Table, expr
 from tests.joins.epochs.batch import FILES, TYPES, Batch, by_partition
 from tests.joins.tables.test_foreign_key import set_apart
 from tests.reference.histories import random_histories, records_of

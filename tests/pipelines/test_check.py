@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import Check, DeclarationError, Files, JoinWindow, Node, Pipeline
+from rivermeet.pipelines import Check, DeclarationError, Files, JoinWindow, Node, Pipeline
 
 SOUND: dict[str, Any] = {"id": "sound", "sentence": "It holds.", "violations": "SELECT * FROM {rows}"}
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from pipelines import (
+from rivermeet.pipelines import (
     DeclarationError,
     Files,
     GlobalView,
@@ -23,8 +23,8 @@ from pipelines import (
     expr,
     total,
 )
-from pipelines.declare.join_rules import PROFILES
-from pipelines.joins import (
+from rivermeet.pipelines.declare.join_rules import PROFILES
+from rivermeet.pipelines.joins import (
     ForeignKeyJoin,
     GlobalGlobalJoin,
     Join,

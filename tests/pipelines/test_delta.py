@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import DeclarationError, DeltaTable, Pipeline
+from rivermeet.pipelines import DeclarationError, DeltaTable, Pipeline
 
 SCHEMA = {"id": "STRING", "n": "INT"}
 

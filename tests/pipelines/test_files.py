@@ -10,11 +10,11 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
-import pipelines
-from pipelines import PipelineFileError, load, load_all, loaded
+from rivermeet import pipelines
+from rivermeet.pipelines import PipelineFileError, load, load_all, loaded
 from tests.reliability import handled
 
-SOUND = 'from pipelines import Files, Pipeline\nPIPELINE = Pipeline("NAME")\n'
+SOUND = 'from rivermeet.pipelines import Files, Pipeline\nPIPELINE = Pipeline("NAME")\n'
 FILES = {
     "zz_sound": SOUND.replace("NAME", "zz_sound"),
     "zz_syntax": 'PIPELINE = Pipeline("zz_syntax"\n',
@@ -23,7 +23,7 @@ FILES = {
     "zz_ends": "import sys\n\nsys.exit(3)\n",
     "zz_one": SOUND.replace("NAME", "zz_both"),
     "zz_two": SOUND.replace("NAME", "zz_both"),
-    "zz_shares": "from pipelines.zz_sound import PIPELINE\n",
+    "zz_shares": "from rivermeet.pipelines.zz_sound import PIPELINE\n",
 }
 SAYS = {
     "zz_syntax": ", line 1: SyntaxError: '(' was never closed",
@@ -68,7 +68,7 @@ def test_the_broken_one_gives_its_error(folder: Path, name: str) -> None:
 
 
 def test_running_it_is_one_line_and_a_status(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from assets.cli.main import main
+    from rivermeet.assets.cli.main import main
 
     monkeypatch.setenv("RIVERMEET_HOME", str(folder / "home"))
     done = CliRunner().invoke(main, ["run", "zz_import"])
@@ -77,7 +77,7 @@ def test_running_it_is_one_line_and_a_status(folder: Path, monkeypatch: pytest.M
 
 
 def test_dagster_shows_it_and_loads_the_rest(folder: Path) -> None:
-    from assets.definitions import defs
+    from rivermeet.assets.definitions import defs
 
     found = dg.Definitions.merge(defs())
     keys = {key.to_user_string() for key in found.resolve_asset_graph().get_all_asset_keys()}

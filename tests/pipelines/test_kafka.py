@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from pipelines import (
+from rivermeet.pipelines import (
     JSON,
     Avro,
     Debezium,
@@ -22,8 +22,8 @@ from pipelines import (
     Raw,
     Text,
 )
-from pipelines.nodes import OF_ITS_TOPIC
-from pipelines.reads.kafka import Format
+from rivermeet.pipelines.nodes import OF_ITS_TOPIC
+from rivermeet.pipelines.reads.kafka import Format
 
 VALUE = JSON({"n": "INT", "at": "BIGINT"})
 ORDERS = Kafka("orders", key=Text("id"), value=VALUE)

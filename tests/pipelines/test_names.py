@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines import DeclarationError, DeltaTable, Files, Pipeline, Postgres, expr
+from rivermeet.pipelines import DeclarationError, DeltaTable, Files, Pipeline, Postgres, expr
 from tests.reliability import handled
 
 ALIKE = [("id", "ID"), ("Straße", "STRAßE"), ("k", "\u212a"), ("Ünder", "ünder")]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import DeclarationError, Pipeline, Postgres, expr
+from rivermeet.pipelines import DeclarationError, Pipeline, Postgres, expr
 
 ORDERS = Postgres("shop.public.orders", {"id": "INT", "n": "INT", "at": "TIMESTAMP"}, "id")
 

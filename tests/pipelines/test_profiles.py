@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines import Files, JoinWindow, Pipeline
-from pipelines.declare.join_rules import PROFILES
-from pipelines.profiles import RULES, Rule, differences
+from rivermeet.pipelines import Files, JoinWindow, Pipeline
+from rivermeet.pipelines.declare.join_rules import PROFILES
+from rivermeet.pipelines.profiles import RULES, Rule, differences
 
 FILES = Files("none", "csv", {"id": "STRING", "n": "STRING", "at": "BIGINT"})
 EVERY = [(family, rule) for family, rules in RULES.items() for rule in rules]

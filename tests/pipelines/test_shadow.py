@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import JSON, Avro, DeclarationError, Files, Node, Number, Pipeline, Text
+from rivermeet.pipelines import JSON, Avro, DeclarationError, Files, Node, Number, Pipeline, Text
 
 
 def node(**key: str) -> Node:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipelines import DeclarationError, Files, JoinWindow, Pipeline, count, expr, total
-from pipelines.sql_text import names_in, of_the_run
+from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Pipeline, count, expr, total
+from rivermeet.pipelines.sql_text import names_in, of_the_run
 from tests.reliability import handled
 
 REFUSED = [

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from pipelines import DeclarationError, Files, Pipeline, expr
-from pipelines.types import declared_type, has_map
+from rivermeet.pipelines import DeclarationError, Files, Pipeline, expr
+from rivermeet.pipelines.types import declared_type, has_map
 from tests.reliability import handled
 
 

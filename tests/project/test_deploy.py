@@ -22,9 +22,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from infra.engine import conf
-from infra.redaction import redacted
-from infra.settings import Settings
+from rivermeet.infra.engine import conf
+from rivermeet.infra.redaction import redacted
+from rivermeet.infra.settings import Settings
 from tests.project.deployed import (
     DEPLOY,
     PROJECT,

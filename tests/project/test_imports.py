@@ -78,7 +78,7 @@ def imports(tree: ast.AST, inside: bool = False) -> Iterator[Import]:
             yield from (Import(name.name, node.lineno, inside) for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
-            # `from joins import order` means joins.order.
+            # `from rivermeet.joins import order` means joins.order.
             yield from (Import(f"{module}.{name.name}", node.lineno, inside or bool(node.level)) for name in node.names)
         else:
             function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
@@ -194,10 +194,10 @@ def test_joins_run_on_spark_connect() -> None:
     ("package", "code", "says"),
     [
         ("pipelines", "import pyspark", "standard library only"),
-        ("joins", "from infra import engine", "from the right"),
+        ("joins", "from rivermeet.infra import engine", "from the right"),
         ("joins", "from pyspark import SparkContext", "joins may import"),
         ("expectations", "import great_expectations", "inside the function"),
-        ("expectations", "from joins import order", "records"),
+        ("expectations", "from rivermeet.joins import order", "records"),
         ("infra", "def f():\n  import dagster", "infra may import"),
         ("infra", "if TYPE_CHECKING:\n  import assets", "from the right"),
         ("assets", "class A:\n  from pyspark.sql import Row", "inside the function"),
@@ -211,9 +211,9 @@ def test_the_rule_can_fail(package: str, code: str, says: str) -> None:
 def test_definitions_load_nothing_that_is_heavy() -> None:
     # dagster-pyspark loads pyspark.sql, and no client of it (docs/decisions/dagster-resource.md).
     heavy = ("pyspark.sql.connect", "great_expectations", "pandas", "pyarrow", "deltalake")
-    program = f"import sys, assets.definitions\nprint([m for m in {heavy} if m in sys.modules])"
+    program = f"import sys, rivermeet.assets.definitions\nprint([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]", (
-        "the code server and every run import assets.definitions: import what is heavy inside functions"
+        "the code server and every run import rivermeet.assets.definitions: import what is heavy inside functions"
     )

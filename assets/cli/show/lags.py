@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from expectations.report.words import span
-from pipelines import Kafka, Node, Postgres
+from rivermeet.expectations.report.words import span
+from rivermeet.pipelines import Kafka, Node, Postgres
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from infra.kafka.lag import PartitionLag
-    from infra.sources.postgres.lag import WalLag
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.infra.kafka.lag import PartitionLag
+    from rivermeet.infra.sources.postgres.lag import WalLag
 
 
 def reads_topic(node: Node) -> bool:
@@ -32,8 +32,8 @@ class TopicLag:
     @classmethod
     def of(cls, platform: Platform, node: Node) -> TopicLag:
         """Ask the broker."""
-        from infra.epochs.refusal import EpochRefusedError
-        from infra.settings import SettingsError
+        from rivermeet.infra.epochs.refusal import EpochRefusedError
+        from rivermeet.infra.settings import SettingsError
 
         assert node.source is not None
         topic = node.source.topic.topic
@@ -67,8 +67,8 @@ class TopicLag:
 
 def table_lag(platform: Platform, node: Node) -> tuple[int | None, str]:
     """How many versions a source is behind its Delta table, None where nobody knows, and a line that says so."""
-    from infra.epochs.refusal import EpochRefusedError
-    from infra.sources.delta.ingest import DeltaStep
+    from rivermeet.infra.epochs.refusal import EpochRefusedError
+    from rivermeet.infra.sources.delta.ingest import DeltaStep
 
     step = platform.source_step(node)
     assert isinstance(step, DeltaStep), f"{node.name} reads a table"
@@ -96,8 +96,8 @@ class TableLag:
     @classmethod
     def of(cls, platform: Platform, node: Node) -> TableLag:
         """Ask the server."""
-        from infra.epochs.refusal import EpochRefusedError
-        from infra.settings import SettingsError
+        from rivermeet.infra.epochs.refusal import EpochRefusedError
+        from rivermeet.infra.settings import SettingsError
 
         assert node.source is not None
         table = node.source.postgres.table

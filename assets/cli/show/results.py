@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assets.cli.show.status import status_table
-from assets.cli.show.table import table
-from assets.cli.terminal import echo
-from assets.quality.quality_table import last_states
-from infra.delta.io import last_note, read
-from infra.delta.lines import opened
-from pipelines import Node, Pipeline
-from pipelines.source import quoted
+from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.terminal import echo
+from rivermeet.assets.quality.quality_table import last_states
+from rivermeet.infra.delta.io import last_note, read
+from rivermeet.infra.delta.lines import opened
+from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines.source import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructField
 
-    from assets.epoch.platform import Platform
+    from rivermeet.assets.epoch.platform import Platform
 
 FIRST_ROWS = 5
 

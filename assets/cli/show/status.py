@@ -6,19 +6,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from assets.cli.show.lags import TableLag, TopicLag, reads_table, reads_topic, table_lag
-from assets.cli.show.table import table
-from assets.quality.quality_table import last_states
-from assets.refused.states import states
-from infra.delta.io import last_note
-from infra.delta.lines import opened
-from infra.epochs.plan import CommitNote
-from pipelines import DeltaTable, Node, Pipeline, Shadow
-from pipelines.sink import TopicSink
+from rivermeet.assets.cli.show.lags import TableLag, TopicLag, reads_table, reads_topic, table_lag
+from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.quality.quality_table import last_states
+from rivermeet.assets.refused.states import states
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.pipelines import DeltaTable, Node, Pipeline, Shadow
+from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
-    from assets.epoch.platform import Platform
-    from assets.refused.states import HeldState
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.assets.refused.states import HeldState
 
 
 ENGINES = {"duckdb": "DuckDB", "spark": "Spark"}
@@ -76,7 +76,7 @@ def _rejected(platform: Platform, node: Node) -> str | None:
 
 def _delivered(platform: Platform, sink: TopicSink) -> str:
     """How far the topic of a sink is."""
-    from assets.sinks.delivery import sink_lag
+    from rivermeet.assets.sinks.delivery import sink_lag
 
     lag = sink_lag(platform, sink)
     behind = f"{lag.due} behind" if lag.epochs else "all of it"
@@ -85,7 +85,7 @@ def _delivered(platform: Platform, sink: TopicSink) -> str:
 
 def _compared(platform: Platform, shadow: Shadow) -> str:
     """What the last audit of an application found."""
-    from assets.shadow.recorded import last_recorded
+    from rivermeet.assets.shadow.recorded import last_recorded
 
     found = last_recorded(platform, shadow)
     said = "not compared yet"
@@ -97,7 +97,7 @@ def _compared(platform: Platform, shadow: Shadow) -> str:
 
 def _behind(platform: Platform, node: Node) -> str | None:
     """How far a node's table is behind its changelog; None where it is not."""
-    from infra.epochs.stages.fold import lag_of
+    from rivermeet.infra.epochs.stages.fold import lag_of
 
     runner = platform.runner(node.pipeline)
     found, folded = last_note(runner.paths(node).changelog), last_note(runner.paths(node).table)
@@ -141,7 +141,7 @@ def _lag(platform: Platform, node: Node, note: CommitNote) -> int | None:
     """Records of the inputs, or files or versions of a source, that were not read yet; None: nobody knows."""
     operation = node.operation
     if operation is None:
-        from infra.sources.ingest import IngestStep
+        from rivermeet.infra.sources.ingest import IngestStep
 
         step = platform.source_step(node)
         if node.source is not None and isinstance(node.source.reads, DeltaTable):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from infra.printable import printable
+from rivermeet.infra.printable import printable
 
 
 def table(header: list[str], lines: list[list[Any]]) -> str:

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from assets.quality.relations.inputs import TAIL, InputRelations, Relations, live_rows, newest, still_open
-from assets.quality.relations.lines import bounds, lines, times
-from assets.quality.relations.parts import TableRows
-from expectations.invariant import quoted
-from expectations.results import Part, Relation
-from infra.delta.changelog_files import epoch_files, files_of, files_with
-from infra.delta.layout import NodeTables
-from infra.delta.lines import opened
-from infra.delta.plain_files import fields_at
-from infra.epochs.inputs import open_sql, pinned_table
-from infra.epochs.offsets import between_sql
-from infra.epochs.plan import EpochPlan
+from rivermeet.assets.quality.relations.inputs import TAIL, InputRelations, Relations, live_rows, newest, still_open
+from rivermeet.assets.quality.relations.lines import bounds, lines, times
+from rivermeet.assets.quality.relations.parts import TableRows
+from rivermeet.expectations.invariant import quoted
+from rivermeet.expectations.results import Part, Relation
+from rivermeet.infra.delta.changelog_files import epoch_files, files_of, files_with
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.plain_files import fields_at
+from rivermeet.infra.epochs.inputs import open_sql, pinned_table
+from rivermeet.infra.epochs.offsets import between_sql
+from rivermeet.infra.epochs.plan import EpochPlan
 
 
 def epoch_relations(paths: NodeTables, plan: EpochPlan, rows: Part, inputs: InputRelations) -> Relations:

@@ -14,20 +14,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from assets.quality.relations.epoch import late
-from assets.quality.relations.inputs import InputRelations, Relations
-from assets.quality.relations.lines import bounds, lines
-from assets.quality.relations.parts import TableRows
-from expectations.invariant import Scope, packed
-from expectations.results import Judged, Relation
-from infra.delta.changelog_files import files_with
-from infra.delta.io import last_note, note_upto, notes
-from infra.delta.layout import NodeTables
-from infra.delta.lines import opened, rows_in
-from infra.epochs.log import EpochLog
-from infra.epochs.offsets import between_sql, count_between
-from infra.epochs.plan import CommitNote, EpochPlan
-from pipelines import Node
+from rivermeet.assets.quality.relations.epoch import late
+from rivermeet.assets.quality.relations.inputs import InputRelations, Relations
+from rivermeet.assets.quality.relations.lines import bounds, lines
+from rivermeet.assets.quality.relations.parts import TableRows
+from rivermeet.expectations.invariant import Scope, packed
+from rivermeet.expectations.results import Judged, Relation
+from rivermeet.infra.delta.changelog_files import files_with
+from rivermeet.infra.delta.io import last_note, note_upto, notes
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.lines import opened, rows_in
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.offsets import between_sql, count_between
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.pipelines import Node
 
 LARGE = 5_000_000
 """Rows of a table up to which all of it is judged after each fold: some 7 s of processor time a million."""

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from assets.quality.relations.lines import lines
-from assets.quality.relations.parts import TableRows
-from expectations.invariant import quoted
-from expectations.results import Relation
-from expectations.rules.record_sql import last_of
-from infra.delta.changelog_files import files_of, files_with
-from infra.delta.io import notes
-from infra.delta.layout import NodeTables
-from infra.delta.lines import opened
-from infra.delta.plain_files import fields_at, schema_at
-from infra.epochs.inputs import open_sql, pinned_table
-from infra.epochs.offsets import any_of_sql, between_sql
-from infra.epochs.plan import EpochPlan, Offsets
-from pipelines import Node
-from records.type_text import type_text
+from rivermeet.assets.quality.relations.lines import lines
+from rivermeet.assets.quality.relations.parts import TableRows
+from rivermeet.expectations.invariant import quoted
+from rivermeet.expectations.results import Relation
+from rivermeet.expectations.rules.record_sql import last_of
+from rivermeet.infra.delta.changelog_files import files_of, files_with
+from rivermeet.infra.delta.io import notes
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.plain_files import fields_at, schema_at
+from rivermeet.infra.epochs.inputs import open_sql, pinned_table
+from rivermeet.infra.epochs.offsets import any_of_sql, between_sql
+from rivermeet.infra.epochs.plan import EpochPlan, Offsets
+from rivermeet.pipelines import Node
+from rivermeet.records.type_text import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from expectations.results import Relation
-from infra.epochs.plan import EpochPlan
+from rivermeet.expectations.results import Relation
+from rivermeet.infra.epochs.plan import EpochPlan
 
 
 def lines(columns: Mapping[str, str], rows: Iterable[tuple[object, ...]]) -> Relation:

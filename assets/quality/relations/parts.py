@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from infra.delta.io import read
-from infra.delta.layout import NodeTables
-from infra.delta.plain_files import listed
-from infra.delta.scan import Scan, scan
-from infra.delta.scan_sql import given, named, rows_of
-from infra.delta.staged import Staged
-from pipelines.source import quoted
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.plain_files import listed
+from rivermeet.infra.delta.scan import Scan, scan
+from rivermeet.infra.delta.scan_sql import given, named, rows_of
+from rivermeet.infra.delta.staged import Staged
+from rivermeet.pipelines.source import quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -126,7 +126,7 @@ class StagedRows:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Spark's frame."""
-        from infra.delta.staged import staged_rows
+        from rivermeet.infra.delta.staged import staged_rows
 
         return staged_rows(self.staged, spark.range(0))
 

@@ -27,15 +27,15 @@ from deltalake import DeltaTable
 from filelock import FileLock
 from pyspark.sql import SparkSession
 
-from infra import crash
-from infra.delta.care.oldest_needed import oldest_needed
-from infra.delta.care.table_care import Maintained, Retention, TableCare
-from infra.delta.io import last_note
-from infra.delta.lines import opened
-from infra.delta.log import KEPT
-from infra.epochs.context import EpochContext
-from pipelines import Node, Pipeline
-from pipelines.source import quoted
+from rivermeet.infra import crash
+from rivermeet.infra.delta.care.oldest_needed import oldest_needed
+from rivermeet.infra.delta.care.table_care import Maintained, Retention, TableCare
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.log import KEPT
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines.source import quoted
 
 TABLES = ("changelog", "table", "memory", "late", "dead_letter", "rejected", "quarantine")
 SMALL = 16 * 2**20

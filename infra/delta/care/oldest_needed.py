@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from infra.delta.io import last_note, notes
-from infra.delta.lines import opened
-from infra.epochs.context import EpochContext
-from infra.epochs.plan import CommitNote, within
-from pipelines import Node
+from rivermeet.infra.delta.io import last_note, notes
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.plan import CommitNote, within
+from rivermeet.pipelines import Node
 
 Notes = Sequence[tuple[int, CommitNote]]
 EVERYTHING = 0

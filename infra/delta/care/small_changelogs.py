@@ -8,9 +8,9 @@ from __future__ import annotations
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from infra.delta.io import APPEND_ONLY
-from infra.delta.lines import opened
-from infra.epochs.plan import CommitNote
+from rivermeet.infra.delta.io import APPEND_ONLY
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.plan import CommitNote
 
 
 def append_records(records: pa.Table, path: str, app_id: str, note: CommitNote) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from infra.delta.lines import opened
-from infra.delta.log import StoredFile, cut_log, stored_files
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.log import StoredFile, cut_log, stored_files
 
 _HOUR_MS = 3_600_000
 

@@ -12,18 +12,18 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from infra import crash
-from infra.delta.io import allow_removal, append, last_note, protect
-from infra.delta.lines import opened
-from infra.delta.side_tables import write_side
-from infra.delta.staged import commit_staged
-from infra.epochs.context import EpochContext
-from infra.epochs.external_modifications import ExternalModificationError
-from infra.epochs.plan import CommitNote, Decision, EpochPlan
-from infra.epochs.refusal import EpochRefusedError
-from infra.epochs.rows import Totals, later
-from infra.epochs.stages.write import Written
-from infra.epochs.step import Step
+from rivermeet.infra import crash
+from rivermeet.infra.delta.io import allow_removal, append, last_note, protect
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.side_tables import write_side
+from rivermeet.infra.delta.staged import commit_staged
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.external_modifications import ExternalModificationError
+from rivermeet.infra.epochs.plan import CommitNote, Decision, EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.epochs.rows import Totals, later
+from rivermeet.infra.epochs.stages.write import Written
+from rivermeet.infra.epochs.step import Step
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -21,17 +21,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from infra.delta.fold import fold
-from infra.delta.fold import fold_anew as replace_table
-from infra.delta.io import last_note, protect
-from infra.delta.lines import opened, rows_in
-from infra.engine.interpretation import fit_compilation
-from infra.epochs.context import EpochContext
-from infra.epochs.external_modifications import refuse_modified_node
-from infra.epochs.inputs import FEW as BROADCAST
-from infra.epochs.offsets import count_between
-from infra.epochs.plan import CommitNote
-from pipelines import Node
+from rivermeet.infra.delta.fold import fold
+from rivermeet.infra.delta.fold import fold_anew as replace_table
+from rivermeet.infra.delta.io import last_note, protect
+from rivermeet.infra.delta.lines import opened, rows_in
+from rivermeet.infra.engine.interpretation import fit_compilation
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.external_modifications import refuse_modified_node
+from rivermeet.infra.epochs.inputs import FEW as BROADCAST
+from rivermeet.infra.epochs.offsets import count_between
+from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

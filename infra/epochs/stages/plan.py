@@ -16,15 +16,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from infra import crash
-from infra.delta.io import last_note
-from infra.delta.layout import NodeTables
-from infra.epochs.context import EpochContext
-from infra.epochs.declaration import declared, refuse_changed
-from infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node
-from infra.epochs.plan import CommitNote, EpochPlan
-from infra.epochs.step import Step
-from pipelines import Node
+from rivermeet.infra import crash
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.declaration import declared, refuse_changed
+from rivermeet.infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.infra.epochs.step import Step
+from rivermeet.pipelines import Node
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from infra.epochs.context import EpochContext
-from infra.epochs.stages.commit import Committed
-from infra.epochs.step import EpochResult
-from pipelines import Node
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.stages.commit import Committed
+from rivermeet.infra.epochs.step import EpochResult
+from rivermeet.pipelines import Node
 
 
 @dataclass(frozen=True)

@@ -12,20 +12,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from infra import crash
-from infra.delta.side_tables import stage_side
-from infra.delta.staged import Staged, stage, staged_rows
-from infra.engine.interpretation import fit_compilation
-from infra.engine.shuffles import fit_shuffles
-from infra.epochs.context import EpochContext
-from infra.epochs.plan import EpochPlan, WalRange
-from infra.epochs.rows import Totals, schema_with_offsets, totals, with_offsets
-from infra.epochs.step import Step
+from rivermeet.infra import crash
+from rivermeet.infra.delta.side_tables import stage_side
+from rivermeet.infra.delta.staged import Staged, stage, staged_rows
+from rivermeet.infra.engine.interpretation import fit_compilation
+from rivermeet.infra.engine.shuffles import fit_shuffles
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.plan import EpochPlan, WalRange
+from rivermeet.infra.epochs.rows import Totals, schema_with_offsets, totals, with_offsets
+from rivermeet.infra.epochs.step import Step
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from infra.engine.shared_frames import SharedFrames
+    from rivermeet.infra.engine.shared_frames import SharedFrames
 
 
 @dataclass(frozen=True)

@@ -16,28 +16,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from infra.delta.io import last_note
-from infra.kafka.avro_types import TypeWithoutFormError
-from infra.sinks.kafka.messages import messages
-from infra.sinks.kafka.parts import MOST, committed_since, parts
-from infra.sinks.kafka.position import Position, last_position, positions_topic
-from infra.sinks.kafka.producing import refusal, send
-from infra.sinks.kafka.refusals import (
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.kafka.avro_types import TypeWithoutFormError
+from rivermeet.infra.sinks.kafka.messages import messages
+from rivermeet.infra.sinks.kafka.parts import MOST, committed_since, parts
+from rivermeet.infra.sinks.kafka.position import Position, last_position, positions_topic
+from rivermeet.infra.sinks.kafka.producing import refusal, send
+from rivermeet.infra.sinks.kafka.refusals import (
     SinkPositionLostError,
     SinkRebuiltError,
     SinkRefusedError,
     SinkTopicRemadeError,
 )
-from infra.sinks.kafka.topics import prepare
-from infra.sources.kafka.connection import SECONDS
-from infra.sources.kafka.formats.registry import NONE, Registry
-from infra.sources.kafka.topic import topic_state
+from rivermeet.infra.sinks.kafka.topics import prepare
+from rivermeet.infra.sources.kafka.connection import SECONDS
+from rivermeet.infra.sources.kafka.formats.registry import NONE, Registry
+from rivermeet.infra.sources.kafka.topic import topic_state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from infra.sources.kafka.connection import Connection
-    from pipelines.sink import TopicSink
+    from rivermeet.infra.sources.kafka.connection import Connection
+    from rivermeet.pipelines.sink import TopicSink
 
 
 @dataclass(frozen=True)

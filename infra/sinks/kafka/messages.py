@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from infra.kafka.encoding import Encode, value_encoder
-from infra.kafka.json_text import as_json
-from infra.sources.kafka.formats.decoding import JAVA
-from infra.sources.kafka.formats.registry import Registry
-from pipelines import JSON, Number
-from pipelines.sink import TopicSink
+from rivermeet.infra.kafka.encoding import Encode, value_encoder
+from rivermeet.infra.kafka.json_text import as_json
+from rivermeet.infra.sources.kafka.formats.decoding import JAVA
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.pipelines import JSON, Number
+from rivermeet.pipelines.sink import TopicSink
 
 NODE, EPOCH, TRIGGER, TIMESTAMP = (f"rivermeet-{name}" for name in ("node", "epoch", "trigger", "timestamp"))
 """Headers of each record."""

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from infra.delta.changelog_files import part_rows
-from infra.delta.io import notes
-from infra.epochs.plan import CommitNote, Offsets
-from infra.sinks.kafka.messages import COLUMNS
-from infra.sinks.kafka.position import Position
+from rivermeet.infra.delta.changelog_files import part_rows
+from rivermeet.infra.delta.io import notes
+from rivermeet.infra.epochs.plan import CommitNote, Offsets
+from rivermeet.infra.sinks.kafka.messages import COLUMNS
+from rivermeet.infra.sinks.kafka.position import Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
-from infra.epochs.plan import Offsets
-from infra.sinks.kafka.refusals import DeliveryFailedError
-from infra.sources.kafka.topic import topic_state
+from rivermeet.infra.epochs.plan import Offsets
+from rivermeet.infra.sinks.kafka.refusals import DeliveryFailedError
+from rivermeet.infra.sources.kafka.topic import topic_state
 
 if TYPE_CHECKING:
-    from infra.sources.kafka.connection import Connection
+    from rivermeet.infra.sources.kafka.connection import Connection
 
 SECONDS = 60.0
 """How long the broker may take to give the position."""

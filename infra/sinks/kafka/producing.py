@@ -12,17 +12,17 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from infra import crash
-from infra.sinks.kafka.messages import Message
-from infra.sinks.kafka.parts import Part
-from infra.sinks.kafka.position import Position, positions_topic
-from infra.sinks.kafka.refusals import DeliveryFailedError, SinkFencedError
-from infra.sources.kafka.connection import SECONDS
+from rivermeet.infra import crash
+from rivermeet.infra.sinks.kafka.messages import Message
+from rivermeet.infra.sinks.kafka.parts import Part
+from rivermeet.infra.sinks.kafka.position import Position, positions_topic
+from rivermeet.infra.sinks.kafka.refusals import DeliveryFailedError, SinkFencedError
+from rivermeet.infra.sources.kafka.connection import SECONDS
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
 
-    from pipelines.sink import TopicSink
+    from rivermeet.pipelines.sink import TopicSink
 
 COMMIT_SECONDS = 120.0
 _CURES = {

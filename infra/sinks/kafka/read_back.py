@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from infra.epochs.plan import TopicSlice
-from infra.sinks.kafka.messages import NODE
-from infra.sinks.kafka.position import Position
-from infra.sources.kafka.consume import consumed
-from infra.sources.kafka.topic import topic_id
+from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.sinks.kafka.messages import NODE
+from rivermeet.infra.sinks.kafka.position import Position
+from rivermeet.infra.sources.kafka.consume import consumed
+from rivermeet.infra.sources.kafka.topic import topic_id
 
 if TYPE_CHECKING:
-    from infra.sources.kafka.connection import Connection
-    from pipelines.sink import TopicSink
+    from rivermeet.infra.sources.kafka.connection import Connection
+    from rivermeet.pipelines.sink import TopicSink
 
 
 def read_back(connection: Connection, sink: TopicSink, written: Sequence[Position]) -> int:

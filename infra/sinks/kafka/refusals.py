@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.epochs.refusal import EpochRefusedError
 
 
 class SinkRefusedError(EpochRefusedError):

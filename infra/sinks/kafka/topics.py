@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from infra.kafka.topics import KEEPS_ALL, make_topic
-from infra.sinks.kafka.position import positions_topic
-from infra.sinks.kafka.refusals import SinkTopicMissingError
-from infra.sources.kafka.refusals import TopicMissingError
-from infra.sources.kafka.topic import topic_id
+from rivermeet.infra.kafka.topics import KEEPS_ALL, make_topic
+from rivermeet.infra.sinks.kafka.position import positions_topic
+from rivermeet.infra.sinks.kafka.refusals import SinkTopicMissingError
+from rivermeet.infra.sources.kafka.refusals import TopicMissingError
+from rivermeet.infra.sources.kafka.topic import topic_id
 
 if TYPE_CHECKING:
-    from infra.sources.kafka.connection import Connection
-    from pipelines.sink import TopicSink
+    from rivermeet.infra.sources.kafka.connection import Connection
+    from rivermeet.pipelines.sink import TopicSink
 
 
 def prepare(connection: Connection, sink: TopicSink) -> None:

@@ -25,24 +25,24 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.declaration import new_columns
-from infra.epochs.plan import CommitNote, EpochPlan, VersionRange
-from infra.epochs.step import StepFrames
-from infra.redaction import redacted
-from infra.sources.delta.letters import letters_again
-from infra.sources.delta.log import Commit
-from infra.sources.delta.old_images import without_needless
-from infra.sources.delta.ranges import next_range
-from infra.sources.delta.refusals import TablePositionLostError
-from infra.sources.delta.rows import added, changes, no_rows, whole_version
-from infra.sources.delta.table import TableState, table_state
-from infra.sources.delta.unreadable import another, unreadable
-from infra.sources.history import SourceStep
-from infra.sources.reading import SourceFrames, partition_of
-from infra.sources.rejected_rows import Read, refuse_too_many
-from infra.sources.row_to_record import to_records
-from pipelines import DeltaTable
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.declaration import new_columns
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, VersionRange
+from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.redaction import redacted
+from rivermeet.infra.sources.delta.letters import letters_again
+from rivermeet.infra.sources.delta.log import Commit
+from rivermeet.infra.sources.delta.old_images import without_needless
+from rivermeet.infra.sources.delta.ranges import next_range
+from rivermeet.infra.sources.delta.refusals import TablePositionLostError
+from rivermeet.infra.sources.delta.rows import added, changes, no_rows, whole_version
+from rivermeet.infra.sources.delta.table import TableState, table_state
+from rivermeet.infra.sources.delta.unreadable import another, unreadable
+from rivermeet.infra.sources.history import SourceStep
+from rivermeet.infra.sources.reading import SourceFrames, partition_of
+from rivermeet.infra.sources.rejected_rows import Read, refuse_too_many
+from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.pipelines import DeltaTable
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 

@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from infra.delta.io import read
-from infra.sources.declared_types import as_declared
-from infra.sources.delta.rows import AGAIN, place, raw_row
-from infra.sources.line_formats import no_column
-from infra.sources.parquet import CLOCKS
-from pipelines import DeltaTable
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.delta.rows import AGAIN, place, raw_row
+from rivermeet.infra.sources.line_formats import no_column
+from rivermeet.infra.sources.parquet import CLOCKS
+from rivermeet.pipelines import DeltaTable
 
 _HEADER = "version BIGINT, time BIGINT, change STRING, schema STRING"
 

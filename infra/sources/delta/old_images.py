@@ -17,7 +17,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from infra.sources.delta.rows import KINDS, NEW, OLD
+from rivermeet.infra.sources.delta.rows import KINDS, NEW, OLD
 
 
 def without_needless(parsed: DataFrame) -> DataFrame:

@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from infra.epochs.plan import VersionRange
-from infra.sources.delta.log import Commit, missing
-from infra.sources.delta.refusals import TableRemadeError, VersionWentBackError
-from infra.sources.delta.table import TableState, is_on, properties, snapshot_files
-from infra.sources.delta.unreadable import problem, refuse_unreadable, versions_gone
-from pipelines import DeltaTable
+from rivermeet.infra.epochs.plan import VersionRange
+from rivermeet.infra.sources.delta.log import Commit, missing
+from rivermeet.infra.sources.delta.refusals import TableRemadeError, VersionWentBackError
+from rivermeet.infra.sources.delta.table import TableState, is_on, properties, snapshot_files
+from rivermeet.infra.sources.delta.unreadable import problem, refuse_unreadable, versions_gone
+from rivermeet.pipelines import DeltaTable
 
 
 def next_range(

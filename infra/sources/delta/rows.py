@@ -26,18 +26,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from infra import small_frames
-from infra.delta.lines import opened
-from infra.epochs.plan import VersionRange
-from infra.sources.declared_types import as_declared
-from infra.sources.delta.log import commits, located
-from infra.sources.delta.table import is_list_of_files, snapshot_files
-from infra.sources.discovery import spark_path
-from infra.sources.line_formats import path_of
-from infra.sources.parquet import CLOCKS
-from pipelines import DeltaTable
-from pipelines.source import quoted
-from records.type_text import type_text
+from rivermeet.infra import small_frames
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.plan import VersionRange
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.delta.log import commits, located
+from rivermeet.infra.sources.delta.table import is_list_of_files, snapshot_files
+from rivermeet.infra.sources.discovery import spark_path
+from rivermeet.infra.sources.line_formats import path_of
+from rivermeet.infra.sources.parquet import CLOCKS
+from rivermeet.pipelines import DeltaTable
+from rivermeet.pipelines.source import quoted
+from rivermeet.records.type_text import type_text
 
 DELETE, OLD, NEW = range(3)
 """What a row of a version is to its key, in this order; `KINDS` of them to a version."""

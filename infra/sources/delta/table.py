@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from infra.delta.lines import opened
-from infra.sources.delta.log import Commit, DataFile, commits, versions
-from infra.sources.delta.refusals import TableMissingError, TableUnreadableError
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.sources.delta.log import Commit, DataFile, commits, versions
+from rivermeet.infra.sources.delta.refusals import TableMissingError, TableUnreadableError
 
 FEED = "delta.enableChangeDataFeed"
 PLAIN = frozenset(

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from infra.delta.lines import opened
-from infra.epochs.plan import VersionRange
-from infra.sources.delta.log import Commit, commits, missing
-from infra.sources.delta.refusals import (
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.plan import VersionRange
+from rivermeet.infra.sources.delta.log import Commit, commits, missing
+from rivermeet.infra.sources.delta.refusals import (
     FeedOffError,
     RowsRemovedError,
     TableRefusedError,
@@ -28,7 +28,7 @@ from infra.sources.delta.refusals import (
     VersionsGoneError,
     VersionWentBackError,
 )
-from infra.sources.delta.table import (
+from rivermeet.infra.sources.delta.table import (
     FEED,
     PLAIN,
     TableState,
@@ -38,7 +38,7 @@ from infra.sources.delta.table import (
     properties,
     snapshot_files,
 )
-from pipelines import DeltaTable
+from rivermeet.pipelines import DeltaTable
 
 
 def unreadable(planned: VersionRange, state: TableState, table: DeltaTable, name: str) -> TableRefusedError | None:

@@ -20,8 +20,8 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
-from infra.settings import SettingsError
-from infra.sources.kafka.refusals import BrokerUnavailableError
+from rivermeet.infra.settings import SettingsError
+from rivermeet.infra.sources.kafka.refusals import BrokerUnavailableError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer

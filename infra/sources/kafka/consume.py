@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from infra.epochs.plan import TopicSlice
-from infra.sources.kafka.connection import Connection, unavailable
-from infra.sources.kafka.refusals import BrokerUnavailableError, EndWentBackError, RecordsGoneError
-from infra.sources.kafka.topic import topic_id
+from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.sources.kafka.connection import Connection, unavailable
+from rivermeet.infra.sources.kafka.refusals import BrokerUnavailableError, EndWentBackError, RecordsGoneError
+from rivermeet.infra.sources.kafka.topic import topic_id
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message

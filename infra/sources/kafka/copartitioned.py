@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from infra.delta.io import last_note
-from infra.delta.layout import NodeTables
-from infra.epochs.log import EpochLog
-from infra.epochs.plan import EpochPlan, TopicSlice
-from infra.sources.kafka.refusals import NotCoPartitionedError
-from pipelines import Node
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.plan import EpochPlan, TopicSlice
+from rivermeet.infra.sources.kafka.refusals import NotCoPartitionedError
+from rivermeet.pipelines import Node
 
 
 class Topics(NamedTuple):

@@ -18,14 +18,14 @@ from struct import calcsize
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from infra.engine.jars import kafka_source_jars
-from infra.epochs.plan import TopicSlice
-from infra.settings import Settings, SettingsError
-from infra.sources.kafka.formats.decoding import JAVA
-from infra.sources.kafka.formats.framing import HEADER
-from infra.sources.kafka.landing import SCHEMA
-from pipelines import JSON, Avro, Debezium, Kafka, Number, Protobuf
-from pipelines.reads.kafka import Format
+from rivermeet.infra.engine.jars import kafka_source_jars
+from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.settings import Settings, SettingsError
+from rivermeet.infra.sources.kafka.formats.decoding import JAVA
+from rivermeet.infra.sources.kafka.formats.framing import HEADER
+from rivermeet.infra.sources.kafka.landing import SCHEMA
+from rivermeet.pipelines import JSON, Avro, Debezium, Kafka, Number, Protobuf
+from rivermeet.pipelines.reads.kafka import Format
 
 SETTING = "RIVERMEET_TOPIC_READER"
 _BYTES = {kind: calcsize(JAVA[kind]) for kind in ("SMALLINT", "INT", "BIGINT")}

@@ -22,28 +22,28 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra import crash
-from infra.delta.changelog_files import earlier_epochs
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.declaration import new_columns
-from infra.epochs.plan import CommitNote, EpochPlan, TopicSlice
-from infra.epochs.step import StepFrames
-from infra.sources.history import SourceStep
-from infra.sources.kafka.connection import Connection
-from infra.sources.kafka.consume import PATIENCE, consumed
-from infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values
-from infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
-from infra.sources.kafka.formats.registry import Registry
-from infra.sources.kafka.landing import Landing
-from infra.sources.kafka.letters import letters_again
-from infra.sources.kafka.records import landing_of, taken
-from infra.sources.kafka.refusals import AnotherDatabaseError, PositionLostError
-from infra.sources.kafka.rows import landed_rows
-from infra.sources.kafka.topic import TopicState, next_slice, problem, topic_id, topic_state, unreadable
-from infra.sources.reading import SourceFrames, partition_of
-from infra.sources.rejected_rows import Read, refuse_too_many
-from infra.sources.row_to_record import to_records
-from pipelines import Kafka
+from rivermeet.infra import crash
+from rivermeet.infra.delta.changelog_files import earlier_epochs
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.declaration import new_columns
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, TopicSlice
+from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.sources.history import SourceStep
+from rivermeet.infra.sources.kafka.connection import Connection
+from rivermeet.infra.sources.kafka.consume import PATIENCE, consumed
+from rivermeet.infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values
+from rivermeet.infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.infra.sources.kafka.landing import Landing
+from rivermeet.infra.sources.kafka.letters import letters_again
+from rivermeet.infra.sources.kafka.records import landing_of, taken
+from rivermeet.infra.sources.kafka.refusals import AnotherDatabaseError, PositionLostError
+from rivermeet.infra.sources.kafka.rows import landed_rows
+from rivermeet.infra.sources.kafka.topic import TopicState, next_slice, problem, topic_id, topic_state, unreadable
+from rivermeet.infra.sources.reading import SourceFrames, partition_of
+from rivermeet.infra.sources.rejected_rows import Read, refuse_too_many
+from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.pipelines import Kafka
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from infra.sources.discovery import spark_path
-from infra.sources.landing.folder import LandingFolder, new_folder
+from rivermeet.infra.sources.discovery import spark_path
+from rivermeet.infra.sources.landing.folder import LandingFolder, new_folder
 
 SCHEMA = pa.schema(
     [

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from infra.delta.lines import opened
-from infra.sources.kafka.landing import Lands, Payloads
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.sources.kafka.landing import Lands, Payloads
 
 AGAIN = -1
 """``file_rank`` of letters: before all records that are new."""

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from infra.epochs.plan import TopicSlice
-from infra.sources.kafka.debezium.repeats import Repeats
-from infra.sources.kafka.formats.decoding import Decoded, decoder
-from infra.sources.kafka.formats.framing import schema_id
-from infra.sources.kafka.formats.registry import Registry
-from infra.sources.kafka.landing import SCHEMA, Lands, Payloads
-from pipelines import JSON, Avro, Debezium, Kafka, Protobuf
-from pipelines.reads.kafka import Format
+from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.sources.kafka.debezium.repeats import Repeats
+from rivermeet.infra.sources.kafka.formats.decoding import Decoded, decoder
+from rivermeet.infra.sources.kafka.formats.framing import schema_id
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.infra.sources.kafka.landing import SCHEMA, Lands, Payloads
+from rivermeet.pipelines import JSON, Avro, Debezium, Kafka, Protobuf
+from rivermeet.pipelines.reads.kafka import Format
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

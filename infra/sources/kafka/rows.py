@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from infra.sources.declared_types import as_declared
-from infra.sources.json import json_field, not_one_object, parsed_json
-from infra.sources.kafka.formats.framing import HEADER
-from infra.sources.line_formats import LINE_COLUMNS
-from pipelines import JSON, Avro, Debezium, Kafka, Protobuf, Raw, Text
-from pipelines.reads.kafka import Format
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.json import json_field, not_one_object, parsed_json
+from rivermeet.infra.sources.kafka.formats.framing import HEADER
+from rivermeet.infra.sources.line_formats import LINE_COLUMNS
+from rivermeet.pipelines import JSON, Avro, Debezium, Kafka, Protobuf, Raw, Text
+from rivermeet.pipelines.reads.kafka import Format
 
 _PLACE = ("file_rank", "block", "row")
 

@@ -19,10 +19,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.epochs.plan import TopicSlice
-from infra.kafka.topics import topic_refusal
-from infra.sources.kafka.connection import SECONDS, Connection
-from infra.sources.kafka.refusals import (
+from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.kafka.topics import topic_refusal
+from rivermeet.infra.sources.kafka.connection import SECONDS, Connection
+from rivermeet.infra.sources.kafka.refusals import (
     EndWentBackError,
     RecordsGoneError,
     TopicRefusedError,

@@ -28,9 +28,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.sources.landing.folder import LandingFolder
-from infra.sources.landing.lines import Lines, members, read_lines, unreadable
-from infra.sources.line_formats import LINE_COLUMNS, Place, Problems, Ranks
+from rivermeet.infra.sources.landing.folder import LandingFolder
+from rivermeet.infra.sources.landing.lines import Lines, members, read_lines, unreadable
+from rivermeet.infra.sources.line_formats import LINE_COLUMNS, Place, Problems, Ranks
 
 MOST = 256 << 20
 """Bytes of an epoch's files, unpacked, that this process reads; the engine reads what is more, on all of its cores."""

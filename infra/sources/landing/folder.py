@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from infra.small_frames import no_rows
-from infra.sources.discovery import spark_path
-from records.type_text import quoted, type_text
+from rivermeet.infra.small_frames import no_rows
+from rivermeet.infra.sources.discovery import spark_path
+from rivermeet.records.type_text import quoted, type_text
 
 _Row = TypeVar("_Row")
 ROWS, BYTES = 20_000, 32 << 20

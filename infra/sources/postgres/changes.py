@@ -20,10 +20,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from infra.epochs.plan import WalRange
-from infra.postgres.pgoutput import UNCHANGED, Begin, Change, Relation, Row, Truncate, decoded, relation_of
-from infra.postgres.refusals import TableAlteredError
-from infra.sources.postgres.landing import Landed
+from rivermeet.infra.epochs.plan import WalRange
+from rivermeet.infra.postgres.pgoutput import UNCHANGED, Begin, Change, Relation, Row, Truncate, decoded, relation_of
+from rivermeet.infra.postgres.refusals import TableAlteredError
+from rivermeet.infra.sources.postgres.landing import Landed
 
 Texts = list[str | None]
 Key = tuple[str | None, ...]

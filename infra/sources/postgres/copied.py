@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 from pyarrow import csv
 
-from infra.sources.landing.folder import in_chunks
+from rivermeet.infra.sources.landing.folder import in_chunks
 
 Line = bytes | bytearray | memoryview
 

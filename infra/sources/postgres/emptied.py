@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from infra.sources.postgres.changes import Emptied
-from records.type_text import type_text
+from rivermeet.infra.sources.postgres.changes import Emptied
+from rivermeet.records.type_text import type_text
 
 
 def with_emptied(records: DataFrame, own: DataFrame | None, emptied: Sequence[Emptied], table: str) -> DataFrame:

@@ -23,25 +23,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra import crash
-from infra.delta.io import last_note
-from infra.delta.layout import NodeTables
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.declaration import new_columns
-from infra.epochs.plan import CommitNote, EpochPlan, KnownTable, WalRange
-from infra.epochs.refusal import EpochRefusedError
-from infra.epochs.step import StepFrames
-from infra.postgres.catalog import Alterations, catalog
-from infra.postgres.connection import Database
-from infra.postgres.publication import publish
-from infra.postgres.refusals import (
+from rivermeet.infra import crash
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.declaration import new_columns
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, KnownTable, WalRange
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.postgres.catalog import Alterations, catalog
+from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.publication import publish
+from rivermeet.infra.postgres.refusals import (
     KeyRepeatedError,
     NotPublishedError,
     NotRepeatableError,
     TableAlteredError,
     TableRefusedError,
 )
-from infra.postgres.state import (
+from rivermeet.infra.postgres.state import (
     TableState,
     cured,
     identities,
@@ -50,27 +50,27 @@ from infra.postgres.state import (
     server_state,
     table_state,
 )
-from infra.postgres.unique import is_unique
-from infra.settings import SettingsError
-from infra.sources.history import SourceStep
-from infra.sources.postgres.changes import Changes
-from infra.sources.postgres.copied import Line
-from infra.sources.postgres.emptied import with_emptied
-from infra.sources.postgres.landing import Landing
-from infra.sources.postgres.own_rows import own_rows
-from infra.sources.postgres.peek import peeked
-from infra.sources.postgres.position import note_snapshot, position
-from infra.sources.postgres.problems import found_problems
-from infra.sources.postgres.repeated_key import repeated_key
-from infra.sources.postgres.rows import landed_rows
-from infra.sources.postgres.slot import PipelineSlot, SlotLine
-from infra.sources.postgres.snapshot import release
-from infra.sources.postgres.unchanged import filled
-from infra.sources.reading import SourceFrames, partition_of
-from infra.sources.rejected_rows import Read, refuse_too_many
-from infra.sources.row_to_record import to_records
-from pipelines import Node, Postgres
-from pipelines.source import quoted
+from rivermeet.infra.postgres.unique import is_unique
+from rivermeet.infra.settings import SettingsError
+from rivermeet.infra.sources.history import SourceStep
+from rivermeet.infra.sources.postgres.changes import Changes
+from rivermeet.infra.sources.postgres.copied import Line
+from rivermeet.infra.sources.postgres.emptied import with_emptied
+from rivermeet.infra.sources.postgres.landing import Landing
+from rivermeet.infra.sources.postgres.own_rows import own_rows
+from rivermeet.infra.sources.postgres.peek import peeked
+from rivermeet.infra.sources.postgres.position import note_snapshot, position
+from rivermeet.infra.sources.postgres.problems import found_problems
+from rivermeet.infra.sources.postgres.repeated_key import repeated_key
+from rivermeet.infra.sources.postgres.rows import landed_rows
+from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine
+from rivermeet.infra.sources.postgres.snapshot import release
+from rivermeet.infra.sources.postgres.unchanged import filled
+from rivermeet.infra.sources.reading import SourceFrames, partition_of
+from rivermeet.infra.sources.rejected_rows import Read, refuse_too_many
+from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.pipelines import Node, Postgres
+from rivermeet.pipelines.source import quoted
 
 if TYPE_CHECKING:
     import psycopg

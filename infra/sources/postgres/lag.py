@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra.epochs.plan import WalRange
-from infra.postgres.connection import Database
-from infra.postgres.lsn import lsn_text
-from infra.postgres.pgoutput import EPOCH_US
-from infra.postgres.state import server_state, slot_state
-from infra.sources.postgres.slot import PipelineSlot
+from rivermeet.infra.epochs.plan import WalRange
+from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.lsn import lsn_text
+from rivermeet.infra.postgres.pgoutput import EPOCH_US
+from rivermeet.infra.postgres.state import server_state, slot_state
+from rivermeet.infra.sources.postgres.slot import PipelineSlot
 
 _FIRST_UNREAD = """
 SELECT min(('x' || encode(substring(data FROM 10 FOR 8), 'hex'))::bit(64)::bigint)

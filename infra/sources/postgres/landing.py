@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from infra.sources.landing.folder import LandingFolder, in_chunks, new_folder
-from infra.sources.postgres.copied import Line, copied_texts
+from rivermeet.infra.sources.landing.folder import LandingFolder, in_chunks, new_folder
+from rivermeet.infra.sources.postgres.copied import Line, copied_texts
 
 ROWS, BYTES = 50_000, 32 << 20
 """Rows, and bytes of their values, of a chunk."""

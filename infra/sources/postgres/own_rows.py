@@ -11,13 +11,13 @@ from typing import cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from infra.delta.changelog_files import records
-from infra.delta.io import read
-from infra.delta.layout import NodeTables
-from infra.delta.plain_files import schema_at
-from infra.epochs.inputs import pinned_table
-from infra.epochs.plan import EpochPlan
-from records.changelog import as_of, unflatten
+from rivermeet.infra.delta.changelog_files import records
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.plain_files import schema_at
+from rivermeet.infra.epochs.inputs import pinned_table
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.records.changelog import as_of, unflatten
 
 
 def own_rows(spark: SparkSession, paths: NodeTables, plan: EpochPlan) -> DataFrame | None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
-from infra.epochs.plan import WalRange
-from infra.postgres.connection import Database, refusing
-from infra.postgres.lsn import lsn_text
-from infra.postgres.pgoutput import Begin, Truncate, decoded
-from infra.sources.postgres.slot import PipelineSlot
+from rivermeet.infra.epochs.plan import WalRange
+from rivermeet.infra.postgres.connection import Database, refusing
+from rivermeet.infra.postgres.lsn import lsn_text
+from rivermeet.infra.postgres.pgoutput import Begin, Truncate, decoded
+from rivermeet.infra.sources.postgres.slot import PipelineSlot
 
 if TYPE_CHECKING:
     import psycopg

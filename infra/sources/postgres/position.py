@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 
-from infra.epochs.log import EpochLog
-from infra.epochs.plan import CommitNote, EpochPlan, WalRange
-from infra.postgres.refusals import PositionLostError
-from pipelines import Node
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, WalRange
+from rivermeet.infra.postgres.refusals import PositionLostError
+from rivermeet.pipelines import Node
 
 
 def position(log: EpochLog, node: Node, note: CommitNote | None) -> WalRange | None:

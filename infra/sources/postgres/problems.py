@@ -13,19 +13,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from infra.epochs.plan import WalRange
-from infra.postgres.catalog import Alterations, catalog, log_problems
-from infra.postgres.publication import publication
-from infra.postgres.refusals import ServerUnfitError, SlotLostError, TableRefusedError
-from infra.postgres.state import (
+from rivermeet.infra.epochs.plan import WalRange
+from rivermeet.infra.postgres.catalog import Alterations, catalog, log_problems
+from rivermeet.infra.postgres.publication import publication
+from rivermeet.infra.postgres.refusals import ServerUnfitError, SlotLostError, TableRefusedError
+from rivermeet.infra.postgres.state import (
     server_problems,
     server_state,
     table_problems,
     table_state,
 )
-from infra.sources.postgres.peek import truncating
-from infra.sources.postgres.slot import PipelineSlot
-from pipelines import Postgres
+from rivermeet.infra.sources.postgres.peek import truncating
+from rivermeet.infra.sources.postgres.slot import PipelineSlot
+from rivermeet.pipelines import Postgres
 
 if TYPE_CHECKING:
     import psycopg

@@ -19,8 +19,8 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from infra.sources.postgres.rows import landed_rows
-from pipelines import Postgres
+from rivermeet.infra.sources.postgres.rows import landed_rows
+from rivermeet.pipelines import Postgres
 
 _OP = 3
 """Place of ``pg_op`` among the columns that each record has."""

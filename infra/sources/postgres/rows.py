@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from infra.sources.declared_types import as_declared, not_a
-from infra.sources.line_formats import LINE_COLUMNS
-from pipelines import Postgres
+from rivermeet.infra.sources.declared_types import as_declared, not_a
+from rivermeet.infra.sources.line_formats import LINE_COLUMNS
+from rivermeet.pipelines import Postgres
 
 LINEAGE: Mapping[str, str] = {
     "unchanged": "ARRAY<INT>",

@@ -26,13 +26,13 @@ from uuid import uuid4
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict
 
-from infra import crash
-from infra.epochs.log import EpochLog
-from infra.postgres.connection import Database
-from infra.postgres.lsn import lsn_text
-from infra.postgres.refusals import SlotLostError, TableRefusedError
-from infra.postgres.state import ServerState, server_state, slot_problems, slot_state
-from infra.sources.postgres.snapshot import Snapshot, exported, release
+from rivermeet.infra import crash
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.lsn import lsn_text
+from rivermeet.infra.postgres.refusals import SlotLostError, TableRefusedError
+from rivermeet.infra.postgres.state import ServerState, server_state, slot_problems, slot_state
+from rivermeet.infra.sources.postgres.snapshot import Snapshot, exported, release
 
 if TYPE_CHECKING:
     import psycopg

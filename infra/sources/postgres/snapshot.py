@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from infra.postgres.connection import Database, refusal, refusing
-from infra.postgres.lsn import lsn_number
+from rivermeet.infra.postgres.connection import Database, refusal, refusing
+from rivermeet.infra.postgres.lsn import lsn_number
 
 if TYPE_CHECKING:
     import psycopg

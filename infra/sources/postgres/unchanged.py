@@ -20,11 +20,11 @@ from collections.abc import Collection, Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from infra.sources.line_formats import LINE_COLUMNS
-from infra.sources.postgres.rows import LINEAGE
-from pipelines import Source
-from pipelines.source import quoted
-from records.changelog import field_names
+from rivermeet.infra.sources.line_formats import LINE_COLUMNS
+from rivermeet.infra.sources.postgres.rows import LINEAGE
+from rivermeet.pipelines import Source
+from rivermeet.pipelines.source import quoted
+from rivermeet.records.changelog import field_names
 
 
 def filled(rows: DataFrame, source: Source, columns: Collection[int], own: DataFrame | None) -> DataFrame:

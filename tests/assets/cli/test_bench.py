@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from assets.bench.run import measured
-from assets.bench.workloads import WORKLOADS
-from infra.settings import Settings
+from rivermeet.assets.bench.run import measured
+from rivermeet.assets.bench.workloads import WORKLOADS
+from rivermeet.infra.settings import Settings
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -16,9 +16,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from assets.cli.errors import one_line_errors
-from assets.cli.main import main
-from infra.settings import PROJECT
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.main import main
+from rivermeet.infra.settings import PROJECT
 from tests.reliability import handled
 
 
@@ -101,7 +101,7 @@ def test_a_disk_that_takes_nothing_more_is_one_line(error: Exception, says: str 
 
 
 def test_a_feed_that_meets_the_limit_of_a_disk_is_one_line(empty_home: Path) -> None:
-    command = [sys.executable, "-c", "from assets.cli.main import main; main()", "feed", "invoice"]
+    command = [sys.executable, "-c", "from rivermeet.assets.cli.main import main; main()", "feed", "invoice"]
     limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (20, 20))
     env = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True, check=False, preexec_fn=limit)

@@ -12,13 +12,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.definitions import schedule_of
-from assets.epoch.idle import idle_run, is_idle
-from assets.epoch.materialise import materialise
-from assets.epoch.run import run_epoch
-from expectations import invariants
-from infra.settings import PROJECT, Settings
-from pipelines import Files, Node, Pipeline
+from rivermeet.assets.definitions import schedule_of
+from rivermeet.assets.epoch.idle import idle_run, is_idle
+from rivermeet.assets.epoch.materialise import materialise
+from rivermeet.assets.epoch.run import run_epoch
+from rivermeet.expectations import invariants
+from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.pipelines import Files, Node, Pipeline
 from tests.assets.home import Home, homed
 from tests.assets.quality.held import rule
 
@@ -58,7 +58,7 @@ def idle(home: Home) -> bool | None:
         raise AssertionError("an idle run needs none")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("infra.engine.session.session", none)
+        patched.setattr("rivermeet.infra.engine.session.session", none)
         patched.setattr(dg, "materialize", none)
         home.said.clear()
         return idle_run(home.platform, SHOP)
@@ -95,7 +95,7 @@ def test_a_tick_of_the_schedule_is_skipped_and_says_why(home: Home) -> None:
     run_all(home)
     schedule = schedule_of(SHOP, dg.define_asset_job("idle"))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("assets.epoch.platform._current", home.platform)
+        patched.setattr("rivermeet.assets.epoch.platform._current", home.platform)
         tick = schedule.evaluate_tick(dg.build_schedule_context())
         assert tick.skip_message and not tick.run_requests
         deliver(home, 3)
@@ -119,7 +119,7 @@ def test_it_ends_well_each_time_and_loads_no_dagster(tmp_path: Path, settings: S
     env = os.environ | own.environ()
 
     def rivermeet(*words: str) -> subprocess.CompletedProcess[str]:
-        program = "import sys, assets.cli.main as m; sys.argv[0] = 'rivermeet'; import atexit; "
+        program = "import sys, rivermeet.assets.cli.main as m; sys.argv[0] = 'rivermeet'; import atexit; "
         program += "atexit.register(lambda: print('dagster' in sys.modules)); m.main()"
         command = [sys.executable, "-c", program, *words]
         return subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True, timeout=300, check=False)

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from assets.cli.main import main
-from assets.replay.cases import Case, checked, parsed
-from assets.replay.declared import refusal
-from assets.replay.epochs import in_epochs
-from assets.replay.run import at_once, differing, replay
+from rivermeet.assets.cli.main import main
+from rivermeet.assets.replay.cases import Case, checked, parsed
+from rivermeet.assets.replay.declared import refusal
+from rivermeet.assets.replay.epochs import in_epochs
+from rivermeet.assets.replay.run import at_once, differing, replay
 
 Given = dict[str, Any]
 PAGE = Path(__file__).parents[3] / "docs" / "guides" / "replay.md"

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 from deltalake import write_deltalake
 
-from assets.cli.main import main
-from pipelines import Pipeline
+from rivermeet.assets.cli.main import main
+from rivermeet.pipelines import Pipeline
 from tests.assets.why.small import PLANE, small
 
 
@@ -20,7 +20,7 @@ def why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The command over a small home."""
     home = small(tmp_path)
     known: dict[str, Pipeline] = {"small": home.pipeline}
-    monkeypatch.setattr("pipelines.load", known.__getitem__)
+    monkeypatch.setattr("rivermeet.pipelines.load", known.__getitem__)
     monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
     monkeypatch.delenv("RIVERMEET_TABLES", raising=False)
     monkeypatch.delenv("RIVERMEET_DATA", raising=False)
@@ -72,7 +72,7 @@ def test_a_node_that_was_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_data_does_not_steer_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, evil = small(tmp_path), "N\x1b[2J\u202e\n└── from a/file.csv"
     home.write(home.planes, 3, PLANE, [({"tail": evil}, {"built": 1}, 30, 0, 5, 3, None)])
-    monkeypatch.setattr("pipelines.load", {"small": home.pipeline}.__getitem__)
+    monkeypatch.setattr("rivermeet.pipelines.load", {"small": home.pipeline}.__getitem__)
     monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
     shown = CliRunner().invoke(main, ["why", "small", "planes", json.dumps({"tail": evil})])
     assert shown.exit_code == 0, shown.output
@@ -92,7 +92,7 @@ def test_what_is_no_number_is_text_in_json(tmp_path: Path, monkeypatch: pytest.M
     paths = home.platform.runner(home.pipeline).paths(home.planes)
     write_deltalake(paths.changelog, pa.Table.from_pylist([], schema), mode="append", schema_mode="merge")
     home.write(home.planes, 3, schema, [({"tail": "N9"}, {"built": 1, "weight": nan}, 30, 0, 5, 3, None)])
-    monkeypatch.setattr("pipelines.load", {"small": home.pipeline}.__getitem__)
+    monkeypatch.setattr("rivermeet.pipelines.load", {"small": home.pipeline}.__getitem__)
     monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
     shown = CliRunner().invoke(main, ["why", "small", "planes", "N9", "--json"])
     (row,) = json.loads(shown.output, parse_constant=pytest.fail)["rows"]

@@ -10,10 +10,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.defs.automation import WHOLE, on_new_epoch_sensor
-from assets.defs.keys import changelog_key, keys_of, op_name
-from assets.defs.node_assets import node_assets
-from pipelines import Files, JoinWindow, Node, Pipeline
+from rivermeet.assets.defs.automation import WHOLE, on_new_epoch_sensor
+from rivermeet.assets.defs.keys import changelog_key, keys_of, op_name
+from rivermeet.assets.defs.node_assets import node_assets
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline
 
 _FILES = Files("none/*.csv", "csv", {"id": "STRING", "n": "STRING", "at": "BIGINT"})
 _OPTIONS: dict[str, Any] = {"key": ["id"], "value": ["n"], "timestamp": "at"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
-from assets.definitions import defs
-from assets.defs.automation import WHOLE
-from assets.defs.lineage import described
-from assets.reports.quality_report import REPORT_KEY
-from pipelines import load_all
-from pipelines.window import duration_text
+from rivermeet.assets.definitions import defs
+from rivermeet.assets.defs.automation import WHOLE
+from rivermeet.assets.defs.lineage import described
+from rivermeet.assets.reports.quality_report import REPORT_KEY
+from rivermeet.pipelines import load_all
+from rivermeet.pipelines.window import duration_text
 
 SOURCE = {"dense_changelog", "dense_offsets", "record_shape"}
 TABLE = {"fold_equals_table", "table_size", "unique_keys"}

@@ -20,9 +20,9 @@ import sqlalchemy
 from dagster._core.storage.event_log import EventLogStorage, SqliteEventLogStorage
 from sqlalchemy import event, pool
 
-from assets.defs.event_log import EventLog
-from assets.defs.runs import QUIET, prepare_instance
-from infra.settings import PROJECT, Settings
+from rivermeet.assets.defs.event_log import EventLog
+from rivermeet.assets.defs.runs import QUIET, prepare_instance
+from rivermeet.infra.settings import PROJECT, Settings
 
 pytestmark = pytest.mark.slow
 

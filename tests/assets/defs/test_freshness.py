@@ -8,9 +8,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.defs.freshness import freshness_policy
-from assets.defs.node_assets import node_assets
-from pipelines import Files, JoinWindow, Node, Pipeline
+from rivermeet.assets.defs.freshness import freshness_policy
+from rivermeet.assets.defs.node_assets import node_assets
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline
 
 _FILES = Files("none/*.csv", "csv", {"id": "STRING", "n": "STRING", "at": "BIGINT"})
 _OPTIONS: dict[str, Any] = {"key": ["id"], "value": ["n"], "timestamp": "at"}

@@ -7,10 +7,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.definitions import defs
-from assets.defs.lineage import column_lineage
-from joins.operator import OPERATORS
-from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, load_all, total
+from rivermeet.assets.definitions import defs
+from rivermeet.assets.defs.lineage import column_lineage
+from rivermeet.joins.operator import OPERATORS
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, load_all, total
 
 _FILES = Files("none/*.csv", "csv", {"id": "STRING", "n": "STRING", "odd name": "DOUBLE", "at": "BIGINT"})
 _OPTIONS: dict[str, Any] = {"key": ["id"], "value": ["n", "odd name"], "timestamp": "at"}

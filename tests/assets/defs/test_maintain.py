@@ -9,12 +9,12 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner, Result
 
-from assets.cli.maintain import maintain
-from assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
-from assets.defs.resource import PlatformResource
-from assets.epoch.platform import Platform, use
-from infra.settings import Settings
-from pipelines import Pipeline, load
+from rivermeet.assets.cli.maintain import maintain
+from rivermeet.assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
+from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.epoch.platform import Platform, use
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Pipeline, load
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pytest
 from dagster._core.remote_representation.external_data import RepositorySnap
 from dagster_shared.serdes import serialize_value
 
-from assets import definitions
-from pipelines import Files, Pipeline
+from rivermeet.assets import definitions
+from rivermeet.pipelines import Files, Pipeline
 
 _FILES = Files("none/*.csv", "csv", {"id": "STRING", "of": "STRING", "n": "INT", "at": "BIGINT"})
 

@@ -13,13 +13,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.cli.show.status import status_table
-from assets.defs.keys import changelog_key, keys_of, table_key
-from assets.defs.metadata import checked_assets
-from infra.delta.io import last_note, read
-from infra.feeds.registry import feed
-from infra.settings import Settings
-from pipelines.invoice import PIPELINE
+from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.defs.keys import changelog_key, keys_of, table_key
+from rivermeet.assets.defs.metadata import checked_assets
+from rivermeet.infra.delta.io import last_note, read
+from rivermeet.infra.feeds.registry import feed
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines.invoice import PIPELINE
 from tests.assets.home import Home, homed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -12,12 +12,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.defs import processes
-from assets.defs.processes import CLOSED, PROCESS, Launcher, close_runs_of_the_dead, hold_process
-from assets.defs.resource import PlatformResource
-from assets.defs.runs import close_runs_left, prepare_instance
-from infra import crash
-from infra.settings import PROJECT, Settings
+from rivermeet.assets.defs import processes
+from rivermeet.assets.defs.processes import CLOSED, PROCESS, Launcher, close_runs_of_the_dead, hold_process
+from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.defs.runs import close_runs_left, prepare_instance
+from rivermeet.infra import crash
+from rivermeet.infra.settings import PROJECT, Settings
 from tests.infra.epochs.killed import deliver
 from tests.reliability import handled
 

@@ -8,12 +8,12 @@ import dagster as dg
 import pytest
 from dagster_pyspark import LazyPySparkResource
 
-from assets.definitions import defs
-from assets.defs.keys import table_key
-from assets.defs.spark import WarmSparkResource
-from assets.epoch.materialise import materialise
-from infra.settings import Settings
-from pipelines import Files, Pipeline
+from rivermeet.assets.definitions import defs
+from rivermeet.assets.defs.keys import table_key
+from rivermeet.assets.defs.spark import WarmSparkResource
+from rivermeet.assets.epoch.materialise import materialise
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Files, Pipeline
 from tests.assets.home import Home, homed
 
 SHOP = Pipeline("users")
@@ -28,7 +28,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> Iterat
         folder.mkdir(parents=True)
         (folder / "1.csv").write_text("id,n,at\na,1,1\nb,2,2\na,5,3\n")
         materialise(found.platform, prices, "run")
-        patched.setattr("assets.epoch.platform._current", found.platform)
+        patched.setattr("rivermeet.assets.epoch.platform._current", found.platform)
         yield found
 
 

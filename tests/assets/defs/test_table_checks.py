@@ -5,9 +5,9 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
-from assets.defs.table_checks import NAME, reads_table, table_check, verdict
-from assets.epoch.platform import Unread
-from pipelines import DeltaTable, Files, Pipeline, Postgres
+from rivermeet.assets.defs.table_checks import NAME, reads_table, table_check, verdict
+from rivermeet.assets.epoch.platform import Unread
+from rivermeet.pipelines import DeltaTable, Files, Pipeline, Postgres
 
 NOW = 10_000_000
 FRESHNESS = 30 * 60_000

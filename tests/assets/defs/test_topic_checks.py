@@ -7,9 +7,9 @@ import re
 import dagster as dg
 import pytest
 
-from assets.defs.topic_checks import NAME, reads_topic, topic_check, verdict
-from infra.kafka.lag import PartitionLag
-from pipelines import JSON, Files, Kafka, Pipeline
+from rivermeet.assets.defs.topic_checks import NAME, reads_topic, topic_check, verdict
+from rivermeet.infra.kafka.lag import PartitionLag
+from rivermeet.pipelines import JSON, Files, Kafka, Pipeline
 
 NOW = 10_000_000
 FRESHNESS = 30 * 60_000

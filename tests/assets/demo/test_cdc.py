@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("psycopg")
 
-from assets.demo.cdc import demonstrated
-from assets.epoch.platform import OnEngine
-from infra.settings import Settings
+from rivermeet.assets.demo.cdc import demonstrated
+from rivermeet.assets.epoch.platform import OnEngine
+from rivermeet.infra.settings import Settings
 
 pytestmark = pytest.mark.slow
 

@@ -17,12 +17,12 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from assets.demo.kafka import Compared, demonstrated
-from assets.demo.over_topics import over_topics, results
-from assets.epoch.platform import OnEngine
-from infra.feeds import topics
-from infra.settings import Settings
-from pipelines import Avro, Kafka, load
+from rivermeet.assets.demo.kafka import Compared, demonstrated
+from rivermeet.assets.demo.over_topics import over_topics, results
+from rivermeet.assets.epoch.platform import OnEngine
+from rivermeet.infra.feeds import topics
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Avro, Kafka, load
 
 pytestmark = pytest.mark.timeout(1200)
 

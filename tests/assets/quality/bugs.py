@@ -22,12 +22,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.delta import fold, staged
-from infra.delta.layout import NodeTables
-from infra.delta.staged import Staged
-from infra.epochs import rows as epoch_rows
-from infra.epochs.plan import CommitNote, EpochPlan
-from records.changelog import flatten, table_rows
+from rivermeet.infra.delta import fold, staged
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.staged import Staged
+from rivermeet.infra.epochs import rows as epoch_rows
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.records.changelog import flatten, table_rows
 
 Change = Callable[[DataFrame], DataFrame]
 Place = Literal["rows", "offsets", "commit", "fold", "merge"]
@@ -106,6 +106,6 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
             within.setattr(fold, "table_rows", lambda rows: wrong(table_rows(rows), paths.node, "merge"))
             return fold.fold(session, paths, key, upto, token)
 
-    patched.setattr("infra.epochs.stages.write.with_offsets", with_offsets)
-    patched.setattr("infra.epochs.stages.commit.commit_staged", commit_staged)
-    patched.setattr("infra.epochs.stages.fold.fold", folded)
+    patched.setattr("rivermeet.infra.epochs.stages.write.with_offsets", with_offsets)
+    patched.setattr("rivermeet.infra.epochs.stages.commit.commit_staged", commit_staged)
+    patched.setattr("rivermeet.infra.epochs.stages.fold.fold", folded)

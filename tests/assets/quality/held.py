@@ -17,17 +17,17 @@ from typing import Any, Literal
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.epoch.materialise import materialise
-from assets.epoch.platform import OnEngine
-from assets.refused.decisions import decide
-from assets.refused.states import HeldState, states
-from expectations import invariants
-from expectations.invariant import ANY, Invariant
-from infra import crash
-from infra.delta.io import last_note, read
-from infra.epochs.context import EpochContext
-from infra.settings import PROJECT, Settings
-from pipelines import Files, Node, Pipeline
+from rivermeet.assets.epoch.materialise import materialise
+from rivermeet.assets.epoch.platform import OnEngine
+from rivermeet.assets.refused.decisions import decide
+from rivermeet.assets.refused.states import HeldState, states
+from rivermeet.expectations import invariants
+from rivermeet.expectations.invariant import ANY, Invariant
+from rivermeet.infra import crash
+from rivermeet.infra.delta.io import last_note, read
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.pipelines import Files, Node, Pipeline
 from tests.crashes import How, crashing_at, doomed
 
 FILES = Files("sales/*.csv", "csv", {"id": "STRING", "n": "INT", "at": "BIGINT"})

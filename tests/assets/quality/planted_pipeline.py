@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from pipelines import Files, JoinWindow, Pipeline, TimeWindows, count, expr, total
+from rivermeet.pipelines import Files, JoinWindow, Pipeline, TimeWindows, count, expr, total
 
 Row = tuple[str, str, int | None, int]
 """id, who, n (None is a tombstone), at."""

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from deltalake import WriterProperties, write_deltalake
 
-from assets.quality.relations.inputs import live_rows
-from assets.quality.relations.parts import TableRows
-from expectations.invariants import invariants_of
-from expectations.judge.duck import _Views, database
-from expectations.results import Judged, Relation
-from infra.delta.layout import NodeTables
+from rivermeet.assets.quality.relations.inputs import live_rows
+from rivermeet.assets.quality.relations.parts import TableRows
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.judge.duck import _Views, database
+from rivermeet.expectations.results import Judged, Relation
+from rivermeet.infra.delta.layout import NodeTables
 from tests.expectations import nodes
 from tests.expectations.nodes import IN_PROCESS
 

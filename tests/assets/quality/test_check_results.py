@@ -16,14 +16,14 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.defs.automation import WHOLE
-from assets.defs.keys import changelog_key
-from assets.defs.links import report_url
-from assets.defs.node_assets import node_assets
-from expectations import invariants
-from expectations.invariant import Invariant, Severity
-from infra.settings import Settings
-from pipelines import Files, Pipeline
+from rivermeet.assets.defs.automation import WHOLE
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.links import report_url
+from rivermeet.assets.defs.node_assets import node_assets
+from rivermeet.expectations import invariants
+from rivermeet.expectations.invariant import Invariant, Severity
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Files, Pipeline
 from tests.assets.home import Home, asked, homed
 from tests.browser import browser, local, needs_chromium, page
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.quality.quality_table import last_states
-from infra.settings import Settings
+from rivermeet.assets.quality.quality_table import last_states
+from rivermeet.infra.settings import Settings
 from tests.infra.delta.odd_names import NAME, NUMBER, OWNER, PRICE, TOWN, Shop
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(900)]
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.prove, pytest.mark.timeout(900)]
 def test_the_epoch_of_another_home_is_judged_where_it_is_confirmed(
     tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assets.epoch.platform._current", None)
+    monkeypatch.setattr("rivermeet.assets.epoch.platform._current", None)
     one, other = Shop.below(tmp_path / "one", settings), Shop.below(tmp_path / "other", settings)
     shared = one.platform.settings
     other.platform.settings = replace(other.platform.settings, tables=shared.tables, data=shared.data)

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from assets.quality.judge_commit import judge_commit
-from infra.epochs.context import EpochContext, Quality
-from infra.epochs.log import EpochLog
-from infra.epochs.plan import EpochPlan
-from pipelines import Files, Pipeline
+from rivermeet.assets.quality.judge_commit import judge_commit
+from rivermeet.infra.epochs.context import EpochContext, Quality
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.pipelines import Files, Pipeline
 
 PIPELINE = Pipeline("commits")
 FILES = Files("clicks/*.csv", "csv", {"id": "STRING", "at": "BIGINT"})

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from assets.cli.show.status import status_table
-from assets.epoch.platform import Platform
-from assets.quality import judges
-from assets.quality.judges import evaluate
-from assets.quality.quality_table import remember
-from expectations.invariants import invariants_of
-from expectations.results import InvariantResult, Judged
-from infra.epochs.context import EpochContext, Quality
-from infra.epochs.log import EpochLog
-from infra.settings import Settings
-from pipelines import Files, Node, Pipeline
+from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.quality import judges
+from rivermeet.assets.quality.judges import evaluate
+from rivermeet.assets.quality.quality_table import remember
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.results import InvariantResult, Judged
+from rivermeet.infra.epochs.context import EpochContext, Quality
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Files, Node, Pipeline
 from tests.expectations.clean import record
 from tests.expectations.nodes import judged_on
 

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-from assets.epoch.idle import is_idle
-from assets.epoch.materialise import materialise
-from assets.epoch.run import run_epoch
-from assets.quality import judge_commit, judge_committed
-from assets.quality.quality_table import quality_lines
-from expectations.results import InvariantResult
-from infra.settings import Settings
-from pipelines import Files, Node, Pipeline
+from rivermeet.assets.epoch.idle import is_idle
+from rivermeet.assets.epoch.materialise import materialise
+from rivermeet.assets.epoch.run import run_epoch
+from rivermeet.assets.quality import judge_commit, judge_committed
+from rivermeet.assets.quality.quality_table import quality_lines
+from rivermeet.expectations.results import InvariantResult
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Files, Node, Pipeline
 from tests.assets.home import Home, homed
 
 pytestmark = pytest.mark.timeout(300)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings import Settings
-from pipelines import Files, Pipeline
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Files, Pipeline
 from tests.infra.delta.odd_names import Shop
 from tests.reliability import survived
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 @pytest.fixture
 def shop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    monkeypatch.setattr("assets.epoch.platform._current", None)
+    monkeypatch.setattr("rivermeet.assets.epoch.platform._current", None)
     return Shop.below(tmp_path, settings)
 
 

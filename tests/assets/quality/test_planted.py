@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner
 
-from assets.cli.main import main
-from assets.quality.quality_table import quality_lines
-from assets.reports.quality_report import write_report
-from expectations.invariants import ALL, invariants_of
-from infra.settings import Settings
+from rivermeet.assets.cli.main import main
+from rivermeet.assets.quality.quality_table import quality_lines
+from rivermeet.assets.reports.quality_report import write_report
+from rivermeet.expectations.invariants import ALL, invariants_of
+from rivermeet.infra.settings import Settings
 from tests.assets.home import Home, asked, homed
 from tests.assets.places import Shown, shown
 from tests.assets.quality.bugs import plant
@@ -131,8 +131,8 @@ def test_the_query_that_is_shown_finds_the_rows_again(runs: Runs) -> None:
 
 def test_what_verify_finds_is_on_the_page_beside_the_fold(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the last of this file: the quality table has more rows from here on."""
-    monkeypatch.setattr("pipelines.load", lambda name: PIPELINE)
-    monkeypatch.setattr("assets.cli.heal.platform_here", lambda: runs.home.platform)
+    monkeypatch.setattr("rivermeet.pipelines.load", lambda name: PIPELINE)
+    monkeypatch.setattr("rivermeet.assets.cli.heal.platform_here", lambda: runs.home.platform)
     nodes = ("both", "shelf", "orders", "clicks")
     done = CliRunner().invoke(main, ["verify", PIPELINE.name, *(part for node in nodes for part in ("--select", node))])
     assert done.exit_code == 1, done.output

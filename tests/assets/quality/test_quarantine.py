@@ -14,20 +14,20 @@ import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner, Result
 
-from assets.cli.main import main
-from assets.cli.show.status import status_table
-from assets.defs.keys import changelog_key
-from assets.defs.runs import prepare_instance, run_pipeline
-from assets.epoch.materialise import materialise
-from assets.quality.quality_table import last_states, quality_lines
-from assets.refused.decisions import UndecidableError, decide, loss
-from assets.refused.states import HeldEpoch, decision_on, held_states
-from infra.delta.io import append, last_note
-from infra.epochs.log import EpochLog
-from infra.epochs.plan import Decision, EpochPlan
-from infra.epochs.refusal import EpochRefusedError
-from infra.settings import Settings
-from pipelines import JoinWindow, Node, Pipeline
+from rivermeet.assets.cli.main import main
+from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.runs import prepare_instance, run_pipeline
+from rivermeet.assets.epoch.materialise import materialise
+from rivermeet.assets.quality.quality_table import last_states, quality_lines
+from rivermeet.assets.refused.decisions import UndecidableError, decide, loss
+from rivermeet.assets.refused.states import HeldEpoch, decision_on, held_states
+from rivermeet.infra.delta.io import append, last_note
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.plan import Decision, EpochPlan
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import JoinWindow, Node, Pipeline
 from tests.assets.home import asked
 from tests.assets.quality.held import (
     FILES,
@@ -66,8 +66,8 @@ def shop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ne
     """The till as the commands find it."""
     here = till(tmp_path, settings)
     monkeypatch.setenv("DAGSTER_HOME", str(here.settings.dagster_home))
-    monkeypatch.setattr("assets.epoch.platform._current", None)
-    monkeypatch.setattr("pipelines.load", lambda name: TILL)
+    monkeypatch.setattr("rivermeet.assets.epoch.platform._current", None)
+    monkeypatch.setattr("rivermeet.pipelines.load", lambda name: TILL)
     for commands in ("cli.quarantine", "cli.heal"):
         monkeypatch.setattr(f"assets.{commands}.platform_here", lambda: here)
     here.deliver("1", BAD)
@@ -356,7 +356,7 @@ def test_what_there_is_nothing_to_decide_about(
     monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
     for name in ("RIVERMEET_TABLES", "RIVERMEET_DATA"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("pipelines.load", lambda name: TILL)
+    monkeypatch.setattr("rivermeet.pipelines.load", lambda name: TILL)
     done = command(*arguments)
     assert done.exit_code == code, done.output
     assert says in done.output

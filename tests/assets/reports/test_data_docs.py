@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from assets.epoch.platform import Platform
-from assets.quality.quality_table import remember
-from assets.reports.data_docs import write_data_docs
-from expectations.invariants import invariants_of
-from expectations.results import InvariantResult
-from infra.settings import PROJECT, Settings
-from pipelines import Node
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.quality.quality_table import remember
+from rivermeet.assets.reports.data_docs import write_data_docs
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.results import InvariantResult
+from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.pipelines import Node
 from tests.expectations.nodes import orders, people
 
 RUNS = ("run-a", "run-b", "run-c")

@@ -8,12 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from assets.reports.quality_report import write_report
-from assets.reports.reasons import Reasons
-from assets.reports.rows import histories
-from expectations.history import SCHEMA
-from expectations.report.page import NodeHistory
-from infra.delta.lines import append_lines
+from rivermeet.assets.reports.quality_report import write_report
+from rivermeet.assets.reports.reasons import Reasons
+from rivermeet.assets.reports.rows import histories
+from rivermeet.expectations.history import SCHEMA
+from rivermeet.expectations.report.page import NodeHistory
+from rivermeet.infra.delta.lines import append_lines
 from tests.assets.why.small import Small, small
 from tests.browser import needs_chromium
 from tests.expectations.recorded import found, judged, line

@@ -16,17 +16,17 @@ import pytest
 from click.testing import CliRunner
 from deltalake import CommitProperties, write_deltalake
 
-from assets.cli.report import report
-from assets.defs.resource import PlatformResource
-from assets.epoch.platform import Platform, use
-from assets.reports.quality_report import REPORT_KEY, report_asset, report_path
-from assets.reports.rows import SHOWN_EPOCHS, histories
-from expectations.history import SCHEMA
-from expectations.invariants import invariants_of
-from infra.delta.lines import append_lines
-from infra.epochs.plan import CommitNote
-from infra.settings import Settings
-from pipelines import Node, Pipeline, load
+from rivermeet.assets.cli.report import report
+from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.epoch.platform import Platform, use
+from rivermeet.assets.reports.quality_report import REPORT_KEY, report_asset, report_path
+from rivermeet.assets.reports.rows import SHOWN_EPOCHS, histories
+from rivermeet.expectations.history import SCHEMA
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.infra.delta.lines import append_lines
+from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Node, Pipeline, load
 from tests.browser import needs_chromium
 from tests.expectations.recorded import found, judged, line, of_source
 from tests.offline_page import offline_page
@@ -196,7 +196,7 @@ def test_the_page_shows_what_the_tables_hold(platform: Platform) -> None:
 
 def test_it_loads_no_great_expectations(tmp_path: Path) -> None:
     program = (
-        "import sys\nfrom assets.cli.main import main\n"
+        "import sys\nfrom rivermeet.assets.cli.main import main\n"
         f"try: main(['report', 'invoice', '-o', {str(tmp_path / 'page.html')!r}])\n"
         "except SystemExit: print('great_expectations' in sys.modules)"
     )

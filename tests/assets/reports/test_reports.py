@@ -17,10 +17,10 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from assets.cli.main import main
-from assets.defs.links import page_metadata, report_url
-from expectations.gx.data_docs import write_page
-from infra.settings import PROJECT, Settings
+from rivermeet.assets.cli.main import main
+from rivermeet.assets.defs.links import page_metadata, report_url
+from rivermeet.expectations.gx.data_docs import write_page
+from rivermeet.infra.settings import PROJECT, Settings
 from tests.browser import browser, local, needs_chromium
 from tests.expectations.nodes import orders
 from tests.expectations.test_data_docs import VIOLATED, suite
@@ -50,7 +50,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         port = probe.getsockname()[1]
     settings = replace(Settings.from_env({}), home=tmp_path_factory.mktemp("home"), reports_port=port)
     settings.reports.mkdir()
-    program = [sys.executable, "-m", "assets.reports.server", str(settings.reports), str(port)]
+    program = [sys.executable, "-m", "rivermeet.assets.reports.server", str(settings.reports), str(port)]
     process = subprocess.Popen(program, stdin=subprocess.PIPE, cwd=PROJECT)
     try:
         deadline = time.monotonic() + 60
@@ -125,7 +125,7 @@ def test_it_ends_with_the_process_that_started_it(server: Server) -> None:
 def test_a_signal_ends_it_without_a_traceback(number: signal.Signals, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    program = [sys.executable, "-m", "assets.reports.server", str(tmp_path), str(port)]
+    program = [sys.executable, "-m", "rivermeet.assets.reports.server", str(tmp_path), str(port)]
     process = subprocess.Popen(program, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=PROJECT)
     end = time.monotonic() + 30
     while time.monotonic() < end:

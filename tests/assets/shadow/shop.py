@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from assets.epoch.platform import OnEngine
-from assets.shadow.audit import Shadowed, audit
-from assets.shadow.marks import Marks, mark
-from infra.settings import Settings
-from pipelines import JSON, Kafka, Node, Pipeline, Shadow, Text
+from rivermeet.assets.epoch.platform import OnEngine
+from rivermeet.assets.shadow.audit import Shadowed, audit
+from rivermeet.assets.shadow.marks import Marks, mark
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import JSON, Kafka, Node, Pipeline, Shadow, Text
 from tests.infra.sources.kafka.town import Town
 
 Sent = tuple[str, str, Any, int]

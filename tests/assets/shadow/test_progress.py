@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from assets.shadow.positions import Piece, TopicInput
-from infra.settings import Settings
-from infra.shadow.application import GroupMissingError, Progress, progress
-from pipelines import Shadow
+from rivermeet.assets.shadow.positions import Piece, TopicInput
+from rivermeet.infra.settings import Settings
+from rivermeet.infra.shadow.application import GroupMissingError, Progress, progress
+from rivermeet.pipelines import Shadow
 from tests.assets.shadow.shop import Shop, found
 from tests.assets.shadow.test_tables import RIGHT, SENT, named
 from tests.infra.sources.kafka.town import Town

@@ -19,15 +19,15 @@ from typing import Any
 
 import pytest
 
-from assets.shadow.audit import Shadowed
 from benchmarks.peers.kafka_streams import class_path
-from infra.delta.lines import opened
-from infra.engine.jars import JarsError
-from infra.engine.java import find_java
-from infra.settings import Settings
-from infra.shadow.application import GroupMissingError, progress
-from infra.sources.kafka.topic import topic_state
-from pipelines import JoinWindow, Node
+from rivermeet.assets.shadow.audit import Shadowed
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.engine.jars import JarsError
+from rivermeet.infra.engine.java import find_java
+from rivermeet.infra.settings import Settings
+from rivermeet.infra.shadow.application import GroupMissingError, progress
+from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.pipelines import JoinWindow, Node
 from tests.assets.shadow.shop import Shop
 from tests.infra.sinks.test_delivery import committed
 from tests.infra.sources.kafka.town import Town
@@ -107,7 +107,7 @@ def inputs(town: Town, settings: Settings, kind: str) -> tuple[Shop, Any, Any]:
     """A pipeline over the application's input topics."""
     shop = Shop(town, settings)
     schema = {"fk": "STRING", "n": "INT"} if kind == "table" else {"n": "INT"}
-    from pipelines import JSON, Kafka, Text
+    from rivermeet.pipelines import JSON, Kafka, Text
 
     for name in ("left", "right", "out"):
         town.make(name, PARTITIONS)

@@ -11,12 +11,12 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
-from assets.cli import shadow as command
-from assets.cli.show.status import status_table
-from assets.defs.shadow_assets import shadow_key
-from assets.reports.quality_report import write_report
-from infra.settings import Settings
-from pipelines import JSON, Kafka, Pipeline, Text
+from rivermeet.assets.cli import shadow as command
+from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.defs.shadow_assets import shadow_key
+from rivermeet.assets.reports.quality_report import write_report
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import JSON, Kafka, Pipeline, Text
 from tests.assets.home import Home, homed
 from tests.infra.sources.kafka.town import Town
 
@@ -46,7 +46,7 @@ def home(town: Town, settings: Settings, tmp_path: Path, monkeypatch: pytest.Mon
     with homed(shop(town), tmp_path / "home", settings) as made:
         made.platform.settings = replace(made.platform.settings, kafka={"bootstrap.servers": town.broker.address})
         monkeypatch.setattr(command, "platform_here", lambda: made.platform)
-        monkeypatch.setattr("pipelines.load", lambda name: made.pipeline)
+        monkeypatch.setattr("rivermeet.pipelines.load", lambda name: made.pipeline)
         yield made
 
 
@@ -74,7 +74,7 @@ def test_an_application_that_is_compared(town: Town, home: Home) -> None:
 
 @pytest.mark.prove
 def test_an_application_that_goes_on_during_the_run(town: Town, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    from assets.shadow import marks
+    from rivermeet.assets.shadow import marks
 
     town.make("out")
     town.send("sales", (0, "a", {"n": 5}, 10))

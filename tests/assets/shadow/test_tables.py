@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from assets.shadow.words import lines
-from infra.settings import Settings
-from pipelines import Node
+from rivermeet.assets.shadow.words import lines
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Node
 from tests.assets.shadow.shop import Row, Sent, Shop, found
 from tests.infra.sources.kafka.town import Town
 

@@ -9,14 +9,14 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.cli.show.status import status_table
-from assets.defs.sink_assets import topic_key
-from assets.epoch.explain import explain
-from assets.epoch.idle import idle_run
-from assets.sinks import delivery
-from infra.settings import Settings
-from infra.sinks.kafka import producing
-from pipelines import JSON, Kafka, Pipeline, Text
+from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.defs.sink_assets import topic_key
+from rivermeet.assets.epoch.explain import explain
+from rivermeet.assets.epoch.idle import idle_run
+from rivermeet.assets.sinks import delivery
+from rivermeet.infra.settings import Settings
+from rivermeet.infra.sinks.kafka import producing
+from rivermeet.pipelines import JSON, Kafka, Pipeline, Text
 from tests.assets.home import Home, homed
 from tests.infra.sinks.test_delivery import committed
 from tests.infra.sources.kafka.town import Town

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 from deltalake import CommitProperties, write_deltalake
 
-from assets.cli.main import main
-from assets.sql.query import CommittedState, QueryError
-from infra.epochs.plan import CommitNote
+from rivermeet.assets.cli.main import main
+from rivermeet.assets.sql.query import CommittedState, QueryError
+from rivermeet.infra.epochs.plan import CommitNote
 
 Record = tuple[str | None, Mapping[str, Any] | None, int]
 """Key, value, offset; of partition 0."""

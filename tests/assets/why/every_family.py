@@ -12,7 +12,7 @@ from itertools import count as counter
 from pathlib import Path
 from typing import Any
 
-from pipelines import Files, JoinWindow, Pipeline, TimeWindows, count, expr
+from rivermeet.pipelines import Files, JoinWindow, Pipeline, TimeWindows, count, expr
 
 PIPELINE = Pipeline("families")
 DELIVERIES = 3

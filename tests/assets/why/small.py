@@ -15,15 +15,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from assets.epoch.platform import OnEngine, Platform
-from assets.why.changelogs import Changelogs
-from assets.why.expressions import Expressions
-from assets.why.walk import Walk
-from infra.delta.care.small_changelogs import append_records
-from infra.delta.io import last_note
-from infra.epochs.plan import CommitNote, EpochPlan, InputSlice, PlannedFile
-from infra.settings import Settings
-from pipelines import Files, Node, Pipeline
+from rivermeet.assets.epoch.platform import OnEngine, Platform
+from rivermeet.assets.why.changelogs import Changelogs
+from rivermeet.assets.why.expressions import Expressions
+from rivermeet.assets.why.walk import Walk
+from rivermeet.infra.delta.care.small_changelogs import append_records
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, InputSlice, PlannedFile
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Files, Node, Pipeline
 
 PLANES = """tail,built,ts
 N1,1987,5

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from assets.epoch.run import run_epoch
-from assets.why.answer import Cause, Explained
-from assets.why.changelogs import Changelogs
-from assets.why.expressions import Expressions
-from assets.why.walk import Walk
-from infra.delta.few_rows import few_rows
-from infra.settings import Settings
+from rivermeet.assets.epoch.run import run_epoch
+from rivermeet.assets.why.answer import Cause, Explained
+from rivermeet.assets.why.changelogs import Changelogs
+from rivermeet.assets.why.expressions import Expressions
+from rivermeet.assets.why.walk import Walk
+from rivermeet.infra.delta.few_rows import few_rows
+from rivermeet.infra.settings import Settings
 from tests.assets.home import Home, homed
 from tests.assets.why.every_family import DELIVERIES, PIPELINE, deliver
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from assets.why.expressions import Expressions
-from joins.why.evidence import Unknown
+from rivermeet.assets.why.expressions import Expressions
+from rivermeet.joins.why.evidence import Unknown
 
 RECORD = pa.table({"tail": ["N1"], "odd name": ["x"], "none": [None], "_timestamp": [5]})
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from assets.why.keys import KeyTextError, typed_key
+from rivermeet.assets.why.keys import KeyTextError, typed_key
 
 ONE = pa.struct([("tail", pa.string())])
 NUMBER = pa.struct([("id", pa.int64())])

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from assets.epoch.run import run_epoch
-from assets.why.changelogs import Changelog
-from assets.why.origins import origin_of
-from infra.settings import Settings
+from rivermeet.assets.epoch.run import run_epoch
+from rivermeet.assets.why.changelogs import Changelog
+from rivermeet.assets.why.origins import origin_of
+from rivermeet.infra.settings import Settings
 from tests.assets.why.small import PLANE, PLANES, Small
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from assets.why.changelogs import Changelog
-from assets.why.origins import origin_of
-from infra.epochs.plan import EpochPlan, TopicSlice, VersionRange, WalRange
-from pipelines import JSON, DeltaTable, Kafka, Pipeline, Postgres, Text
+from rivermeet.assets.why.changelogs import Changelog
+from rivermeet.assets.why.origins import origin_of
+from rivermeet.infra.epochs.plan import EpochPlan, TopicSlice, VersionRange, WalRange
+from rivermeet.pipelines import JSON, DeltaTable, Kafka, Pipeline, Postgres, Text
 from tests.assets.why.small import Small, small
 
 

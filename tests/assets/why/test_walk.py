@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from assets.why.answer import as_json
-from assets.why.tree import tree_of
+from rivermeet.assets.why.answer import as_json
+from rivermeet.assets.why.tree import tree_of
 from tests.assets.why.small import ROW, Small, small
 
 
@@ -107,8 +107,8 @@ def test_files_that_were_not_read_are_counted(home: Small) -> None:
 def test_an_input_that_was_computed_anew_is_named(home: Small) -> None:
     records = home.walk().records(home.fleet)
     assert records.rebuilt() == []
-    from infra.delta.care.small_changelogs import append_records
-    from infra.delta.io import last_note
+    from rivermeet.infra.delta.care.small_changelogs import append_records
+    from rivermeet.infra.delta.io import last_note
     from tests.assets.why.small import PLANE
 
     paths = home.platform.runner(home.pipeline).paths(home.planes)

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.bench.run import measured
 from benchmarks.nexmark.answers import SQL
 from benchmarks.nexmark.events import Pace, events
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.peers import duckdb_recompute
-from infra.delta.io import read
-from infra.settings import Settings
+from rivermeet.assets.bench.run import measured
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.settings import Settings
 
 SLOW = Pace(delay_us=20_000, group=30)
 """A person a second, so that a few hundred of them fill many windows; shuffled as well as held back."""

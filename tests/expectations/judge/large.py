@@ -15,15 +15,15 @@ from typing import Any
 import duckdb
 from deltalake import convert_to_deltalake
 
-from assets.epoch.platform import Platform
-from assets.quality.relations.lines import lines
-from assets.quality.relations.parts import TableRows
-from expectations.invariants import invariants_of
-from expectations.judge.duck import InProcess
-from expectations.results import Judged, Relation
-from expectations.rules.verify import VERIFY
-from infra.settings import Settings
-from pipelines import Files, Pipeline
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.quality.relations.lines import lines
+from rivermeet.assets.quality.relations.parts import TableRows
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.judge.duck import InProcess
+from rivermeet.expectations.results import Judged, Relation
+from rivermeet.expectations.rules.verify import VERIFY
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Files, Pipeline
 
 RECORDS = 10_000_000
 WRONG = 7_654_321

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from expectations.judge import expressions
-from expectations.judge.duck import database
-from expectations.judge.expressions import _unlike
-from expectations.judge.spark_sql import duck
+from rivermeet.expectations.judge import expressions
+from rivermeet.expectations.judge.duck import database
+from rivermeet.expectations.judge.expressions import _unlike
+from rivermeet.expectations.judge.spark_sql import duck
 from tests.expectations.nodes import IN_PROCESS
 
 ROWS = """

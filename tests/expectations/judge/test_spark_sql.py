@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from expectations.judge.duck import database
-from expectations.judge.spark_sql import duck
-from infra.epochs.offsets import between_sql
+from rivermeet.expectations.judge.duck import database
+from rivermeet.expectations.judge.spark_sql import duck
+from rivermeet.infra.epochs.offsets import between_sql
 from tests.expectations.nodes import IN_PROCESS
 
 _MANY = between_sql({p: p for p in range(0, 40, 2)}, {p: p + 3 for p in range(0, 60, 2)})

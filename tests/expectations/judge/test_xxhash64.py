@@ -9,11 +9,11 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
-from assets.quality.relations.parts import TableRows
-from expectations.invariants import invariants_of
-from expectations.judge import xxhash64
-from expectations.judge.xxhash64 import as_bigint
-from expectations.results import Judged, Relation
+from rivermeet.assets.quality.relations.parts import TableRows
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.judge import xxhash64
+from rivermeet.expectations.judge.xxhash64 import as_bigint
+from rivermeet.expectations.results import Judged, Relation
 from tests.expectations import nodes
 from tests.expectations.nodes import IN_PROCESS
 

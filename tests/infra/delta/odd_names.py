@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from assets.defs.runs import run_pipeline
-from assets.epoch.platform import OnEngine, Platform
-from infra.settings import Settings
-from pipelines import Files, Node, Pipeline
+from rivermeet.assets.defs.runs import run_pipeline
+from rivermeet.assets.epoch.platform import OnEngine, Platform
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Files, Node, Pipeline
 
 ODD = 'x\'; DROP TABLE y; -- `z` "q" 100% ü [a] {b} ($1) ${spark.sql.ansi.enabled} #&=+,!*'
 """A quote, a backtick, a percent sign, a variable, brackets: all in one name."""

@@ -17,8 +17,8 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 from pyspark.sql import functions as F
 
-from infra.engine.session import session
-from infra.settings import Settings
+from rivermeet.infra.engine.session import session
+from rivermeet.infra.settings import Settings
 
 KINDS = ("append", "merge", "append", "merge", "optimize", "properties")
 

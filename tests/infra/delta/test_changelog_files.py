@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.delta.changelog_files import earlier_epochs, epoch_files, records
-from infra.delta.io import append, read
-from infra.delta.plain_files import listed
-from infra.epochs.offsets import between
+from rivermeet.infra.delta.changelog_files import earlier_epochs, epoch_files, records
+from rivermeet.infra.delta.io import append, read
+from rivermeet.infra.delta.plain_files import listed
+from rivermeet.infra.epochs.offsets import between
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from infra.delta.io import read
-from infra.epochs.external_modifications import ExternalModificationError
-from infra.epochs.stages.fold import fold_anew
-from infra.settings import Settings
-from pipelines.source import quoted
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.epochs.external_modifications import ExternalModificationError
+from rivermeet.infra.epochs.stages.fold import fold_anew
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines.source import quoted
 from tests.infra.epochs.killed import die, joined, world
 from tests.infra.epochs.test_kill import deliveries, publish
 from tests.reliability import survived

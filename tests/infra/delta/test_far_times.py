@@ -15,13 +15,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from infra.delta.changelog_files import part_rows
-from infra.delta.few_rows import Where, few_rows
-from infra.delta.io import append, read
-from infra.delta.staged import commit_staged, stage
-from infra.engine.session import new_session
-from infra.epochs.column_ranges import ColumnRanges
-from infra.epochs.plan import CommitNote
+from rivermeet.infra.delta.changelog_files import part_rows
+from rivermeet.infra.delta.few_rows import Where, few_rows
+from rivermeet.infra.delta.io import append, read
+from rivermeet.infra.delta.staged import commit_staged, stage
+from rivermeet.infra.engine.session import new_session
+from rivermeet.infra.epochs.column_ranges import ColumnRanges
+from rivermeet.infra.epochs.plan import CommitNote
 from tests.reliability import handled
 
 TIMES = ("9999-12-31 23:59:59.999999", "0001-01-01 00:00:00", "1582-10-10 12:00:00", "1890-03-01 00:00:00")

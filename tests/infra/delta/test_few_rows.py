@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from infra.delta import few_rows as module
-from infra.delta.few_rows import Where, few_rows
+from rivermeet.infra.delta import few_rows as module
+from rivermeet.infra.delta.few_rows import Where, few_rows
 
 
 def no_session() -> Any:

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.delta import fold as folding
-from infra.delta.care.maintenance import SMALL
-from infra.delta.fold import fold
-from infra.delta.io import FOLDED, append
-from infra.delta.layout import NodeTables
-from infra.delta.lines import opened, rows_in
-from infra.delta.staged import commit_staged, stage
-from infra.engine.session import new_session
-from infra.epochs.plan import CommitNote
-from records.changelog import table_rows
+from rivermeet.infra.delta import fold as folding
+from rivermeet.infra.delta.care.maintenance import SMALL
+from rivermeet.infra.delta.fold import fold
+from rivermeet.infra.delta.io import FOLDED, append
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.lines import opened, rows_in
+from rivermeet.infra.delta.staged import commit_staged, stage
+from rivermeet.infra.engine.session import new_session
+from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.records.changelog import table_rows
 
 COLUMNS = "key STRUCT<k: STRING>, value STRUCT<v: STRING>, timestamp BIGINT, partition INT, offset BIGINT, epoch BIGINT"
 EPOCHS = [

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from infra.delta.fold import fold
-from infra.delta.fold_few import stage_few
-from infra.delta.io import RETENTION
-from infra.delta.layout import NodeTables
-from infra.delta.lines import opened
-from infra.delta.staged import commit_staged, stage
-from infra.epochs.plan import CommitNote, Offsets
-from joins.tables.cache import emitted_before
-from records.changelog import as_of, table_rows
+from rivermeet.infra.delta.fold import fold
+from rivermeet.infra.delta.fold_few import stage_few
+from rivermeet.infra.delta.io import RETENTION
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.staged import commit_staged, stage
+from rivermeet.infra.epochs.plan import CommitNote, Offsets
+from rivermeet.joins.tables.cache import emitted_before
+from rivermeet.records.changelog import as_of, table_rows
 
 KEYS = {
     "i TINYINT, j SMALLINT": [(1, 2), (1, None), (None, 2)],

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from infra.delta.lines import append_lines, opened
-from infra.epochs.log import EpochLog
+from rivermeet.infra.delta.lines import append_lines, opened
+from rivermeet.infra.epochs.log import EpochLog
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

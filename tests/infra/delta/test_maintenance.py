@@ -17,19 +17,19 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from infra import crash
-from infra.delta import fold
-from infra.delta.care.maintenance import maintain, maintain_lines
-from infra.delta.care.oldest_needed import oldest_needed
-from infra.delta.care.table_care import Maintained, Retention
-from infra.delta.io import last_note, notes, read
-from infra.delta.lines import append_lines, opened
-from infra.delta.log import LOG, cut_log, stored_files
-from infra.epochs.inputs import pinned_table
-from infra.epochs.log import EpochLog
-from infra.epochs.plan import EpochPlan
-from infra.settings import PROJECT, Settings
-from pipelines import Node
+from rivermeet.infra import crash
+from rivermeet.infra.delta import fold
+from rivermeet.infra.delta.care.maintenance import maintain, maintain_lines
+from rivermeet.infra.delta.care.oldest_needed import oldest_needed
+from rivermeet.infra.delta.care.table_care import Maintained, Retention
+from rivermeet.infra.delta.io import last_note, notes, read
+from rivermeet.infra.delta.lines import append_lines, opened
+from rivermeet.infra.delta.log import LOG, cut_log, stored_files
+from rivermeet.infra.epochs.inputs import pinned_table
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.pipelines import Node
 from tests.infra.epochs.killed import ROWS, die, joined, world
 from tests.world import World
 

@@ -18,15 +18,15 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from infra.delta.care.maintenance import maintain
-from infra.delta.care.table_care import Retention
-from infra.delta.io import last_note
-from infra.delta.lines import opened
-from infra.delta.log import LOG, stored_files
-from infra.engine.session import new_session, session
-from infra.epochs.plan import CommitNote
-from infra.settings import Settings
-from pipelines import Pipeline, Stream, Table
+from rivermeet.infra.delta.care.maintenance import maintain
+from rivermeet.infra.delta.care.table_care import Retention
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.log import LOG, stored_files
+from rivermeet.infra.engine.session import new_session, session
+from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Pipeline, Stream, Table
 from tests.joins.epochs.batch import FILES, TYPES
 from tests.reliability import survived
 from tests.world import World

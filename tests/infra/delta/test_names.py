@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.cli.show.status import status_table
-from assets.quality.quality_table import last_states
-from infra.delta.io import last_note, read
-from infra.delta.lines import opened
-from infra.settings import PROJECT, Settings, SettingsError
+from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.quality.quality_table import last_states
+from rivermeet.infra.delta.io import last_note, read
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.settings import PROJECT, Settings, SettingsError
 from tests.assets.home import asked
 from tests.infra.delta.odd_names import NAME, NUMBER, ODD, ODD_HOME, OWNER, PRICE, TOWN, Shop
 from tests.reliability import survived
@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.prove, pytest.mark.timeout(900)]
 ORDERS, OWNERS = (NUMBER, OWNER, PRICE, "at"), (NAME, TOWN, "at")
 ANN, BOB = f"ann {ODD}", "bob'; --"
 CLIENT = """
-from infra.engine.session import session
-from infra.settings import Settings
+from rivermeet.infra.engine.session import session
+from rivermeet.infra.settings import Settings
 print(session(Settings.from_env()).range(3).count())
 """
 
@@ -38,7 +38,7 @@ def shop(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     home = tmp_path_factory.mktemp("names") / f"home {ODD_HOME}"
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DAGSTER_HOME", str(home / "dagster"))
-        patched.setattr("assets.epoch.platform._current", None)
+        patched.setattr("rivermeet.assets.epoch.platform._current", None)
         made = Shop.below(home, settings)
         made.deliver("orders", f"1 {ODD}", ORDERS, (ODD, ANN, 1, 10), ("o2", BOB, 2, 11), ("o3", ANN, "dear", 12))
         made.deliver("owners", f"1 {ODD}", OWNERS, (ANN, ODD, 5))

@@ -15,18 +15,18 @@ import pytest
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 from pyspark.sql.types import IntegerType, LongType, StructType
 
-from expectations.judge.duck import database
-from infra.delta import lines, store_files
-from infra.delta.care.maintenance import maintain_lines
-from infra.delta.care.table_care import Retention
-from infra.delta.fence import LeaseLostError, raise_fence
-from infra.delta.io import last_note
-from infra.delta.lines import append_lines, lines_of, opened
-from infra.delta.location import files_below
-from infra.delta.scan import scan
-from infra.delta.scan_sql import rows_of
-from infra.delta.staged import Staged, commit_staged
-from infra.epochs.plan import CommitNote
+from rivermeet.expectations.judge.duck import database
+from rivermeet.infra.delta import lines, store_files
+from rivermeet.infra.delta.care.maintenance import maintain_lines
+from rivermeet.infra.delta.care.table_care import Retention
+from rivermeet.infra.delta.fence import LeaseLostError, raise_fence
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.lines import append_lines, lines_of, opened
+from rivermeet.infra.delta.location import files_below
+from rivermeet.infra.delta.scan import scan
+from rivermeet.infra.delta.scan_sql import rows_of
+from rivermeet.infra.delta.staged import Staged, commit_staged
+from rivermeet.infra.epochs.plan import CommitNote
 from tests.faulty_s3 import faults
 from tests.reliability import survived
 

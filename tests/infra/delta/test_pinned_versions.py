@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.delta import pinned_versions
-from infra.delta.io import FOLDED, append, read
+from rivermeet.infra.delta import pinned_versions
+from rivermeet.infra.delta.io import FOLDED, append, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

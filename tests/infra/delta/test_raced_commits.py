@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings import PROJECT
+from rivermeet.infra.settings import PROJECT
 from tests.reliability import survived
 
 COMMITS = 60

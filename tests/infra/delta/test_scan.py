@@ -11,11 +11,11 @@ from deltalake import write_deltalake
 from pyarrow.fs import copy_files
 from pyspark.sql import SparkSession
 
-from expectations.judge.duck import database
-from infra.delta.io import FOLDED
-from infra.delta.location import files_below
-from infra.delta.scan import UnreadableTableError, scan
-from infra.delta.scan_sql import rows_of
+from rivermeet.expectations.judge.duck import database
+from rivermeet.infra.delta.io import FOLDED
+from rivermeet.infra.delta.location import files_below
+from rivermeet.infra.delta.scan import UnreadableTableError, scan
+from rivermeet.infra.delta.scan_sql import rows_of
 
 PROPERTIES = ", ".join(f"'{name}' = '{value}'" for name, value in FOLDED.items())
 

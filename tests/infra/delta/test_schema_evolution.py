@@ -14,18 +14,18 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from assets.epoch.operator_step import OperatorStep
-from assets.epoch.run import run_node
-from infra.delta.evolution import ShapeChangedError
-from infra.delta.io import append, notes, read
-from infra.delta.lines import opened
-from infra.delta.widening import widens
-from infra.engine.session import new_session
-from infra.epochs.declaration import DeclarationChangedError
-from infra.epochs.inputs import PinnedInputs
-from infra.epochs.plan import EpochPlan, InputSlice
-from infra.sources.ingest import IngestStep
-from pipelines import Files, JoinWindow, Node, Pipeline, Stream, Table, TimeWindows, expr, maximum
+from rivermeet.assets.epoch.operator_step import OperatorStep
+from rivermeet.assets.epoch.run import run_node
+from rivermeet.infra.delta.evolution import ShapeChangedError
+from rivermeet.infra.delta.io import append, notes, read
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.widening import widens
+from rivermeet.infra.engine.session import new_session
+from rivermeet.infra.epochs.declaration import DeclarationChangedError
+from rivermeet.infra.epochs.inputs import PinnedInputs
+from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
+from rivermeet.infra.sources.ingest import IngestStep
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, Stream, Table, TimeWindows, expr, maximum
 from tests.reliability import survived
 from tests.world import Record, World
 

@@ -11,12 +11,12 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from infra.delta.changelog_files import records
-from infra.delta.io import allow_removal, append, last_note
-from infra.delta.lines import opened, rows_in
-from infra.delta.staged import commit_staged, discard, stage, staged_rows, statistics_of
-from infra.epochs.plan import CommitNote
-from infra.epochs.rows import totals
+from rivermeet.infra.delta.changelog_files import records
+from rivermeet.infra.delta.io import allow_removal, append, last_note
+from rivermeet.infra.delta.lines import opened, rows_in
+from rivermeet.infra.delta.staged import commit_staged, discard, stage, staged_rows, statistics_of
+from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.infra.epochs.rows import totals
 
 COLUMNS = "key STRUCT<k: STRING>, value STRUCT<v: STRING, at: DATE>, timestamp BIGINT, partition INT, offset BIGINT, "
 COLUMNS += "epoch BIGINT"
@@ -121,9 +121,9 @@ def test_of_two_rivals_one_commits(
     with monkeypatch.context() as patched:
         # What it looked at before it made its entry.
         looked = iter([seen])
-        patched.setattr("infra.delta.staged.opened", lambda path: next(looked))
+        patched.setattr("rivermeet.infra.delta.staged.opened", lambda path: next(looked))
         if seen is not None:
-            patched.setattr("infra.delta.staged.DeltaTable", lambda path: seen)
+            patched.setattr("rivermeet.infra.delta.staged.DeltaTable", lambda path: seen)
         commit_staged(mine, APP, first, note(first))
     assert [row[1] for row in read(spark, path) if row[0] == first] == ["theirs"]
 

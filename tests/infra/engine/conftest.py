@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra.engine import warm as engine
-from infra.engine.files import EngineState
-from infra.settings import Settings
+from rivermeet.infra.engine import warm as engine
+from rivermeet.infra.engine.files import EngineState
+from rivermeet.infra.settings import Settings
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import psutil
 
-from assets.cli.main import main
-from infra import crash
+from rivermeet.assets.cli.main import main
+from rivermeet.infra import crash
 
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from infra.engine.aot_cache import MAKING_SECONDS, AotCache
-from infra.engine.java import find_java
+from rivermeet.infra.engine.aot_cache import MAKING_SECONDS, AotCache
+from rivermeet.infra.engine.java import find_java
 
 NEW, OLD = 'openjdk version "25.0.2" 2026-01-20', 'openjdk version "24.0.1" 2025-04-15'
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from infra.engine.cluster import Cluster, conf_of
-from infra.engine.conf import DRIVER
-from infra.engine.process import EngineError
-from infra.settings import PROJECT
+from rivermeet.infra.engine.cluster import Cluster, conf_of
+from rivermeet.infra.engine.conf import DRIVER
+from rivermeet.infra.engine.process import EngineError
+from rivermeet.infra.settings import PROJECT
 
 slow = pytest.mark.prove
 JOIN = "tests/joins/stream_stream/test_stream_stream.py::test_nasty_script_and_random_histories[left-3]"

@@ -19,11 +19,11 @@ import obstore
 import pytest
 from obstore.store import from_url
 
-from infra import crash
-from infra.engine import cluster as clusters
-from infra.engine.cluster import Cluster
-from infra.engine.processes import spawn
-from infra.settings import Settings
+from rivermeet.infra import crash
+from rivermeet.infra.engine import cluster as clusters
+from rivermeet.infra.engine.cluster import Cluster
+from rivermeet.infra.engine.processes import spawn
+from rivermeet.infra.settings import Settings
 from tests.infra.engine.test_cluster import free_port
 from tests.infra.epochs.test_two_at_once import SELECT, Shop, ended
 from tests.reliability import survived

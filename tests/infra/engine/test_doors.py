@@ -21,19 +21,19 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from assets.cli.main import main as cli
-from infra.engine import warm as engine
-from infra.engine.files import EngineFiles
-from infra.redaction import redacted
-from infra.settings import PROJECT, Settings, SettingsError
-from infra.sources.discovery import discover
-from pipelines import Files
+from rivermeet.assets.cli.main import main as cli
+from rivermeet.infra.engine import warm as engine
+from rivermeet.infra.engine.files import EngineFiles
+from rivermeet.infra.redaction import redacted
+from rivermeet.infra.settings import PROJECT, Settings, SettingsError
+from rivermeet.infra.sources.discovery import discover
+from rivermeet.pipelines import Files
 from tests.infra.delta.odd_names import NAME, NUMBER, OWNER, PRICE, TOWN, Shop
 from tests.reliability import survived
 
 SECRET = "s3cr3t"
 LOOPBACK = {"127.0.0.1", "::1"}
-UI = "from assets.cli.main import main; main()"
+UI = "from rivermeet.assets.cli.main import main; main()"
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_no_run_writes_the_token_anywhere(
     warm: list[psutil.Process], settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    monkeypatch.setattr("assets.epoch.platform._current", None)
+    monkeypatch.setattr("rivermeet.assets.epoch.platform._current", None)
     shop = Shop.below(tmp_path, settings)
     shop.deliver("orders", "1", (NUMBER, OWNER, PRICE, "at"), ("o1", "ann", 1, 10))
     shop.deliver("owners", "1", (NAME, TOWN, "at"), ("ann", "Leith", 5))
@@ -156,7 +156,7 @@ def test_the_page_is_for_this_machine_only(settings: Settings, tmp_path: Path) -
         assert {ip for ip, _ in ports} <= LOOPBACK
         # As a service manager ends it, and all that it started with it.
         children = server.children(recursive=True)
-        assert [child for child in children if "assets.reports.server" in child.cmdline()]
+        assert [child for child in children if "rivermeet.assets.reports.server" in child.cmdline()]
         assert len(children) > 3
         page.send_signal(signal.SIGTERM)
         page.wait(10)

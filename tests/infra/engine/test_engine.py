@@ -18,20 +18,20 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from assets.cli.engine import engine as cli
-from infra.engine import conf as spark_conf
-from infra.engine import warm as engine
-from infra.engine.aot_cache import AotCache
-from infra.engine.files import EngineFiles, EngineState
-from infra.engine.jars import jars
-from infra.engine.java import JavaError, find_java, version_of
-from infra.engine.process import fingerprint
-from infra.engine.warm import EngineError
-from infra.settings import Settings
+from rivermeet.assets.cli.engine import engine as cli
+from rivermeet.infra.engine import conf as spark_conf
+from rivermeet.infra.engine import warm as engine
+from rivermeet.infra.engine.aot_cache import AotCache
+from rivermeet.infra.engine.files import EngineFiles, EngineState
+from rivermeet.infra.engine.jars import jars
+from rivermeet.infra.engine.java import JavaError, find_java, version_of
+from rivermeet.infra.engine.process import fingerprint
+from rivermeet.infra.engine.warm import EngineError
+from rivermeet.infra.settings import Settings
 
 CLIENT = """
-from infra.engine.session import session
-from infra.settings import Settings
+from rivermeet.infra.engine.session import session
+from rivermeet.infra.settings import Settings
 print(session(Settings.from_env()).range(3).count(), flush=True)
 """
 
@@ -39,9 +39,9 @@ CLIENT_THAT_STAYS = CLIENT + "import time; time.sleep(600)"
 
 CLIENT_WHOSE_ENGINE_DIES = """
 import psutil
-from infra.engine import warm as engine
-from infra.engine.session import session
-from infra.settings import Settings
+from rivermeet.infra.engine import warm as engine
+from rivermeet.infra.engine.session import session
+from rivermeet.infra.settings import Settings
 settings = Settings.from_env()
 print(session(settings).range(3).count())
 jvm = psutil.Process(engine.status(settings).state.jvm_pid)
@@ -53,9 +53,9 @@ print(session(settings).range(4).count())
 CLIENT_WITH_FRAMES_ON_AN_ENGINE_THAT_DIES = """
 import time
 import psutil
-from infra.engine import warm as engine
-from infra.engine.session import session
-from infra.settings import Settings
+from rivermeet.infra.engine import warm as engine
+from rivermeet.infra.engine.session import session
+from rivermeet.infra.settings import Settings
 settings = Settings.from_env()
 spark = session(settings)
 kept = [spark.range(n).localCheckpoint(eager=False) for n in range(5)]

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from infra.engine.session import close, new_session
+from rivermeet.infra.engine.session import close, new_session
 
 TASKS = 40
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.engine.jars import fetch
+from rivermeet.infra.engine.jars import fetch
 from tests.reliability import handled
 
 pytestmark = pytest.mark.slow

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.engine.jars import CACHE, NEEDED, JarsError, jars
-from infra.engine.java import JavaError, find_java
-from infra.settings import Settings, SettingsError
+from rivermeet.infra.engine.jars import CACHE, NEEDED, JarsError, jars
+from rivermeet.infra.engine.java import JavaError, find_java
+from rivermeet.infra.settings import Settings, SettingsError
 
 
 def a_java(folder: Path, says: str) -> dict[str, str]:

@@ -20,11 +20,11 @@ import pytest
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import from_url
 
-from infra.engine import conf
-from infra.engine.jars import jars
-from infra.engine.java import JavaError, find_java
-from infra.engine.s3_classes import s3_classes_jar
-from infra.settings import Settings
+from rivermeet.infra.engine import conf
+from rivermeet.infra.engine.jars import jars
+from rivermeet.infra.engine.java import JavaError, find_java
+from rivermeet.infra.engine.s3_classes import s3_classes_jar
+from rivermeet.infra.settings import Settings
 from tests.faulty_s3 import between, faults
 
 RACES = 100

@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.delta.staged import Staged, stage, staged_rows
-from infra.engine.jars import CACHE, jars
-from infra.engine.s3_classes import COMMIT_PROTOCOL, s3_classes_jar
-from infra.engine.session import close, new_session
-from infra.settings import PROJECT, Settings
+from rivermeet.infra.delta.staged import Staged, stage, staged_rows
+from rivermeet.infra.engine.jars import CACHE, jars
+from rivermeet.infra.engine.s3_classes import COMMIT_PROTOCOL, s3_classes_jar
+from rivermeet.infra.engine.session import close, new_session
+from rivermeet.infra.settings import PROJECT, Settings
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ import sys
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from infra.delta.staged import stage
+from rivermeet.infra.delta.staged import stage
 
 
 def fails_once(batches):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.engine.session import new_session
+from rivermeet.infra.engine.session import new_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings import PROJECT, Settings, SettingsError
+from rivermeet.infra.settings import PROJECT, Settings, SettingsError
 
 
 def test_defaults_are_in_the_project() -> None:

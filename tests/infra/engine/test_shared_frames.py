@@ -10,10 +10,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
-from infra.engine.interpretation import fit_compilation
-from infra.engine.session import new_session
-from infra.engine.shared_frames import FEW, SharedFrames
-from infra.engine.shuffles import fit_shuffles, shuffle_partitions
+from rivermeet.infra.engine.interpretation import fit_compilation
+from rivermeet.infra.engine.session import new_session
+from rivermeet.infra.engine.shared_frames import FEW, SharedFrames
+from rivermeet.infra.engine.shuffles import fit_shuffles, shuffle_partitions
 from tests.infra.epochs.test_requests import counted
 
 if TYPE_CHECKING:

@@ -20,24 +20,24 @@ from pyspark.sql.connect.client.retries import Retrying
 from pyspark.sql.connect.proto.base_pb2 import ReleaseSessionRequest
 from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 
-from infra.engine import conf as spark_conf
-from infra.engine import warm as engine
-from infra.engine.channel import OnceInVain
-from infra.engine.files import EngineFiles, EngineState
-from infra.engine.heap import Heap, HeapMeter
-from infra.engine.processes import Apart
-from infra.engine.server import _is_spent
-from infra.engine.watch import answers
-from infra.settings import Settings
+from rivermeet.infra.engine import conf as spark_conf
+from rivermeet.infra.engine import warm as engine
+from rivermeet.infra.engine.channel import OnceInVain
+from rivermeet.infra.engine.files import EngineFiles, EngineState
+from rivermeet.infra.engine.heap import Heap, HeapMeter
+from rivermeet.infra.engine.processes import Apart
+from rivermeet.infra.engine.server import _is_spent
+from rivermeet.infra.engine.watch import answers
+from rivermeet.infra.settings import Settings
 from tests.reliability import handled
 
 ENGINE_MEMORY = "600m"
 # N frames that are kept, a query that never ends, and what the process says of its failure.
 CLIENT = """
 import sys, time
-from infra.engine import session, watch
-from infra.engine.session import lost_engine, new_session
-from infra.settings import Settings
+from rivermeet.infra.engine import session, watch
+from rivermeet.infra.engine.session import lost_engine, new_session
+from rivermeet.infra.settings import Settings
 watch.LOOK_SECONDS, watch.SAY_AFTER, watch.GIVE_UP_AFTER = 0.5, 1.0, float(sys.argv[2])
 spark = session.session(Settings.from_env())
 other = new_session(spark)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from assets.defs.runs import run_pipeline
-from assets.epoch.platform import Platform
-from infra.settings import Settings
-from pipelines import load
+from rivermeet.assets.defs.runs import run_pipeline
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import load
 
 
 def main(stop: Path, pipeline: str, selected: list[str]) -> bool:

@@ -17,18 +17,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assets.epoch.run import run_node
-from infra import crash
-from infra.delta.care.maintenance import maintain
-from infra.delta.care.table_care import Retention
-from infra.delta.io import read
-from infra.delta.lines import opened
-from infra.engine.session import new_session, session
-from infra.epochs.context import EpochContext
-from infra.epochs.step import EpochResult, Step
-from infra.settings import PROJECT, Settings
-from infra.sources.ingest import IngestStep
-from pipelines import Files, Node, Pipeline, Table
+from rivermeet.assets.epoch.run import run_node
+from rivermeet.infra import crash
+from rivermeet.infra.delta.care.maintenance import maintain
+from rivermeet.infra.delta.care.table_care import Retention
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.engine.session import new_session, session
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.step import EpochResult, Step
+from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.infra.sources.ingest import IngestStep
+from rivermeet.pipelines import Files, Node, Pipeline, Table
 from tests.crashes import How, crashing_at, doomed
 from tests.joins.epochs.batch import TYPES, two_tables
 from tests.world import World

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from infra.settings import Settings
-from pipelines import Files, JoinWindow, Node, Pipeline
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline
 from tests.infra.epochs.killed import deliver, once, side_rows, world
 from tests.reference.records import Record, interleave, run
 from tests.reference.stream_stream.profile_3_1 import StreamStreamJoin

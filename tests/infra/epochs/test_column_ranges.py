@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.delta.io import append
-from infra.delta.staged import commit_staged, stage
-from infra.epochs import column_ranges
-from infra.epochs.column_ranges import ColumnRanges, all_of_ranges, any_of_ranges
-from infra.epochs.plan import CommitNote
+from rivermeet.infra.delta.io import append
+from rivermeet.infra.delta.staged import commit_staged, stage
+from rivermeet.infra.epochs import column_ranges
+from rivermeet.infra.epochs.column_ranges import ColumnRanges, all_of_ranges, any_of_ranges
+from rivermeet.infra.epochs.plan import CommitNote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,11 +8,18 @@ from typing import Any
 
 import pytest
 
-from infra.delta.widening import widens
-from infra.epochs.declaration import Change, DeclarationChangedError, changes, declared, refuse_changed, refuse_lacking
-from infra.epochs.declared_text import comparable
-from infra.epochs.plan import CommitNote, EpochPlan
-from pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, load_all, total
+from rivermeet.infra.delta.widening import widens
+from rivermeet.infra.epochs.declaration import (
+    Change,
+    DeclarationChangedError,
+    changes,
+    declared,
+    refuse_changed,
+    refuse_lacking,
+)
+from rivermeet.infra.epochs.declared_text import comparable
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, load_all, total
 
 ORDERS: dict[str, str] = {"id": "STRING", "who": "STRING", "n": "INT", "at": "BIGINT"}
 PEOPLE: dict[str, str] = {"id": "STRING", "name": "STRING", "size": "FLOAT", "at": "BIGINT"}

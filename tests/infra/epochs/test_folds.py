@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.epoch.materialise import materialise
-from assets.epoch.run import Outcome
-from assets.quality.judge_fold import judge_fold
-from assets.quality.quality_table import last_states
-from expectations.invariant import moment_of
-from expectations.invariants import invariants_of
-from infra.delta.io import last_note, read
-from infra.epochs.plan import CommitNote
-from infra.epochs.stages import fold as folds
-from infra.epochs.stages.fold import Fold, Lag, is_read, lag_of
-from infra.settings import Settings
-from pipelines import DeclarationError, Files, Node, Pipeline
+from rivermeet.assets.epoch.materialise import materialise
+from rivermeet.assets.epoch.run import Outcome
+from rivermeet.assets.quality.judge_fold import judge_fold
+from rivermeet.assets.quality.quality_table import last_states
+from rivermeet.expectations.invariant import moment_of
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.infra.delta.io import last_note, read
+from rivermeet.infra.epochs.plan import CommitNote
+from rivermeet.infra.epochs.stages import fold as folds
+from rivermeet.infra.epochs.stages.fold import Fold, Lag, is_read, lag_of
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import DeclarationError, Files, Node, Pipeline
 from tests.assets.home import Home, homed
 
 pytestmark = pytest.mark.timeout(600)

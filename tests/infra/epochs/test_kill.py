@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from infra import crash
-from infra.settings import Settings
-from pipelines import Node
+from rivermeet.infra import crash
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Node
 from tests.crashes import EITHER, How
 from tests.infra.epochs.killed import data, deliver, die, ingested, joined, maintained, once, rebuilt, side_rows, world
 from tests.reliability import survived

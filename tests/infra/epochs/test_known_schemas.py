@@ -9,13 +9,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructType
 
-from infra.delta.changelog_files import records
-from infra.engine.session import new_session
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.inputs import PinnedInputs
-from joins.order import in_processing_order
-from pipelines import Files, Pipeline
-from records.known_schemas import with_schema
+from rivermeet.infra.delta.changelog_files import records
+from rivermeet.infra.engine.session import new_session
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.inputs import PinnedInputs
+from rivermeet.joins.order import in_processing_order
+from rivermeet.pipelines import Files, Pipeline
+from rivermeet.records.known_schemas import with_schema
 from tests.infra.epochs.test_requests import counted
 from tests.world import World
 

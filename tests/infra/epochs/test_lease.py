@@ -21,12 +21,12 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from obstore.store import from_url
 
-from infra.delta.fence import LeaseLostError, fence_of, raise_fence, refuse_fenced
-from infra.delta.lines import append_lines, opened
-from infra.epochs.lease import NAME, Lease, identity
-from infra.epochs.log import EpochLog
-from infra.epochs.node_lock import NodeLock
-from infra.settings import PROJECT, SettingsError
+from rivermeet.infra.delta.fence import LeaseLostError, fence_of, raise_fence, refuse_fenced
+from rivermeet.infra.delta.lines import append_lines, opened
+from rivermeet.infra.epochs.lease import NAME, Lease, identity
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.node_lock import NodeLock
+from rivermeet.infra.settings import PROJECT, SettingsError
 from tests.reliability import handled
 
 TERM = 30.0

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.quality.relations.parts import FrameRows
-from expectations.invariants import invariants_of
-from expectations.judge.spark import OnEngine
-from expectations.results import Judged, Relation
-from infra.delta.layout import NodeTables
-from pipelines import Files, Pipeline
+from rivermeet.assets.quality.relations.parts import FrameRows
+from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.judge.spark import OnEngine
+from rivermeet.expectations.results import Judged, Relation
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.pipelines import Files, Pipeline
 from tests.expectations.nodes import IN_PROCESS
 from tests.infra.sources.feeding import fed
 from tests.reliability import handled

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.delta.lines import append_lines, opened
-from infra.engine.session import new_session
-from pipelines import JoinWindow
+from rivermeet.infra.delta.lines import append_lines, opened
+from rivermeet.infra.engine.session import new_session
+from rivermeet.pipelines import JoinWindow
 from tests.joins.epochs.batch import TYPES, two_streams
 from tests.world import World
 

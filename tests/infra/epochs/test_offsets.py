@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from expectations.judge.duck import database
-from expectations.judge.spark_sql import duck
-from infra.epochs.offsets import between_sql
+from rivermeet.expectations.judge.duck import database
+from rivermeet.expectations.judge.spark_sql import duck
+from rivermeet.infra.epochs.offsets import between_sql
 
 HUNDRED = pa.table(
     {

@@ -17,12 +17,12 @@ import pytest
 from deltalake import DeltaTable
 from obstore.store import from_url
 
-from infra import crash
-from infra.delta.io import is_protected, last_note
-from infra.delta.layout import NodeTables
-from infra.delta.lines import opened
-from infra.engine import warm as engine
-from infra.settings import Settings
+from rivermeet.infra import crash
+from rivermeet.infra.delta.io import is_protected, last_note
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.engine import warm as engine
+from rivermeet.infra.settings import Settings
 from tests.faulty_s3 import faults
 from tests.infra.epochs.test_two_at_once import BIN, NODES, Shop, ended, made
 from tests.object_store import SECRET
@@ -174,11 +174,11 @@ def test_two_machines_at_once(machines: Machines) -> None:
 
 
 MAINTAIN = """
-from assets.defs.maintenance import maintain_pipeline
-from assets.epoch.platform import Platform
-from infra.delta.care.table_care import Retention
-from infra.settings import Settings
-from pipelines import load
+from rivermeet.assets.defs.maintenance import maintain_pipeline
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.infra.delta.care.table_care import Retention
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import load
 
 for done in maintain_pipeline(Platform(Settings.from_env()), load("invoice"), Retention(versions=1, small_files=0)):
     print(done.table, *done.did, sep=": ")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from infra.delta.io import is_protected, read
-from infra.settings import Settings
-from pipelines import JoinWindow, Node, Pipeline
+from rivermeet.infra.delta.io import is_protected, read
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import JoinWindow, Node, Pipeline
 from tests.infra.epochs.killed import die, joined, world
 from tests.infra.epochs.test_kill import deliveries, publish
 from tests.joins.epochs.batch import FILES

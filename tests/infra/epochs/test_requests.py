@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client.core import SparkConnectClient
 
-from infra.engine.session import new_session
-from pipelines import Node, Pipeline, count, expr
+from rivermeet.infra.engine.session import new_session
+from rivermeet.pipelines import Node, Pipeline, count, expr
 from tests.joins.epochs import batch
 from tests.world import World
 

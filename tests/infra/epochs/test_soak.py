@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.delta.io import notes
-from infra.settings import PROJECT, Settings
-from pipelines import Node
+from rivermeet.infra.delta.io import notes
+from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.pipelines import Node
 from tests.infra.epochs.killed import data, once, world
 from tests.infra.epochs.soak import DRAIN, KEYS, Feed, contents, paid, pipeline
 from tests.reliability import survived

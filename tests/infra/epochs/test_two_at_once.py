@@ -22,11 +22,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from infra import crash
-from infra.delta.io import notes
-from infra.delta.layout import NodeTables
-from infra.engine import warm as engine
-from infra.settings import PROJECT, Settings
+from rivermeet.infra import crash
+from rivermeet.infra.delta.io import notes
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.engine import warm as engine
+from rivermeet.infra.settings import PROJECT, Settings
 from tests.infra.epochs.killed import deliver
 from tests.reliability import survived
 
@@ -158,7 +158,9 @@ def test_a_command_line_and_dagster(shop: Shop) -> None:
     keys = ",".join(f"invoice/{node}_changelog" for node in NODES) + ",invoice/products_table"
     for _ in range(2):
         shop.deliver()
-        asset = shop.start(str(BIN / "dagster"), "asset", "materialize", "-m", "assets.definitions", "--select", keys)
+        asset = shop.start(
+            str(BIN / "dagster"), "asset", "materialize", "-m", "rivermeet.assets.definitions", "--select", keys
+        )
         line = shop.run()
         ended(asset)
         assert set(made(ended(line)).values()) <= {1}

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("confluent_kafka")
 from confluent_kafka.admin import AdminClient
 
-from infra.feeds.java_server import JavaServer, ServerError, free_port
+from rivermeet.infra.feeds.java_server import JavaServer, ServerError, free_port
 
 pytestmark = pytest.mark.prove
 
@@ -26,7 +26,9 @@ pytestmark = pytest.mark.prove
 def test_make_kafka(how: signal.Signals, tmp_path: Path) -> None:
     port, other = free_port(), free_port()
     env = os.environ | {"PORT": str(port), "REGISTRY_PORT": str(other), "TMPDIR": str(tmp_path)}
-    process = subprocess.Popen([sys.executable, "-m", "infra.feeds.local"], env=env, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rivermeet.infra.feeds.local"], env=env, stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     try:
         lines = [process.stdout.readline().strip() for _ in range(2)]

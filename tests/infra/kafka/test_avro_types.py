@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("fastavro")
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
-from infra.kafka.avro_types import TypeWithoutFormError, avro_schema
+from rivermeet.infra.kafka.avro_types import TypeWithoutFormError, avro_schema
 
 NOON = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
 

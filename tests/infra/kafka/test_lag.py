@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from infra.epochs.plan import TopicSlice
-from infra.kafka.lag import PartitionLag, lag_of, most, planned_lag
-from infra.sources.kafka.topic import TopicState
+from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.kafka.lag import PartitionLag, lag_of, most, planned_lag
+from rivermeet.infra.sources.kafka.topic import TopicState
 
 READ = TopicSlice(topic="t", id="one", ranges={0: (3, 12), 1: (0, 0)}, high={0: 13, 1: 0}, times={0: 100_000})
 

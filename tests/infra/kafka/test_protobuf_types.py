@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("google.protobuf")
 
-from infra.kafka.avro_types import TypeWithoutFormError
-from infra.kafka.protobuf_types import filled, protobuf_file
-from infra.sources.kafka.formats.protobuf import message_class
+from rivermeet.infra.kafka.avro_types import TypeWithoutFormError
+from rivermeet.infra.kafka.protobuf_types import filled, protobuf_file
+from rivermeet.infra.sources.kafka.formats.protobuf import message_class
 
 NOON = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
 COLUMNS = [

@@ -21,16 +21,16 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from assets.cli.show.status import status_table
-from infra.engine.java import find_java
-from infra.feeds.broker import Broker, running
-from infra.feeds.java_server import free_port
-from infra.settings import Settings
-from infra.sources.kafka import topic as topics
-from infra.sources.kafka.connection import Connection
-from infra.sources.kafka.refusals import BrokerUnavailableError
-from infra.sources.kafka.topic import topic_state
-from pipelines import JSON, Kafka, Pipeline, Text
+from rivermeet.assets.cli.show.status import status_table
+from rivermeet.infra.engine.java import find_java
+from rivermeet.infra.feeds.broker import Broker, running
+from rivermeet.infra.feeds.java_server import free_port
+from rivermeet.infra.settings import Settings
+from rivermeet.infra.sources.kafka import topic as topics
+from rivermeet.infra.sources.kafka.connection import Connection
+from rivermeet.infra.sources.kafka.refusals import BrokerUnavailableError
+from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.pipelines import JSON, Kafka, Pipeline, Text
 from tests.assets.home import homed
 from tests.infra.sinks.test_delivery import committed
 from tests.infra.sources.kafka.town import Town

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from infra.epochs.plan import KnownTable, WalRange
-from infra.postgres.catalog import Alterations, catalog, log_problems
-from infra.postgres.server import PostgresServer
-from infra.sources.postgres.peek import truncating
-from pipelines import Postgres
+from rivermeet.infra.epochs.plan import KnownTable, WalRange
+from rivermeet.infra.postgres.catalog import Alterations, catalog, log_problems
+from rivermeet.infra.postgres.server import PostgresServer
+from rivermeet.infra.sources.postgres.peek import truncating
+from rivermeet.pipelines import Postgres
 
 PLAIN = (
     "CREATE TYPE mood AS ENUM ('glad', 'sad')",

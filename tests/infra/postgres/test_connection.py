@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from infra.postgres.connection import Database
-from infra.postgres.refusals import ServerUnavailableError, TableRefusedError
-from infra.postgres.server import PostgresServer
-from infra.settings import Settings, SettingsError
+from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.refusals import ServerUnavailableError, TableRefusedError
+from rivermeet.infra.postgres.server import PostgresServer
+from rivermeet.infra.settings import Settings, SettingsError
 
 
 @pytest.mark.parametrize(

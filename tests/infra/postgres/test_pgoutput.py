@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from infra.postgres.lsn import lsn_number, lsn_text
-from infra.postgres.pgoutput import UNCHANGED, Begin, Change, Relation, Truncate, decoded
-from infra.postgres.server import PostgresServer
+from rivermeet.infra.postgres.lsn import lsn_number, lsn_text
+from rivermeet.infra.postgres.pgoutput import UNCHANGED, Begin, Change, Relation, Truncate, decoded
+from rivermeet.infra.postgres.server import PostgresServer
 
 LONG = "x" * 5000
 

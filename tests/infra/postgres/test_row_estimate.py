@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from infra.engine.interpretation import FEW
-from infra.postgres.server import PostgresServer
-from infra.postgres.state import table_state
-from pipelines import Postgres
+from rivermeet.infra.engine.interpretation import FEW
+from rivermeet.infra.postgres.server import PostgresServer
+from rivermeet.infra.postgres.state import table_state
+from rivermeet.pipelines import Postgres
 
 ROWS = 100_000
 PARTS = "CREATE TABLE counted_{n} PARTITION OF counted FOR VALUES FROM ({a}) TO ({b})"

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from infra.postgres.server import PostgresServer
-from infra.postgres.unique import has_unique_index, is_unique, key_warning
-from pipelines import Postgres
+from rivermeet.infra.postgres.server import PostgresServer
+from rivermeet.infra.postgres.unique import has_unique_index, is_unique, key_warning
+from rivermeet.pipelines import Postgres
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from infra import crash
-from infra.delta.layout import NodeTables
-from infra.epochs.refusal import EpochRefusedError
-from infra.sinks.kafka.deliver import deliver
-from infra.sources.kafka.connection import Connection
-from pipelines import JSON, Kafka, Pipeline, Text
+from rivermeet.infra import crash
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.sinks.kafka.deliver import deliver
+from rivermeet.infra.sources.kafka.connection import Connection
+from rivermeet.pipelines import JSON, Kafka, Pipeline, Text
 
 MOST = 2
 """Rows of a transaction, so that there are several."""

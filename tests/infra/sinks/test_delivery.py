@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from infra import crash
-from infra.delta.io import last_note
-from infra.sinks.kafka.deliver import Delivered, deliver
-from infra.sinks.kafka.messages import EPOCH, NODE
-from infra.sinks.kafka.position import Position, last_position, positions_topic
-from infra.sinks.kafka.read_back import read_back
-from infra.sinks.kafka.refusals import SinkFencedError, SinkRebuiltError, SinkTopicMissingError
-from infra.sinks.kafka.topics import prepare
-from infra.sources.kafka.topic import topic_state
-from pipelines import JSON, Kafka, Node, Pipeline, Text
+from rivermeet.infra import crash
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.sinks.kafka.deliver import Delivered, deliver
+from rivermeet.infra.sinks.kafka.messages import EPOCH, NODE
+from rivermeet.infra.sinks.kafka.position import Position, last_position, positions_topic
+from rivermeet.infra.sinks.kafka.read_back import read_back
+from rivermeet.infra.sinks.kafka.refusals import SinkFencedError, SinkRebuiltError, SinkTopicMissingError
+from rivermeet.infra.sinks.kafka.topics import prepare
+from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.pipelines import JSON, Kafka, Node, Pipeline, Text
 from tests.infra.sources.kafka.town import Town
 
 ONE = ((0, "ann", {"n": 1}, 10), (0, "bob", {"n": 2}, 11), (0, "ann", None, 12))
@@ -144,7 +144,7 @@ def test_killed_at_each_point(town: Town, monkeypatch: pytest.MonkeyPatch, point
     with monkeypatch.context() as patched:
         patched.setattr(crash, "reached", killed)
         # A process that is killed aborts nothing.
-        patched.setattr("infra.sinks.kafka.producing.suppress", _never)
+        patched.setattr("rivermeet.infra.sinks.kafka.producing.suppress", _never)
         with pytest.raises((Killed, KeyError)):
             shop.deliver(most=2)
     assert shop.topic() == sees

@@ -20,13 +20,13 @@ from confluent_kafka.admin import (
     ResourceType,  # pyright: ignore[reportPrivateImportUsage]
 )
 
-from infra import crash
-from infra.feeds.broker import running
-from infra.settings import PROJECT
-from infra.sinks.kafka.position import last_position, positions_topic
-from infra.sinks.kafka.read_back import read_back
-from infra.sinks.kafka.refusals import DeliveryFailedError, SinkPositionLostError, SinkTopicRemadeError
-from infra.sources.kafka.topic import topic_state
+from rivermeet.infra import crash
+from rivermeet.infra.feeds.broker import running
+from rivermeet.infra.settings import PROJECT
+from rivermeet.infra.sinks.kafka.position import last_position, positions_topic
+from rivermeet.infra.sinks.kafka.read_back import read_back
+from rivermeet.infra.sinks.kafka.refusals import DeliveryFailedError, SinkPositionLostError, SinkTopicRemadeError
+from rivermeet.infra.sources.kafka.topic import topic_state
 from tests.infra.sinks.test_delivery import ONE, SENT, TWO, Shop, committed
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import survived

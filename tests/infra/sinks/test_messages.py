@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from infra.sinks.kafka.messages import Message, messages
-from infra.sources.kafka.formats.registry import NONE
-from pipelines import JSON, Files, Number, Pipeline, Raw, Text
-from pipelines.sink import TopicSink, Written
+from rivermeet.infra.sinks.kafka.messages import Message, messages
+from rivermeet.infra.sources.kafka.formats.registry import NONE
+from rivermeet.pipelines import JSON, Files, Number, Pipeline, Raw, Text
+from rivermeet.pipelines.sink import TopicSink, Written
 
 NODE = ("rivermeet-node", b"orders")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from infra.epochs.plan import CommitNote, Offsets
-from infra.sinks.kafka.parts import Part, parts
-from infra.sinks.kafka.position import Position
+from rivermeet.infra.epochs.plan import CommitNote, Offsets
+from rivermeet.infra.sinks.kafka.parts import Part, parts
+from rivermeet.infra.sinks.kafka.position import Position
 
 
 def note(epoch: int, ends: Offsets) -> CommitNote:

@@ -20,14 +20,14 @@ import pytest
 pytest.importorskip("confluent_kafka")
 from fastavro import parse_schema, schemaless_reader
 
-from infra.feeds.schema_registry import SchemaRegistry
-from infra.kafka.written_schemas import SchemaRefusedError, registered
-from infra.settings import SettingsError
-from infra.sinks.kafka.deliver import Delivered, deliver
-from infra.sinks.kafka.refusals import SinkRefusedError
-from infra.sources.kafka.formats.registry import NONE, Registry
-from infra.sources.kafka.refusals import RegistryUnavailableError
-from pipelines import JSON, Avro, Kafka, Node, Pipeline, Protobuf, Text, expr
+from rivermeet.infra.feeds.schema_registry import SchemaRegistry
+from rivermeet.infra.kafka.written_schemas import SchemaRefusedError, registered
+from rivermeet.infra.settings import SettingsError
+from rivermeet.infra.sinks.kafka.deliver import Delivered, deliver
+from rivermeet.infra.sinks.kafka.refusals import SinkRefusedError
+from rivermeet.infra.sources.kafka.formats.registry import NONE, Registry
+from rivermeet.infra.sources.kafka.refusals import RegistryUnavailableError
+from rivermeet.pipelines import JSON, Avro, Kafka, Node, Pipeline, Protobuf, Text, expr
 from tests.infra.sinks.test_delivery import committed
 from tests.infra.sources.kafka.formats.schemas import served
 from tests.infra.sources.kafka.town import Town

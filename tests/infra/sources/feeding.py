@@ -10,15 +10,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from assets.epoch.run import run_node
-from infra.delta.io import read
-from infra.delta.lines import opened
-from infra.engine.session import new_session, session
-from infra.epochs.context import EpochContext
-from infra.epochs.step import EpochResult
-from infra.settings import Settings
-from infra.sources.ingest import IngestStep
-from pipelines import Files, Node, Pipeline
+from rivermeet.assets.epoch.run import run_node
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.engine.session import new_session, session
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.step import EpochResult
+from rivermeet.infra.settings import Settings
+from rivermeet.infra.sources.ingest import IngestStep
+from rivermeet.pipelines import Files, Node, Pipeline
 from tests.world import World
 
 NUMBERS = {"id": "STRING", "n": "INT", "at": "BIGINT"}

@@ -17,13 +17,13 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from infra.delta.io import read as read_table
-from infra.engine.session import new_session
-from infra.sources.discovery import discover
-from infra.sources.reading import SourceFrames, read, read_all
-from infra.sources.rejected_rows import TooManyBadRowsError
-from infra.sources.row_to_record import KEPT
-from pipelines import DeclarationError, Files, JoinWindow, Pipeline, Source
+from rivermeet.infra.delta.io import read as read_table
+from rivermeet.infra.engine.session import new_session
+from rivermeet.infra.sources.discovery import discover
+from rivermeet.infra.sources.reading import SourceFrames, read, read_all
+from rivermeet.infra.sources.rejected_rows import TooManyBadRowsError
+from rivermeet.infra.sources.row_to_record import KEPT
+from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Pipeline, Source
 from tests.infra.sources.feeding import Fed, fed
 from tests.reliability import survived
 from tests.world import World

@@ -24,10 +24,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.sources.discovery import discover
-from infra.sources.landing import files as landed
-from infra.sources.reading import SourceFrames, read, read_all
-from pipelines import Expr, Files, Source
+from rivermeet.infra.sources.discovery import discover
+from rivermeet.infra.sources.landing import files as landed
+from rivermeet.infra.sources.reading import SourceFrames, read, read_all
+from rivermeet.pipelines import Expr, Files, Source
 
 pytestmark = pytest.mark.slow
 SCHEMA = {"id": "STRING", "n": "INT", "at": "BIGINT"}

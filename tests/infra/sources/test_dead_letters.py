@@ -17,12 +17,12 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from assets.cli.dead_letters import retried, retry_dead_letters
-from assets.epoch.platform import OnEngine
-from infra import crash
-from infra.settings import PROJECT, Settings
-from infra.sources.row_to_record import KEPT
-from pipelines import expr
+from rivermeet.assets.cli.dead_letters import retried, retry_dead_letters
+from rivermeet.assets.epoch.platform import OnEngine
+from rivermeet.infra import crash
+from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.infra.sources.row_to_record import KEPT
+from rivermeet.pipelines import expr
 from tests.infra.sources.feeding import Fed, fed
 from tests.reliability import survived
 

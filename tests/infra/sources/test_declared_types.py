@@ -16,11 +16,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.sources.declared_types import as_declared
-from infra.sources.discovery import discover
-from infra.sources.line_formats import LINE_COLUMNS
-from infra.sources.reading import SourceFrames, read
-from pipelines import DeclarationError, Files, Pipeline, Source, expr
+from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.discovery import discover
+from rivermeet.infra.sources.line_formats import LINE_COLUMNS
+from rivermeet.infra.sources.reading import SourceFrames, read
+from rivermeet.pipelines import DeclarationError, Files, Pipeline, Source, expr
 from tests.reliability import handled
 
 pytestmark = pytest.mark.both_engines

@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.sources.discovery import (
+from rivermeet.infra.sources.discovery import (
     FileState,
     _list_by_spark,
     changed,
@@ -20,7 +20,7 @@ from infra.sources.discovery import (
     unconsumed,
     unopenable,
 )
-from pipelines import Files
+from rivermeet.pipelines import Files
 
 ODD = ["a[1].csv", "x'; DROP TABLE y; --.csv", "a b%20+ü#,.csv", "{e}.csv", "b\\s.csv", "q?*.csv"]
 

@@ -10,20 +10,20 @@ from deltalake import write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra.epochs.plan import VersionRange
-from infra.small_frames import no_rows
-from infra.sources.delta.rows import no_rows as no_versions
-from infra.sources.discovery import FileState
-from infra.sources.kafka import landing as topics
-from infra.sources.kafka.debezium.kept_values import ABSENT
-from infra.sources.kafka.rows import landed_rows as records_of
-from infra.sources.postgres import landing as tables
-from infra.sources.postgres.rows import landed_rows
-from infra.sources.reading import read
-from infra.sources.row_to_record import to_records
-from pipelines import JSON, Avro, Debezium, DeltaTable, Files, Kafka, Pipeline, Postgres, Protobuf, Source
-from pipelines.reads.kafka import Format
-from pipelines.source import Reads
+from rivermeet.infra.epochs.plan import VersionRange
+from rivermeet.infra.small_frames import no_rows
+from rivermeet.infra.sources.delta.rows import no_rows as no_versions
+from rivermeet.infra.sources.discovery import FileState
+from rivermeet.infra.sources.kafka import landing as topics
+from rivermeet.infra.sources.kafka.debezium.kept_values import ABSENT
+from rivermeet.infra.sources.kafka.rows import landed_rows as records_of
+from rivermeet.infra.sources.postgres import landing as tables
+from rivermeet.infra.sources.postgres.rows import landed_rows
+from rivermeet.infra.sources.reading import read
+from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.pipelines import JSON, Avro, Debezium, DeltaTable, Files, Kafka, Pipeline, Postgres, Protobuf, Source
+from rivermeet.pipelines.reads.kafka import Format
+from rivermeet.pipelines.source import Reads
 from tests.plans import KINDS, NESTED, assert_linear, columns, sizes
 from tests.reliability import handled
 

@@ -19,9 +19,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from infra.sources.discovery import discover
-from infra.sources.reading import SourceFrames, partition_of, read
-from pipelines import Expr, Files, Source, expr
+from rivermeet.infra.sources.discovery import discover
+from rivermeet.infra.sources.reading import SourceFrames, partition_of, read
+from rivermeet.pipelines import Expr, Files, Source, expr
 
 SCHEMA = {"id": "STRING", "n": "INT", "at": "BIGINT"}
 CSV = "id,n,at\na,1,10\nb,2,20\n"

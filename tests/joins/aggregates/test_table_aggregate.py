@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.delta.io import read
-from pipelines import expr
-from pipelines.operations import count, maximum, total
+from rivermeet.infra.delta.io import read
+from rivermeet.pipelines import expr
+from rivermeet.pipelines.operations import count, maximum, total
 from tests.joins.one_input import AGGREGATIONS, COLUMNS, EACH, TYPES, random_histories, run, table
 from tests.reference.aggregates import TableAggregate
 from tests.reference.records import Record

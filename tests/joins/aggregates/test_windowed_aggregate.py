@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipelines import SlidingWindows, TimeWindows
-from pipelines.operations import count
+from rivermeet.pipelines import SlidingWindows, TimeWindows
+from rivermeet.pipelines.operations import count
 from tests.joins.one_input import AGGREGATIONS, COLUMNS, EACH, TYPES, random_histories, run, stream
 from tests.reference.aggregates import SlidingWindowed, TimeWindowed, Windowed
 from tests.reference.records import Record

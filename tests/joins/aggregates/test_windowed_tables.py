@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipelines import DeclarationError, Files, JoinWindow, Node, Pipeline, TimeWindows
-from pipelines.operations import count, total
+from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Node, Pipeline, TimeWindows
+from rivermeet.pipelines.operations import count, total
 from tests.reference.aggregates import TimeWindowed
 from tests.reference.foreign_key.join import ForeignKeyJoin
 from tests.reference.records import Record, interleave

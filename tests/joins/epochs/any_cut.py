@@ -24,10 +24,10 @@ from itertools import count, zip_longest
 from operator import itemgetter
 from typing import Any
 
-from infra.delta.io import last_note, read
-from infra.epochs.plan import EpochPlan, Offsets
-from pipelines import Join, Node, Pipeline
-from pipelines.operations import OneInput
+from rivermeet.infra.delta.io import last_note, read
+from rivermeet.infra.epochs.plan import EpochPlan, Offsets
+from rivermeet.pipelines import Join, Node, Pipeline
+from rivermeet.pipelines.operations import OneInput
 from tests.joins.epochs.batch import FILES
 from tests.reference.histories import DELAYS, STEPS, partition_of
 from tests.reference.records import Record, interleave, positioned

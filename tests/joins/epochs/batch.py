@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipelines import Files, GlobalTable, Pipeline, Stream, Table
+from rivermeet.pipelines import Files, GlobalTable, Pipeline, Stream, Table
 from tests.reference.histories import split
 from tests.reference.records import Record, interleave
 from tests.world import World, cut

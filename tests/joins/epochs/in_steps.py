@@ -34,17 +34,17 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from assets.replay.cases import Case
-from assets.replay.declared import declared
-from assets.replay.frames import Place, in_listed_order, numbers_of, records
-from assets.replay.run import Rows, Way, widest
-from infra.engine.shared_frames import SharedFrames
-from infra.engine.shuffles import fit_shuffles
-from infra.epochs.offsets import looked_up
-from joins.operator import EpochInputs, Moment, Numbers, Side, compute
-from joins.order import LEFT, RIGHT
-from pipelines import Operation
-from records.changelog import as_of
+from rivermeet.assets.replay.cases import Case
+from rivermeet.assets.replay.declared import declared
+from rivermeet.assets.replay.frames import Place, in_listed_order, numbers_of, records
+from rivermeet.assets.replay.run import Rows, Way, widest
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.engine.shuffles import fit_shuffles
+from rivermeet.infra.epochs.offsets import looked_up
+from rivermeet.joins.operator import EpochInputs, Moment, Numbers, Side, compute
+from rivermeet.joins.order import LEFT, RIGHT
+from rivermeet.pipelines import Operation
+from rivermeet.records.changelog import as_of
 
 Cut = Callable[[int], Iterable[int]]
 """Length of a history to the places where its epochs end, the length itself last."""

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from pipelines import JoinWindow, Pipeline, SlidingWindows, TimeWindows, expr
-from pipelines.operations import count, maximum, total
+from rivermeet.pipelines import JoinWindow, Pipeline, SlidingWindows, TimeWindows, expr
+from rivermeet.pipelines.operations import count, maximum, total
 from tests.joins.epochs.any_cut import (
     Groups,
     Input,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import JoinWindow, Pipeline, expr
+from rivermeet.pipelines import JoinWindow, Pipeline, expr
 from tests.joins.epochs.batch import FILES, TYPES, by_partition
 from tests.joins.epochs.test_waiting import publish_in_pieces, released, together
 from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR

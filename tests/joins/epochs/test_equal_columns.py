@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.epochs.inputs import PinnedInputs
-from joins import equal_columns
-from joins.equal_columns import needed_rows
-from pipelines import Files, Pipeline
+from rivermeet.infra.epochs.inputs import PinnedInputs
+from rivermeet.joins import equal_columns
+from rivermeet.joins.equal_columns import needed_rows
+from rivermeet.pipelines import Files, Pipeline
 from tests.joins.epochs.any_cut import plans
 from tests.world import Record, World
 

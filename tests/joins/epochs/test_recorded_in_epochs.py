@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.replay.epochs import in_epochs
-from assets.replay.run import Way, replay
+from rivermeet.assets.replay.epochs import in_epochs
+from rivermeet.assets.replay.run import Way, replay
 from tests.joins.epochs.in_steps import in_pieces, in_steps
 from tests.joins.stream_stream import test_recorded as stream_stream
 from tests.joins.tables import test_recorded_foreign_key as foreign_key

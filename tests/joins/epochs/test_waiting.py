@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from infra.delta.io import arrivals
-from infra.epochs.waiting import NOTHING, Queues
-from pipelines import Files, JoinWindow, Node, Pipeline
+from rivermeet.infra.delta.io import arrivals
+from rivermeet.infra.epochs.waiting import NOTHING, Queues
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline
 from tests.golden.load import cases
 from tests.joins.epochs.batch import FILES, TYPES, by_partition
 from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR, set_apart

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.delta.lines import opened
-from joins.lookups.global_view import resolve
-from pipelines import Files, GlobalView, Pipeline, Stream
+from rivermeet.infra.delta.lines import opened
+from rivermeet.joins.lookups.global_view import resolve
+from rivermeet.pipelines import Files, GlobalView, Pipeline, Stream
 from tests.world import Record, World
 
 Make = Callable[..., World]

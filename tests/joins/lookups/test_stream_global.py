@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import Files, Pipeline
+from rivermeet.pipelines import Files, Pipeline
 from tests.golden.load import Case, cases
 from tests.joins.epochs.batch import EACH, TYPES, Batch, by_partition, run, stream_and_global
 from tests.joins.tables.test_foreign_key import BEFORE_THE_BAR, set_apart

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from infra.engine.session import new_session, session
-from infra.settings import Settings
+from rivermeet.infra.engine.session import new_session, session
+from rivermeet.infra.settings import Settings
 from tests.joins.plans import FOLDER
 from tests.joins.plans.epochs import NODES, TYPES, Planner
 from tests.joins.plans.skeleton import difference

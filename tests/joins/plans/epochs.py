@@ -15,15 +15,15 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from assets.epoch.operator_step import OperatorStep
-from assets.epoch.run import run_epoch
-from infra.delta.io import last_note
-from infra.engine.session import close, new_session
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.plan import CommitNote, EpochPlan, Offsets
-from infra.epochs.rows import with_offsets
-from pipelines import JoinWindow, Node, Pipeline, SlidingWindows, TimeWindows, expr
-from pipelines.operations import count, maximum
+from rivermeet.assets.epoch.operator_step import OperatorStep
+from rivermeet.assets.epoch.run import run_epoch
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.engine.session import close, new_session
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.plan import CommitNote, EpochPlan, Offsets
+from rivermeet.infra.epochs.rows import with_offsets
+from rivermeet.pipelines import JoinWindow, Node, Pipeline, SlidingWindows, TimeWindows, expr
+from rivermeet.pipelines.operations import count, maximum
 from tests.joins.epochs import batch
 from tests.joins.plans.skeleton import skeleton
 from tests.world import World

@@ -8,14 +8,14 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from infra.engine.shared_frames import SharedFrames
-from infra.epochs.plan import EpochPlan
-from infra.epochs.rows import with_offsets
-from joins.operator import EpochInputs, compute
-from joins.order import LEFT, RIGHT, in_processing_order
-from joins.shadow.answers import Answers, Bounds, shown
-from joins.shadow.compare import compare
-from pipelines import Files, Node, Pipeline
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.rows import with_offsets
+from rivermeet.joins.operator import EpochInputs, compute
+from rivermeet.joins.order import LEFT, RIGHT, in_processing_order
+from rivermeet.joins.shadow.answers import Answers, Bounds, shown
+from rivermeet.joins.shadow.compare import compare
+from rivermeet.pipelines import Files, Node, Pipeline
 
 Record = tuple[str, str | None, int]
 """Key, value (None: a tombstone) and timestamp; offsets are counted."""

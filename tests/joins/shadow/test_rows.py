@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from joins.shadow.answers import Answers
-from joins.shadow.compare import compare
-from joins.shadow.rows import compare_stream, compare_table
+from rivermeet.joins.shadow.answers import Answers
+from rivermeet.joins.shadow.compare import compare
+from rivermeet.joins.shadow.rows import compare_stream, compare_table
 from tests.joins.shadow.given import frame, kept, two
 
 OURS = [("a", "1", 1), ("b", "1", 2), ("a", "2", 3), ("c", "1", 4), ("d", "1", 5)]
@@ -16,7 +16,7 @@ THEIRS = [("a", "1", 1), ("b", "1", 2), ("b", "1", 2), ("c", "9", 4)]
 
 
 def both(spark: SparkSession) -> Answers:
-    from joins.provenance import trigger_of
+    from rivermeet.joins.provenance import trigger_of
 
     ours = frame(spark, OURS).select("*", trigger_of("left"))
     return Answers(kept(ours), kept(frame(spark, THEIRS)), read={"left": {0: 3}}, keep=kept)

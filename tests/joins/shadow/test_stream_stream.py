@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipelines import JoinWindow
+from rivermeet.pipelines import JoinWindow
 from tests.joins.shadow.given import answers, differences, totals, two
 
 LEFT = [("k", "A", 0), ("m", "M", 2), ("x", "B", 40), ("y", "Y", 60), ("z", "Z", 61), ("p", "P", 95), ("t", "T", 50)]

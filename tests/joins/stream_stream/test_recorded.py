@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from assets.replay.epochs import in_epochs
-from assets.replay.run import Way, at_once, replay
-from pipelines import JoinWindow
+from rivermeet.assets.replay.epochs import in_epochs
+from rivermeet.assets.replay.run import Way, at_once, replay
+from rivermeet.pipelines import JoinWindow
 from tests.joins.epochs.batch import TYPES, Batch, by_partition, found, run, two_streams
 from tests.joins.epochs.in_steps import in_pieces, in_steps
 from tests.reference.histories import random_histories

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import JoinWindow
+from rivermeet.pipelines import JoinWindow
 from tests.golden.load import cases
 from tests.joins.epochs.batch import TYPES, Batch, by_partition, found, run, two_streams
 from tests.reference.histories import NASTY_STREAM_STREAM, random_histories, records_of

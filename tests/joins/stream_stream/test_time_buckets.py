@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from joins.stream_stream.time_buckets import REACHES, lies_in, touched, width
+from rivermeet.joins.stream_stream.time_buckets import REACHES, lies_in, touched, width
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

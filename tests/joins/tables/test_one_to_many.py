@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from assets.replay.epochs import in_epochs
-from assets.replay.run import Way, at_once, replay
+from rivermeet.assets.replay.epochs import in_epochs
+from rivermeet.assets.replay.run import Way, at_once, replay
 from tests.golden.load import tables
 from tests.joins.epochs.in_steps import in_pieces, in_steps
 from tests.reference.foreign_key.one_to_many import OneToManyJoin

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from assets.replay.cases import Case, checked
-from assets.replay.declared import BEFORE_THE_BAR
-from assets.replay.frames import records as frame_of
-from assets.replay.run import Way, at_once, replay
+from rivermeet.assets.replay.cases import Case, checked
+from rivermeet.assets.replay.declared import BEFORE_THE_BAR
+from rivermeet.assets.replay.frames import records as frame_of
+from rivermeet.assets.replay.run import Way, at_once, replay
 from tests.reference.foreign_key.join import ForeignKeyJoin
 from tests.reference.foreign_key.record import HOWS, RECORDED
 from tests.reference.foreign_key.test_recorded import reference_join, text

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from assets.replay.cases import Case, checked
-from assets.replay.declared import KEY
-from assets.replay.frames import records as frame_of
-from assets.replay.run import Way, at_once, replay
-from joins.operator import EpochInputs, compute
-from joins.order import LEFT, RIGHT, in_processing_order
-from pipelines import Files, Pipeline, TimeWindows, count
+from rivermeet.assets.replay.cases import Case, checked
+from rivermeet.assets.replay.declared import KEY
+from rivermeet.assets.replay.frames import records as frame_of
+from rivermeet.assets.replay.run import Way, at_once, replay
+from rivermeet.joins.operator import EpochInputs, compute
+from rivermeet.joins.order import LEFT, RIGHT, in_processing_order
+from rivermeet.pipelines import Files, Pipeline, TimeWindows, count
 from tests.joins.epochs.in_steps import in_pieces as in_pieces_of
 from tests.joins.epochs.in_steps import in_steps
 from tests.reference.histories import records_of

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import BinaryType, DoubleType, IntegerType, LongType, StringType, StructType
 
-from joins.foreign_key.subscriptions import prefix, serialized, subscriptions
-from pipelines import Files, ForeignKeyJoin, Pipeline
+from rivermeet.joins.foreign_key.subscriptions import prefix, serialized, subscriptions
+from rivermeet.pipelines import Files, ForeignKeyJoin, Pipeline
 from tests.golden.load import tables
 from tests.reference.foreign_key.join import key_bytes
 from tests.reference.foreign_key.subscriptions import prefix_bytes

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from joins.why.evidence import Found, Key, Late, Made, Order, ResultRow, Trigger, Unknown
-from joins.why.families import family_of
-from pipelines import Files, Node, Operation, Pipeline
+from rivermeet.joins.why.evidence import Found, Key, Late, Made, Order, ResultRow, Trigger, Unknown
+from rivermeet.joins.why.families import family_of
+from rivermeet.pipelines import Files, Node, Operation, Pipeline
 from tests.reference.histories import foreign_key_of
 from tests.reference.records import Record, Row
 

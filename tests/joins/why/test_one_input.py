@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from joins.why.evidence import Late
-from pipelines import TimeWindows, count, expr
+from rivermeet.joins.why.evidence import Late
+from rivermeet.pipelines import TimeWindows, count, expr
 from tests.joins.why.given import Given, two
 from tests.reference.histories import records_of
 from tests.reference.records import Row

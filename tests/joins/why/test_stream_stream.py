@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from joins.why.evidence import Late
-from joins.why.stream_stream import beyond, close
-from pipelines import JoinWindow
+from rivermeet.joins.why.evidence import Late
+from rivermeet.joins.why.stream_stream import beyond, close
+from rivermeet.pipelines import JoinWindow
 from tests.joins.why.given import SELECT, Given, two
 from tests.reference.histories import NASTY_STREAM_STREAM, random_histories, records_of
 from tests.reference.records import run

@@ -22,13 +22,13 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from infra.kafka.json_text import as_json
-from infra.sources.kafka.debezium.unavailable import DOUBTFUL, absence, may_be_absent
-from infra.sources.kafka.debezium.values import Kind, as_text
-from infra.sources.kafka.formats.avro import avro_reader
-from infra.sources.kafka.formats.framing import HEADER, MAGIC, UndecodableError
-from infra.sources.kafka.formats.registry import Registry
-from pipelines import Debezium
+from rivermeet.infra.kafka.json_text import as_json
+from rivermeet.infra.sources.kafka.debezium.unavailable import DOUBTFUL, absence, may_be_absent
+from rivermeet.infra.sources.kafka.debezium.values import Kind, as_text
+from rivermeet.infra.sources.kafka.formats.avro import avro_reader
+from rivermeet.infra.sources.kafka.formats.framing import HEADER, MAGIC, UndecodableError
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.pipelines import Debezium
 
 _TRUNCATED = (
     "is a TRUNCATE of the table, which names no key: its rows stay here. Delete them with DELETE, or rebuild the "

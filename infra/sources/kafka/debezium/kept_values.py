@@ -24,10 +24,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from infra.sources.kafka.debezium.unavailable import DOUBTFUL
-from pipelines import Debezium, Expr, Source
-from pipelines.source import quoted
-from records.type_text import type_text
+from rivermeet.infra.sources.kafka.debezium.unavailable import DOUBTFUL
+from rivermeet.pipelines import Debezium, Expr, Source
+from rivermeet.pipelines.source import quoted
+from rivermeet.records.type_text import type_text
 
 ABSENT = "debezium_absent"
 _NO_MARKER = "as a value of its type also is that was not changed and lies out of line"

@@ -46,7 +46,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from infra.sources.kafka.debezium.envelope import Change, Envelope, Position
+from rivermeet.infra.sources.kafka.debezium.envelope import Change, Envelope, Position
 
 _SILENCE = 1_000_000_000
 """Nanoseconds in which a connector that was stopped cannot have started again."""

@@ -26,7 +26,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from infra.sources.kafka.formats.framing import UndecodableError
+from rivermeet.infra.sources.kafka.formats.framing import UndecodableError
 
 _DEBEZIUM, _CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
 _DATES = (f"{_DEBEZIUM}Date", f"{_CONNECT}Date")

@@ -21,10 +21,10 @@ from functools import cache
 from io import BytesIO
 from typing import Any
 
-from infra.kafka.json_text import as_json
-from infra.sources.kafka.formats.framing import Decode, UndecodableError, framed
-from infra.sources.kafka.formats.registry import Registry
-from pipelines import Avro
+from rivermeet.infra.kafka.json_text import as_json
+from rivermeet.infra.sources.kafka.formats.framing import Decode, UndecodableError, framed
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.pipelines import Avro
 
 _DECIMAL = "rivermeet-decimal"
 """Logical type that stands for ``decimal`` in schemas to decode by: fastavro's own rounds to the precision."""

@@ -19,13 +19,13 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from infra.sources.kafka.debezium.envelope import Envelope, envelope_decode, key_decode
-from infra.sources.kafka.formats.avro import avro_decode
-from infra.sources.kafka.formats.framing import Decode, UndecodableError
-from infra.sources.kafka.formats.protobuf import protobuf_decode
-from infra.sources.kafka.formats.registry import Registry
-from pipelines import Avro, Debezium, Number, Protobuf
-from pipelines.reads.kafka import Format
+from rivermeet.infra.sources.kafka.debezium.envelope import Envelope, envelope_decode, key_decode
+from rivermeet.infra.sources.kafka.formats.avro import avro_decode
+from rivermeet.infra.sources.kafka.formats.framing import Decode, UndecodableError
+from rivermeet.infra.sources.kafka.formats.protobuf import protobuf_decode
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.pipelines import Avro, Debezium, Number, Protobuf
+from rivermeet.pipelines.reads.kafka import Format
 
 JAVA = {"SMALLINT": ">h", "INT": ">i", "BIGINT": ">q", "FLOAT": ">f", "DOUBLE": ">d"}
 """Types to their layouts as Java's serializers write them."""

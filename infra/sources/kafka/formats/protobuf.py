@@ -18,9 +18,9 @@ import base64
 from functools import cache
 from typing import TYPE_CHECKING
 
-from infra.sources.kafka.formats.framing import Decode, UndecodableError, framed
-from infra.sources.kafka.formats.registry import Registry
-from pipelines import Protobuf
+from rivermeet.infra.sources.kafka.formats.framing import Decode, UndecodableError, framed
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.pipelines import Protobuf
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor

@@ -26,8 +26,8 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
-from infra.settings import SettingsError
-from infra.sources.kafka.refusals import RegistryUnavailableError
+from rivermeet.infra.settings import SettingsError
+from rivermeet.infra.sources.kafka.refusals import RegistryUnavailableError
 
 SECONDS = 10.0
 _NO_SUCH_SCHEMA = (40400, 40401, 40402, 40403)

@@ -8,13 +8,13 @@ from typing import Any, cast
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from assets.epoch.run import run_node
-from infra.delta.io import read
-from infra.delta.lines import opened
-from infra.epochs.stages.plan import Rebuild
-from infra.epochs.step import EpochResult
-from infra.sources.delta.ingest import DeltaStep
-from pipelines import Node
+from rivermeet.assets.epoch.run import run_node
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.stages.plan import Rebuild
+from rivermeet.infra.epochs.step import EpochResult
+from rivermeet.infra.sources.delta.ingest import DeltaStep
+from rivermeet.pipelines import Node
 from tests.world import World
 
 FED = {"delta.enableChangeDataFeed": "true"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pipelines import DeltaTable, Pipeline, Table, expr
+from rivermeet.pipelines import DeltaTable, Pipeline, Table, expr
 from tests.infra.sources.delta.shed import Shed
 
 RECORD = {

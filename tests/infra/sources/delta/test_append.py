@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from infra.epochs.plan import VersionRange
-from infra.sources.delta.refusals import RowsRemovedError, TableUnreadableError
-from pipelines import DeltaTable, Pipeline, Stream
+from rivermeet.infra.epochs.plan import VersionRange
+from rivermeet.infra.sources.delta.refusals import RowsRemovedError, TableUnreadableError
+from rivermeet.pipelines import DeltaTable, Pipeline, Stream
 from tests.infra.sources.delta.shed import Shed
 from tests.reliability import survived
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from infra.sources.delta import ingest
-from infra.sources.delta.refusals import (
+from rivermeet.infra.sources.delta import ingest
+from rivermeet.infra.sources.delta.refusals import (
     FeedOffError,
     TableMissingError,
     TablePositionLostError,
@@ -19,8 +19,8 @@ from infra.sources.delta.refusals import (
     VersionsGoneError,
     VersionWentBackError,
 )
-from pipelines import DeltaTable, Pipeline, Table
-from pipelines.reads.delta import TableChanges
+from rivermeet.pipelines import DeltaTable, Pipeline, Table
+from rivermeet.pipelines.reads.delta import TableChanges
 from tests.crashes import crashing_at
 from tests.infra.sources.delta.shed import Shed
 from tests.reliability import survived

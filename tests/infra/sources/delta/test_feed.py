@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from infra.epochs.plan import VersionRange
-from infra.epochs.step import EpochResult
-from pipelines import DeltaTable, Pipeline, Stream, Table
-from pipelines.pipeline import SourceOptions
+from rivermeet.infra.epochs.plan import VersionRange
+from rivermeet.infra.epochs.step import EpochResult
+from rivermeet.pipelines import DeltaTable, Pipeline, Stream, Table
+from rivermeet.pipelines.pipeline import SourceOptions
 from tests.infra.sources.delta.shed import Row, Shed
 
 SCHEMA = {"id": "STRING", "n": "BIGINT"}

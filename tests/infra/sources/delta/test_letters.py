@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from infra.sources.rejected_rows import TooManyBadRowsError
-from pipelines import DeltaTable, Pipeline, Stream
-from pipelines.reads.delta import TableChanges
+from rivermeet.infra.sources.rejected_rows import TooManyBadRowsError
+from rivermeet.pipelines import DeltaTable, Pipeline, Stream
+from rivermeet.pipelines.reads.delta import TableChanges
 from tests.infra.sources.delta.shed import Shed
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from infra.sources.delta.log import commits, missing, versions
+from rivermeet.infra.sources.delta.log import commits, missing, versions
 
 
 def entry(folder: Path, version: int, *actions: dict[str, Any]) -> None:

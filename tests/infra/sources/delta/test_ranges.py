@@ -9,12 +9,17 @@ import pytest
 from deltalake import DeltaTable as Written
 from deltalake import write_deltalake
 
-from infra.epochs.plan import VersionRange
-from infra.sources.delta.ranges import next_range
-from infra.sources.delta.refusals import RowsRemovedError, TableMissingError, TableRemadeError, VersionsGoneError
-from infra.sources.delta.table import table_state
-from pipelines import DeltaTable
-from pipelines.reads.delta import TableChanges
+from rivermeet.infra.epochs.plan import VersionRange
+from rivermeet.infra.sources.delta.ranges import next_range
+from rivermeet.infra.sources.delta.refusals import (
+    RowsRemovedError,
+    TableMissingError,
+    TableRemadeError,
+    VersionsGoneError,
+)
+from rivermeet.infra.sources.delta.table import table_state
+from rivermeet.pipelines import DeltaTable
+from rivermeet.pipelines.reads.delta import TableChanges
 
 NAME = "shop.orders"
 

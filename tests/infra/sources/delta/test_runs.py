@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from assets.cli.accept_loss import accepted
-from assets.cli.show.status import status_table
-from assets.defs.keys import changelog_key
-from assets.defs.table_checks import judged
-from assets.epoch.explain import explain
-from assets.epoch.idle import idle_run
-from assets.epoch.platform import Unread
-from assets.epoch.rebuild import RebuildRefusedError, rebuild
-from assets.reports.quality_report import write_report
-from infra.settings import Settings
-from pipelines import DeltaTable, Pipeline
+from rivermeet.assets.cli.accept_loss import accepted
+from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.table_checks import judged
+from rivermeet.assets.epoch.explain import explain
+from rivermeet.assets.epoch.idle import idle_run
+from rivermeet.assets.epoch.platform import Unread
+from rivermeet.assets.epoch.rebuild import RebuildRefusedError, rebuild
+from rivermeet.assets.reports.quality_report import write_report
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import DeltaTable, Pipeline
 from tests.assets.home import Home, homed
 from tests.infra.sources.delta.shed import Shed
 

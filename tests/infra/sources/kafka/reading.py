@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from assets.epoch.run import run_node
-from infra.settings import Settings
-from infra.sources.kafka.connection import Connection
-from infra.sources.kafka.formats.registry import NONE
-from infra.sources.kafka.ingest import TopicStep
-from pipelines import Kafka, Pipeline, Text
+from rivermeet.assets.epoch.run import run_node
+from rivermeet.infra.settings import Settings
+from rivermeet.infra.sources.kafka.connection import Connection
+from rivermeet.infra.sources.kafka.formats.registry import NONE
+from rivermeet.infra.sources.kafka.ingest import TopicStep
+from rivermeet.pipelines import Kafka, Pipeline, Text
 from tests.infra.epochs.killed import world
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from fastavro import parse_schema, schemaless_writer
 
-from infra.sources.kafka.refusals import RegistryUnavailableError
-from infra.sources.rejected_rows import TooManyBadRowsError
-from infra.sources.row_to_record import KEPT
-from pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Text, expr
-from pipelines.reads.kafka import Format
+from rivermeet.infra.sources.kafka.refusals import RegistryUnavailableError
+from rivermeet.infra.sources.rejected_rows import TooManyBadRowsError
+from rivermeet.infra.sources.row_to_record import KEPT
+from rivermeet.pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Text, expr
+from rivermeet.pipelines.reads.kafka import Format
 from tests.infra.sources.kafka.formats.schemas import served
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import survived

@@ -10,12 +10,12 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from infra.feeds.java_server import free_port
-from infra.settings import Settings, SettingsError
-from infra.sources.kafka import topic as topics
-from infra.sources.kafka.connection import Connection
-from infra.sources.kafka.refusals import BrokerUnavailableError
-from infra.sources.kafka.topic import topic_state
+from rivermeet.infra.feeds.java_server import free_port
+from rivermeet.infra.settings import Settings, SettingsError
+from rivermeet.infra.sources.kafka import topic as topics
+from rivermeet.infra.sources.kafka.connection import Connection
+from rivermeet.infra.sources.kafka.refusals import BrokerUnavailableError
+from rivermeet.infra.sources.kafka.topic import topic_state
 
 
 def test_properties_come_from_variables() -> None:

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from infra.epochs.plan import TopicSlice
-from infra.settings import Settings, SettingsError
-from infra.sources.kafka.consume import consumed
-from infra.sources.kafka.engine_reader import java_properties, slice_rows
-from infra.sources.kafka.formats.registry import NONE
-from infra.sources.kafka.landing import Landing
-from infra.sources.kafka.records import landing_of, taken
-from infra.sources.kafka.refusals import RecordsGoneError
-from infra.sources.kafka.topic import next_slice
-from pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Raw, Text
-from pipelines.reads.kafka import Format
+from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.settings import Settings, SettingsError
+from rivermeet.infra.sources.kafka.consume import consumed
+from rivermeet.infra.sources.kafka.engine_reader import java_properties, slice_rows
+from rivermeet.infra.sources.kafka.formats.registry import NONE
+from rivermeet.infra.sources.kafka.landing import Landing
+from rivermeet.infra.sources.kafka.records import landing_of, taken
+from rivermeet.infra.sources.kafka.refusals import RecordsGoneError
+from rivermeet.infra.sources.kafka.topic import next_slice
+from rivermeet.pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Raw, Text
+from rivermeet.pipelines.reads.kafka import Format
 from tests.infra.sources.kafka.town import Town
 
 pytestmark = pytest.mark.slow
@@ -97,7 +97,7 @@ def test_epochs_and_what_is_gone(town: Town) -> None:
 
 @pytest.mark.prove
 def test_it_is_chosen_by_a_setting(town: Town, settings: Settings, tmp_path: Path) -> None:
-    from assets.epoch.platform import Platform
+    from rivermeet.assets.epoch.platform import Platform
 
     pipeline = Pipeline("shop")
     node = pipeline.stream("lines", Kafka(town.named("lines"), key=Text(), value=Text()))

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from infra import crash
-from infra.epochs.plan import TopicSlice
-from infra.feeds.broker import running
-from infra.kafka.lag import lag_of
-from infra.settings import PROJECT, Settings
-from infra.sources.kafka import consume, ingest
-from infra.sources.kafka.refusals import (
+from rivermeet.infra import crash
+from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.feeds.broker import running
+from rivermeet.infra.kafka.lag import lag_of
+from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.infra.sources.kafka import consume, ingest
+from rivermeet.infra.sources.kafka.refusals import (
     BrokerUnavailableError,
     EndWentBackError,
     PositionLostError,
@@ -29,8 +29,8 @@ from infra.sources.kafka.refusals import (
     TopicRefusedError,
     TopicRemadeError,
 )
-from infra.sources.kafka.topic import topic_id
-from pipelines import Kafka, Pipeline, Stream, Text
+from rivermeet.infra.sources.kafka.topic import topic_id
+from rivermeet.pipelines import Kafka, Pipeline, Stream, Text
 from tests.crashes import crashing_at
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import handled, survived
@@ -335,7 +335,7 @@ def test_a_broker_that_restarts_while_it_is_read(town: Town, monkeypatch: pytest
         there.run(node)
         assert [int(value.rstrip("x")) for value in said(there, node)] == list(range(300))
         own.stop()
-        monkeypatch.setattr("infra.sources.kafka.topic.SECONDS", 1.0)
+        monkeypatch.setattr("rivermeet.infra.sources.kafka.topic.SECONDS", 1.0)
         with pytest.raises(BrokerUnavailableError):
             there.run(node)
         survived("a broker killed and started again while it is read", "all records, each once")

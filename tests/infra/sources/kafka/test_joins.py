@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from infra.sources.kafka.copartitioned import Topics
-from infra.sources.kafka.refusals import NotCoPartitionedError
-from pipelines import JSON, Files, JoinWindow, Kafka, Pipeline, Text
+from rivermeet.infra.sources.kafka.copartitioned import Topics
+from rivermeet.infra.sources.kafka.refusals import NotCoPartitionedError
+from rivermeet.pipelines import JSON, Files, JoinWindow, Kafka, Pipeline, Text
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import survived
 from tests.world import cut

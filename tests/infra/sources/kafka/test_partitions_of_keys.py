@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from assets.cli.accept_loss import accepted
-from assets.epoch.rebuild import rebuild
-from infra.delta.io import last_note, read
-from infra.delta.layout import NodeTables
-from infra.settings import Settings
-from pipelines import JSON, Avro, JoinWindow, Kafka, Node, Pipeline, Text, TimeWindows, count
+from rivermeet.assets.cli.accept_loss import accepted
+from rivermeet.assets.epoch.rebuild import rebuild
+from rivermeet.infra.delta.io import last_note, read
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import JSON, Avro, JoinWindow, Kafka, Node, Pipeline, Text, TimeWindows, count
 from tests.assets.home import Home, homed
 from tests.infra.sources.kafka.formats.schemas import served
 from tests.infra.sources.kafka.town import Town
@@ -153,7 +153,7 @@ def test_a_topic_made_anew_with_more_partitions(town: Town, settings: Settings, 
 
 
 def folded_anew(home: Home, node: Node) -> list[Any]:
-    from infra.epochs.stages.fold import fold_anew
+    from rivermeet.infra.epochs.stages.fold import fold_anew
 
     assert fold_anew(home.platform.runner(home.pipeline), node)
     return values(home, node.name)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from infra.epochs.plan import TopicSlice
-from infra.kafka.lag import PartitionLag, lag_of
-from infra.sources.kafka.consume import consumed
-from infra.sources.kafka.topic import topic_state
-from pipelines import JSON, Kafka, Pipeline, Stream, Table, Text, expr
+from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.kafka.lag import PartitionLag, lag_of
+from rivermeet.infra.sources.kafka.consume import consumed
+from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.pipelines import JSON, Kafka, Pipeline, Stream, Table, Text, expr
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import handled, survived
 

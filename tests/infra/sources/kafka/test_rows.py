@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.sources.kafka.landing import Landing, Payloads
-from infra.sources.kafka.records import landing_of
-from infra.sources.kafka.rows import landed_rows
-from pipelines import JSON, Avro, Kafka, Number, Protobuf, Raw, Text
-from pipelines.reads.kafka import Format
+from rivermeet.infra.sources.kafka.landing import Landing, Payloads
+from rivermeet.infra.sources.kafka.records import landing_of
+from rivermeet.infra.sources.kafka.rows import landed_rows
+from rivermeet.pipelines import JSON, Avro, Kafka, Number, Protobuf, Raw, Text
+from rivermeet.pipelines.reads.kafka import Format
 from tests.infra.sources.kafka.formats.test_formats import BOTH, LOCAL, ORDER, REGISTRY, WIDE, avro, framed, message
 
 pytestmark = pytest.mark.slow

@@ -10,21 +10,21 @@ import click
 import dagster as dg
 import pytest
 
-from assets.cli.accept_loss import accepted
-from assets.cli.dead_letters import retried
-from assets.cli.show.status import status_table
-from assets.defs.keys import changelog_key
-from assets.epoch.explain import explain
-from assets.epoch.idle import idle_run
-from assets.epoch.platform import OnEngine
-from assets.epoch.rebuild import RebuildRefusedError, rebuild
-from assets.reports.quality_report import write_report
-from assets.reports.rows import histories
-from expectations.report.page import TopicLine
-from infra.settings import Settings
-from infra.sources.kafka import ingest
-from infra.sources.kafka.topic import topic_state
-from pipelines import JSON, Files, Kafka, Pipeline, Text
+from rivermeet.assets.cli.accept_loss import accepted
+from rivermeet.assets.cli.dead_letters import retried
+from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.epoch.explain import explain
+from rivermeet.assets.epoch.idle import idle_run
+from rivermeet.assets.epoch.platform import OnEngine
+from rivermeet.assets.epoch.rebuild import RebuildRefusedError, rebuild
+from rivermeet.assets.reports.quality_report import write_report
+from rivermeet.assets.reports.rows import histories
+from rivermeet.expectations.report.page import TopicLine
+from rivermeet.infra.settings import Settings
+from rivermeet.infra.sources.kafka import ingest
+from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.pipelines import JSON, Files, Kafka, Pipeline, Text
 from tests.assets.home import Home, homed
 from tests.infra.sources.kafka.town import Town
 
@@ -113,7 +113,7 @@ def test_a_pipeline_over_a_topic(
 def test_status_without_a_broker(
     town: Town, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("infra.sources.kafka.topic.SECONDS", 0.5)
+    monkeypatch.setattr("rivermeet.infra.sources.kafka.topic.SECONDS", 0.5)
     own = replace(settings, home=tmp_path, tables=str(tmp_path / "tables"), kafka={"bootstrap.servers": "127.0.0.1:1"})
     status = status_table(OnEngine(own, engine=settings), shop(town))
     assert "stock: topic" in status and "the broker that RIVERMEET_KAFKA names does not answer" in status

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from infra.epochs.plan import TopicSlice
-from infra.sources.kafka.refusals import (
+from rivermeet.infra.epochs.plan import TopicSlice
+from rivermeet.infra.sources.kafka.refusals import (
     EndWentBackError,
     RecordsGoneError,
     TopicRemadeError,
 )
-from infra.sources.kafka.topic import TopicState, next_slice, unreadable
+from rivermeet.infra.sources.kafka.topic import TopicState, next_slice, unreadable
 
 
 def state(offsets: Mapping[int, tuple[int, int, int]], id: str = "one", topic: str = "orders") -> TopicState:

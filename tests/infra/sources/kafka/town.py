@@ -15,18 +15,18 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic  # pyright: ignore[reportAttributeAccessIssue]
 
-from assets.epoch.run import run_node
-from infra.delta.io import read
-from infra.delta.lines import opened
-from infra.epochs.stages.plan import Rebuild
-from infra.epochs.step import EpochResult
-from infra.feeds.broker import Broker
-from infra.sources.ingest import IngestStep
-from infra.sources.kafka.connection import Connection
-from infra.sources.kafka.formats.registry import Registry
-from infra.sources.kafka.ingest import TopicStep
-from infra.sources.kafka.topic import topic_state
-from pipelines import Kafka, Node
+from rivermeet.assets.epoch.run import run_node
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.stages.plan import Rebuild
+from rivermeet.infra.epochs.step import EpochResult
+from rivermeet.infra.feeds.broker import Broker
+from rivermeet.infra.sources.ingest import IngestStep
+from rivermeet.infra.sources.kafka.connection import Connection
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.infra.sources.kafka.ingest import TopicStep
+from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.pipelines import Kafka, Node
 from tests.world import World
 
 Message = tuple[int, Any, Any, int]

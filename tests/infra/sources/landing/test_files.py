@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from infra.sources.landing import files
-from infra.sources.landing.files import LandedFiles, UnreadableError, land
-from infra.sources.landing.lines import Lines
-from infra.sources.line_formats import Place
+from rivermeet.infra.sources.landing import files
+from rivermeet.infra.sources.landing.files import LandedFiles, UnreadableError, land
+from rivermeet.infra.sources.landing.lines import Lines
+from rivermeet.infra.sources.line_formats import Place
 
 
 def texts(lines: Lines) -> Iterator[Sequence[pa.Array]]:
@@ -44,7 +44,7 @@ def test_each_line_with_its_place(tmp_path: Path) -> None:
 
 
 def test_a_file_lands_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("infra.sources.landing.lines.BLOCK", 1 << 10)
+    monkeypatch.setattr("rivermeet.infra.sources.landing.lines.BLOCK", 1 << 10)
     lines = b"".join(b"%d\n" % n for n in range(50_000))
     (tmp_path / "a.json").write_bytes(lines + b"refused\n")
     (tmp_path / "b.json.gz").write_bytes(gzip.compress(lines)[:-4])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.sources.landing import lines
-from infra.sources.landing.lines import members, read_lines, unreadable
+from rivermeet.infra.sources.landing import lines
+from rivermeet.infra.sources.landing.lines import members, read_lines, unreadable
 
 
 def cut(data: bytes, delimiter: str | None = ",") -> list[tuple[int, str]]:

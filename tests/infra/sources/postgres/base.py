@@ -10,17 +10,17 @@ from uuid import uuid4
 
 import psycopg
 
-from assets.epoch.run import run_node
-from infra.delta.io import read
-from infra.delta.lines import opened
-from infra.epochs.stages.plan import Rebuild
-from infra.epochs.step import EpochResult
-from infra.postgres.connection import Database
-from infra.postgres.server import PostgresServer
-from infra.postgres.state import SlotState, slot_state
-from infra.sources.postgres.ingest import PostgresStep
-from infra.sources.postgres.slot import PipelineSlot
-from pipelines import Node, Postgres
+from rivermeet.assets.epoch.run import run_node
+from rivermeet.infra.delta.io import read
+from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.epochs.stages.plan import Rebuild
+from rivermeet.infra.epochs.step import EpochResult
+from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.server import PostgresServer
+from rivermeet.infra.postgres.state import SlotState, slot_state
+from rivermeet.infra.sources.postgres.ingest import PostgresStep
+from rivermeet.infra.sources.postgres.slot import PipelineSlot
+from rivermeet.pipelines import Node, Postgres
 from tests.world import World
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from assets.epoch.run import run_node
-from infra.postgres.connection import Database
-from infra.settings import Settings
-from infra.sources.postgres.ingest import PostgresStep
-from infra.sources.postgres.slot import PipelineSlot
-from pipelines import Pipeline, Postgres
+from rivermeet.assets.epoch.run import run_node
+from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.settings import Settings
+from rivermeet.infra.sources.postgres.ingest import PostgresStep
+from rivermeet.infra.sources.postgres.slot import PipelineSlot
+from rivermeet.pipelines import Pipeline, Postgres
 from tests.infra.epochs.killed import world
 
 

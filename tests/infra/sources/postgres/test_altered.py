@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import pytest
 
-from infra.postgres.refusals import (
+from rivermeet.infra.postgres.refusals import (
     ColumnMissingError,
     NotPublishedError,
     TableAlteredError,
     TableMissingError,
     TableRefusedError,
 )
-from pipelines import Pipeline, Table
+from rivermeet.pipelines import Pipeline, Table
 from tests.crashes import crashing_at
 from tests.infra.sources.postgres.base import Base
 from tests.reliability import handled, survived

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import pack
 
-from infra.epochs.plan import WalRange
-from infra.postgres.pgoutput import EPOCH_US
-from infra.sources.postgres.changes import Changes, Emptied
-from infra.sources.postgres.landing import Landed
+from rivermeet.infra.epochs.plan import WalRange
+from rivermeet.infra.postgres.pgoutput import EPOCH_US
+from rivermeet.infra.sources.postgres.changes import Changes, Emptied
+from rivermeet.infra.sources.postgres.landing import Landed
 
 OURS, OTHER = 7, 8
 U = "unchanged"

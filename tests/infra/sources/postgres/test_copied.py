@@ -7,8 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from infra.postgres.server import PostgresServer
-from infra.sources.postgres.copied import copied_texts
+from rivermeet.infra.postgres.server import PostgresServer
+from rivermeet.infra.sources.postgres.copied import copied_texts
 
 ROWS = [
     ("1", None),

@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from infra.postgres.connection import Database
-from infra.postgres.refusals import (
+from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.refusals import (
     ColumnMissingError,
     IdentityError,
     NotPublishedError,
@@ -24,9 +24,9 @@ from infra.postgres.refusals import (
     TableMissingError,
     TableRefusedError,
 )
-from infra.postgres.server import running
-from infra.sources.postgres.lag import lag_of
-from pipelines import Pipeline, Table
+from rivermeet.infra.postgres.server import running
+from rivermeet.infra.sources.postgres.lag import lag_of
+from rivermeet.pipelines import Pipeline, Table
 from tests.infra.sources.postgres.base import Base
 from tests.reliability import survived
 
@@ -195,7 +195,9 @@ def test_rights(base: Base) -> None:
 
 def test_a_transaction_that_stays_open(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new slot waits for it, a minute at most, and is not left behind."""
-    monkeypatch.setitem(__import__("infra.postgres.connection", fromlist=["_STYLE"])._STYLE, "lock_timeout", "500")
+    monkeypatch.setitem(
+        __import__("rivermeet.infra.postgres.connection", fromlist=["_STYLE"])._STYLE, "lock_timeout", "500"
+    )
     node = made(base)
     with base.connect() as other, other.transaction():
         other.execute("INSERT INTO t VALUES (2, 2)")
@@ -249,7 +251,7 @@ def test_lag(base: Base) -> None:
 
 
 def test_an_idle_table_holds_back_no_log(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("infra.sources.postgres.slot.IDLE_BYTES", 10_000)
+    monkeypatch.setattr("rivermeet.infra.sources.postgres.slot.IDLE_BYTES", 10_000)
     node = made(base)
     base.do("CREATE TABLE other (id int, body text)")
     base.run(node)

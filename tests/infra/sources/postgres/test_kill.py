@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import crash
-from infra.settings import PROJECT, Settings
-from pipelines import Pipeline, Table
+from rivermeet.infra import crash
+from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.pipelines import Pipeline, Table
 from tests.crashes import crashing_at
 from tests.infra.sources.postgres.base import Base
 from tests.reliability import survived

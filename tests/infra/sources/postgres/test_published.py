@@ -13,16 +13,16 @@ from uuid import uuid4
 
 import pytest
 
-from assets.cli.check import checked, script
-from infra.epochs.refusal import EpochRefusedError
-from infra.postgres import publication as publications
-from infra.postgres.connection import Database
-from infra.postgres.refusals import TableRefusedError
-from infra.postgres.server import binaries
-from infra.postgres.state import PublicationState
-from infra.settings import Settings
-from infra.sources.postgres.ingest import PostgresStep
-from pipelines import Node, Pipeline, Postgres
+from rivermeet.assets.cli.check import checked, script
+from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.postgres import publication as publications
+from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.refusals import TableRefusedError
+from rivermeet.infra.postgres.server import binaries
+from rivermeet.infra.postgres.state import PublicationState
+from rivermeet.infra.settings import Settings
+from rivermeet.infra.sources.postgres.ingest import PostgresStep
+from rivermeet.pipelines import Node, Pipeline, Postgres
 from tests.assets.home import homed
 from tests.infra.sources.postgres.base import Base
 from tests.reliability import handled
@@ -375,8 +375,8 @@ def test_no_slot_is_free(base: Base) -> None:
     base.do(T)
     (node,) = nodes(base, "t")
     step = base.step(node)
-    from infra.postgres.state import server_problems, server_state
-    from infra.sources.postgres import problems as found
+    from rivermeet.infra.postgres.state import server_problems, server_state
+    from rivermeet.infra.sources.postgres import problems as found
 
     with step.database.asked() as connection:
         server = server_state(connection)

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pipelines import Pipeline
+from rivermeet.pipelines import Pipeline
 from tests.infra.sources.postgres.base import Base
 
 pytestmark = pytest.mark.slow

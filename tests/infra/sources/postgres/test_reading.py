@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from infra.postgres.connection import Database
-from pipelines import Pipeline, Stream, Table
+from rivermeet.infra.postgres.connection import Database
+from rivermeet.pipelines import Pipeline, Stream, Table
 from tests.infra.sources.postgres.base import Base
 
 pytestmark = pytest.mark.slow

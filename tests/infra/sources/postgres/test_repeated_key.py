@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from infra.postgres.refusals import KeyRepeatedError
-from pipelines import Pipeline
+from rivermeet.infra.postgres.refusals import KeyRepeatedError
+from rivermeet.pipelines import Pipeline
 from tests.infra.sources.postgres.base import Base
 from tests.reliability import handled
 

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from assets.cli import check as commands
-from assets.cli.check import check, checked, resnapshot
-from assets.cli.dead_letters import retried
-from assets.cli.show.status import status_table
-from assets.defs.keys import changelog_key
-from assets.defs.table_checks import judged
-from assets.epoch.explain import explain
-from assets.epoch.idle import idle_run
-from assets.epoch.platform import Unread
-from assets.reports.quality_report import write_report
-from infra.postgres.refusals import NotRepeatableError
-from infra.settings import Settings
-from pipelines import Files, Pipeline
+from rivermeet.assets.cli import check as commands
+from rivermeet.assets.cli.check import check, checked, resnapshot
+from rivermeet.assets.cli.dead_letters import retried
+from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.table_checks import judged
+from rivermeet.assets.epoch.explain import explain
+from rivermeet.assets.epoch.idle import idle_run
+from rivermeet.assets.epoch.platform import Unread
+from rivermeet.assets.reports.quality_report import write_report
+from rivermeet.infra.postgres.refusals import NotRepeatableError
+from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import Files, Pipeline
 from tests.assets.home import Home, homed
 from tests.infra.sources.postgres.base import Base
 
@@ -45,7 +45,7 @@ def metadata(home: Home, node: str) -> dict[str, Any]:
 
 
 def rows(home: Home, base: Base) -> list[tuple[Any, ...]]:
-    from infra.delta.io import read
+    from rivermeet.infra.delta.io import read
 
     path = home.platform.runner(home.pipeline).paths(home.pipeline.node("named")).table
     return sorted(tuple(row) for row in read(base.world.spark, path).select("id", "name").collect())
@@ -97,7 +97,7 @@ def test_a_pipeline_over_a_database(
         base.do("INSERT INTO people VALUES (2, 'Cy')", "UPDATE orders SET who = 2 WHERE id = 12")
         assert not home.run()
         assert "`rivermeet resnapshot shop orders`" in "\n".join(home.said)
-        monkeypatch.setattr("pipelines.load", lambda _: home.pipeline)
+        monkeypatch.setattr("rivermeet.pipelines.load", lambda _: home.pipeline)
         monkeypatch.setattr(commands, "platform_here", lambda: home.platform)
         run = CliRunner()
         bad = run.invoke(check, ["shop"])

@@ -12,15 +12,15 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from infra.epochs.log import EpochLog
-from infra.epochs.plan import EpochPlan, WalRange
-from infra.postgres.connection import Database
-from infra.postgres.lsn import lsn_text
-from infra.postgres.refusals import SlotLostError
-from infra.postgres.server import PostgresServer
-from infra.postgres.state import server_state, slot_state
-from infra.sources.postgres.slot import UNUSED_MS, PipelineSlot, SlotLine
-from infra.sources.postgres.snapshot import release
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.epochs.plan import EpochPlan, WalRange
+from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.lsn import lsn_text
+from rivermeet.infra.postgres.refusals import SlotLostError
+from rivermeet.infra.postgres.server import PostgresServer
+from rivermeet.infra.postgres.state import server_state, slot_state
+from rivermeet.infra.sources.postgres.slot import UNUSED_MS, PipelineSlot, SlotLine
+from rivermeet.infra.sources.postgres.snapshot import release
 
 
 class One:

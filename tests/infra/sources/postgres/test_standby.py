@@ -12,10 +12,10 @@ from tempfile import mkdtemp
 import psycopg
 import pytest
 
-from infra.postgres.connection import Database
-from infra.postgres.refusals import OtherServerError, ServerUnfitError
-from infra.postgres.server import PostgresServer, running
-from pipelines import Pipeline
+from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.refusals import OtherServerError, ServerUnfitError
+from rivermeet.infra.postgres.server import PostgresServer, running
+from rivermeet.pipelines import Pipeline
 from tests.infra.sources.postgres.base import Base
 from tests.reliability import survived
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines import Pipeline, Table, expr
+from rivermeet.pipelines import Pipeline, Table, expr
 from tests.infra.sources.postgres.base import Base
 
 pytestmark = pytest.mark.slow

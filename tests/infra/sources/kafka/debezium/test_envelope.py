@@ -14,10 +14,10 @@ pytest.importorskip("fastavro")
 
 from fastavro import parse_schema, schemaless_writer
 
-from infra.sources.kafka.debezium.envelope import change_of, envelope_decode, key_decode, position
-from infra.sources.kafka.formats.framing import UndecodableError
-from infra.sources.kafka.formats.registry import Registry
-from pipelines import Debezium
+from rivermeet.infra.sources.kafka.debezium.envelope import change_of, envelope_decode, key_decode, position
+from rivermeet.infra.sources.kafka.formats.framing import UndecodableError
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.pipelines import Debezium
 from tests.infra.sources.kafka.debezium.recorded import envelope, recorded
 
 COLUMNS = {

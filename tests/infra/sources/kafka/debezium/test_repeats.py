@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.sources.kafka.debezium.envelope import Change, Envelope, envelope_decode
-from infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
-from infra.sources.kafka.formats.registry import Registry
-from pipelines import Debezium
+from rivermeet.infra.sources.kafka.debezium.envelope import Change, Envelope, envelope_decode
+from rivermeet.infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.pipelines import Debezium
 from tests.infra.sources.kafka.debezium.recorded import Recorded, recorded
 from tests.reliability import handled
 

@@ -24,7 +24,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from pipelines import Debezium, Kafka, Pipeline, Table
+from rivermeet.pipelines import Debezium, Kafka, Pipeline, Table
 from tests.conftest import MAY_BE_SKIPPED
 from tests.infra.sources.kafka.debezium.recorded import Recorded, recorded
 from tests.infra.sources.kafka.debezium.shop import PYTHON, Shop, connector, statements, with_tables

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from infra.sources.kafka.refusals import AnotherDatabaseError
-from pipelines import Debezium, Kafka, Pipeline, Table
+from rivermeet.infra.sources.kafka.refusals import AnotherDatabaseError
+from rivermeet.pipelines import Debezium, Kafka, Pipeline, Table
 from tests.crashes import crashing_at
 from tests.infra.sources.kafka.debezium.recorded import Recorded, envelope, recorded
 from tests.infra.sources.kafka.town import Town

@@ -20,10 +20,10 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from infra.sources.kafka.formats.decoding import Decoded, decoder
-from infra.sources.kafka.formats.registry import Registry
-from pipelines import JSON, Avro, Number, Protobuf, Raw, Text
-from pipelines.reads.kafka import Format
+from rivermeet.infra.sources.kafka.formats.decoding import Decoded, decoder
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.pipelines import JSON, Avro, Number, Protobuf, Raw, Text
+from rivermeet.pipelines.reads.kafka import Format
 
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}, {"name": "n", "type": "int"}]}
 WIDE = {

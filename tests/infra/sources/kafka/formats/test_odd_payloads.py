@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from infra.kafka.protobuf_types import protobuf_file
-from infra.sources.kafka.formats.avro import avro_decode
-from infra.sources.kafka.formats.framing import UndecodableError
-from infra.sources.kafka.formats.protobuf import message_class, protobuf_decode
-from infra.sources.kafka.formats.registry import NONE
-from pipelines import Avro, Protobuf
+from rivermeet.infra.kafka.protobuf_types import protobuf_file
+from rivermeet.infra.sources.kafka.formats.avro import avro_decode
+from rivermeet.infra.sources.kafka.formats.framing import UndecodableError
+from rivermeet.infra.sources.kafka.formats.protobuf import message_class, protobuf_decode
+from rivermeet.infra.sources.kafka.formats.registry import NONE
+from rivermeet.pipelines import Avro, Protobuf
 from tests.reliability import handled
 
 google = pytest.importorskip("google.protobuf.descriptor_pb2")

@@ -11,10 +11,10 @@ from urllib.request import Request, urlopen
 import pytest
 
 pytest.importorskip("confluent_kafka")
-from infra.feeds.schema_registry import SchemaRegistry
-from infra.sources.kafka.formats.decoding import decoder
-from infra.sources.kafka.formats.registry import Registry
-from pipelines import Avro
+from rivermeet.infra.feeds.schema_registry import SchemaRegistry
+from rivermeet.infra.sources.kafka.formats.decoding import decoder
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.pipelines import Avro
 from tests.infra.sources.kafka.formats.test_formats import BILL, CENTS, MONEY, avro, framed
 
 pytestmark = pytest.mark.prove

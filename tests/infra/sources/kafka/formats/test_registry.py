@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings import SettingsError
-from infra.sources.kafka.formats.registry import Registry
-from infra.sources.kafka.refusals import RegistryUnavailableError
+from rivermeet.infra.settings import SettingsError
+from rivermeet.infra.sources.kafka.formats.registry import Registry
+from rivermeet.infra.sources.kafka.refusals import RegistryUnavailableError
 from tests.infra.sources.kafka.formats.schemas import Schemas, served
 
 
