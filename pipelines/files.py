@@ -20,7 +20,7 @@ from types import ModuleType
 from rivermeet.pipelines.errors import listed
 from rivermeet.pipelines.pipeline import Pipeline
 
-_PACKAGE = "pipelines"
+_PACKAGE = "rivermeet.pipelines"
 
 
 class PipelineFileError(Exception):

@@ -134,7 +134,7 @@ def server(settings: Settings, jars: list[Path]) -> dict[str, str]:
         # Runs of all pipelines share the cores. In the order of jobs, Spark's default, a small run's tasks wait until
         # all of a backlog's stage have begun (tests/infra/engine/test_fair_shares.py).
         "spark.scheduler.mode": "FAIR",
-        "spark.scheduler.allocation.file": str(Path(__file__).with_name("fair.xml")),
+        "spark.scheduler.allocation.file": str(Path(__file__).resolve().with_name("fair.xml")),
         # Epochs are batches: a collector without concurrent threads leaves the few cores to them.
         # An epoch's generated classes overflow the JVM's own 240 MB for compiled code: it then throws methods away and
         # compiles them again, all the time, on one of the cores.

@@ -31,7 +31,7 @@ END_SECONDS = 15
 
 _log = logging.getLogger(__name__)
 # Without a handler Python would print what is said here to the terminal a second time.
-logging.getLogger("infra").addHandler(logging.NullHandler())
+logging.getLogger("rivermeet.infra").addHandler(logging.NullHandler())
 
 
 class EngineLostError(EngineError):

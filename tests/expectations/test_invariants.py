@@ -206,10 +206,10 @@ def test_ids_are_unique_and_every_entry_says_what_it_is():
 
 
 def test_declarations_load_neither_spark_nor_great_expectations():
+    names = ("invariants", "results", "gx.data_docs", "history")
     code = (
-        "import sys, rivermeet.expectations.invariants, rivermeet.expectations.results, rivermeet.expectations.gx.data_docs, "
-        "rivermeet.expectations.history; print([m for m in ('pyspark', 'great_expectations', 'pandas') "
-        "if m in sys.modules])"
+        f"import sys, {', '.join(f'rivermeet.expectations.{name}' for name in names)}; "
+        "print([m for m in ('pyspark', 'great_expectations', 'pandas') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -75,14 +75,20 @@ def imports(tree: ast.AST, inside: bool = False) -> Iterator[Import]:
             # Never runs, so heavy libraries may be named here; the direction still counts.
             yield from imports(node, inside=True)
         elif isinstance(node, ast.Import):
-            yield from (Import(name.name, node.lineno, inside) for name in node.names)
+            yield from (Import(our(name.name), node.lineno, inside) for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             # `from rivermeet.joins import order` means joins.order.
-            yield from (Import(f"{module}.{name.name}", node.lineno, inside or bool(node.level)) for name in node.names)
+            names = (our(f"{module}.{name.name}") for name in node.names)
+            yield from (Import(name, node.lineno, inside or bool(node.level)) for name in names)
         else:
             function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             yield from imports(node, inside or function)
+
+
+def our(module: str) -> str:
+    """The name below the package that is installed: ``rivermeet.joins.order`` is ``joins.order``."""
+    return module.removeprefix("rivermeet.")
 
 
 def within(module: str, allowed: tuple[str, ...]) -> bool:
@@ -199,7 +205,7 @@ def test_joins_run_on_spark_connect() -> None:
         ("expectations", "import great_expectations", "inside the function"),
         ("expectations", "from rivermeet.joins import order", "records"),
         ("infra", "def f():\n  import dagster", "infra may import"),
-        ("infra", "if TYPE_CHECKING:\n  import assets", "from the right"),
+        ("infra", "if TYPE_CHECKING:\n  import rivermeet.assets", "from the right"),
         ("assets", "class A:\n  from pyspark.sql import Row", "inside the function"),
     ],
 )
