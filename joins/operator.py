@@ -127,8 +127,8 @@ def operator_of(operation: Operation) -> Operator:
 def reads_once(operation: Operation) -> bool:
     """Whether the operator makes what it needs of the epoch's records, or keeps what it made: ``READS_ONCE`` there.
 
-    What is read twice at most is cheaper to make twice than to compute beforehand: that is a request of its own, and
-    most of an epoch of a hundred records is the planning of its requests.
+    What is read two or three times is cheaper to make again than to compute beforehand: that is a request of its own,
+    and most of an epoch of a hundred records is the planning of its requests.
     """
     return getattr(operator_of(operation), "READS_ONCE", False)
 

@@ -78,13 +78,18 @@ def _installed(env: Mapping[str, str]) -> Path:
     if found is None:
         where = f"JAVA_HOME={home}" if home else "PATH"
         raise JavaError(f"no Java in {where}, Spark needs {OLDEST} or newer: {_FIX}")
-    asked = subprocess.run([found, "-version"], env=env, capture_output=True, text=True, check=False)
-    version = re.search(r'version "(?:1\.)?(\d+)', asked.stderr + asked.stdout)
+    version = re.search(r'version "(?:1\.)?(\d+)', version_of(Path(found), env))
     if version is None:
         raise JavaError(f"{found} -version prints no version: {_FIX}")
     if int(version[1]) < OLDEST:
         raise JavaError(f"{found} is Java {version[1]}, Spark needs {OLDEST} or newer: {_FIX}")
     return Path(found)
+
+
+def version_of(java: Path, env: Mapping[str, str] | None = None) -> str:
+    """What a `java` prints of its version and its build."""
+    asked = subprocess.run([java, "-version"], env=env, capture_output=True, text=True, check=False)
+    return asked.stderr + asked.stdout
 
 
 def main() -> None:

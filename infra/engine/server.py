@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from subprocess import Popen, TimeoutExpired
@@ -26,10 +26,14 @@ from threading import Thread
 from types import FrameType
 from typing import Any, cast
 
+import psutil
+
 from rivermeet.infra.engine import conf as spark_conf
+from rivermeet.infra.engine.aot_cache import RECORDING_SECONDS, AotCache
 from rivermeet.infra.engine.files import EngineFiles, EngineState
 from rivermeet.infra.engine.heap import UNFREED, HeapMeter
 from rivermeet.infra.engine.jars import jars
+from rivermeet.infra.engine.java import find_java, version_of
 from rivermeet.infra.engine.process import fingerprint
 from rivermeet.infra.engine.processes import Apart
 from rivermeet.infra.settings import Settings
@@ -47,7 +51,12 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _leave)
     # Python code inside a query runs in this environment, whichever one the PATH names.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    started, jvm, inside = _serve(settings)
+    conf = spark_conf.server(settings, jars(settings))
+    cache = AotCache.of(files.folder / "aot", version_of(find_java()), fingerprint(conf))
+    started, jvm, inside = _serve(conf, cache)
+    command = psutil.Process(jvm.pid).cmdline()
+    if cache is not None:
+        cache.remove_if_refused(files.log.read_text(errors="replace"))
     files.write(started)
     # In a thread of its own: a JVM that is stopped, or full, does not answer, and is to be ended all the same.
     Thread(target=_look_after, args=(inside, files), daemon=True).start()
@@ -57,12 +66,14 @@ def main() -> None:
         if files.recorded() == started:
             files.forget()
         _end(jvm)
+        if cache is not None:
+            cache.make(command)
 
 
 def _end(jvm: Popen[bytes]) -> None:
     jvm.terminate()
     try:
-        jvm.wait(timeout=10)
+        jvm.wait(timeout=RECORDING_SECONDS)
     except TimeoutExpired:
         jvm.kill()
         jvm.wait()
@@ -100,12 +111,14 @@ class _Inside:
         self.jvm.java.lang.System.gc()
 
 
-def _serve(settings: Settings) -> tuple[EngineState, Popen[bytes], _Inside]:
+def _serve(conf: Mapping[str, str], cache: AotCache | None) -> tuple[EngineState, Popen[bytes], _Inside]:
     """Start Spark; what is recorded of it, its process, and its JVM."""
     from pyspark import SparkConf, SparkContext
 
-    conf = spark_conf.server(settings, jars(settings))
-    context = SparkContext(conf=SparkConf().setAll(list(conf.items())))
+    given = dict(conf)
+    if cache is not None:
+        given["spark.driver.extraJavaOptions"] += f" {cache.options()}"
+    context = SparkContext(conf=SparkConf().setAll(list(given.items())))
     # Only the JVM knows which port it got.
     service = getattr(cast(Any, context._jvm), "org.apache.spark.sql.connect.service.SparkConnectService$")
     module = getattr(service, "MODULE$")

@@ -111,7 +111,9 @@ class EpochPlan(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def rows(self) -> int:
-        """About how many rows its queries may read: all that its inputs and its own changelog hold, and its files."""
+        """About how many rows its queries may read: of an operator all that its inputs and its own changelog hold."""
+        if not self.inputs:
+            return self.records
         known = sum(part.consumed for part in self.inputs.values()) + sum(end + 1 for end in self.ends.values())
         return self.records + known
 

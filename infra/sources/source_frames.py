@@ -18,9 +18,12 @@ class SourceFrames:
         ``excluded``, ``reason`` (null but for dead rows) and all columns of `records` and `dead`.
         Persist it, as ``SourceFrames(frames.parsed.persist())``, to count and write without
         parsing twice.
+    count
+        How many rows there are; None where nobody knows it before they are computed.
     """
 
     parsed: DataFrame
+    count: int | None = None
 
     @property
     def records(self) -> DataFrame:

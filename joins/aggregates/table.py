@@ -37,6 +37,8 @@ from rivermeet.pipelines import TableAggregate
 BLOCK = ("group", "level", "block")
 CHANGE = ("group", "order", "timestamp", "partition", "offset", "arrives")
 
+READS_ONCE = True
+
 
 def state(join: TableAggregate) -> StateRead:
     """The table as the epoch found it; of a versioned one its whole history."""

@@ -37,6 +37,8 @@ from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.values import nothing_like
 from rivermeet.pipelines import SlidingWindows, WindowedAggregate
 
+READS_ONCE = True
+
 
 def state(join: WindowedAggregate) -> StateRead:
     """Open records."""

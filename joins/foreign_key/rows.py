@@ -22,7 +22,7 @@ from rivermeet.joins.operator import EpochInputs
 from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.tables.as_of import holds_at, row_at
 from rivermeet.joins.tables.versioned import forwarded
-from rivermeet.joins.tables.versions import affected, pointing, timeline
+from rivermeet.joins.tables.versions import affected_timeline, pointing, timeline
 from rivermeet.joins.values import joined_value, key_type, null_of, with_record
 from rivermeet.pipelines import ForeignKeyJoin
 
@@ -59,10 +59,11 @@ def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     changes = inputs.keep(subscribing(join, changes, inputs))
     updates = inputs.keep(with_record(updates, "right"))
     lefts_before = subscribing(join, lefts_before, inputs)
-    if join.semantics != "0.10.2":
+    if join.semantics == "0.10.2":
         # There, subscriptions and not the rows decide what a right change meets.
-        lefts_before = affected(lefts_before, changes, updates, inputs)
-    lefts = timeline(lefts_before, changes, "left", inputs)
+        lefts = timeline(lefts_before, changes, "left", inputs)
+    else:
+        lefts = affected_timeline(lefts_before, changes, updates, "left", inputs)
     return Sides(lefts.versions, lefts.standing, with_record(rights_before, "right"), updates, updates)
 
 

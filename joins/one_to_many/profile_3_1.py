@@ -30,7 +30,7 @@ from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.tables.as_of import holds_at, row_at
 from rivermeet.joins.tables.cache import emitted_before, net_changes
 from rivermeet.joins.tables.versioned import forwarded
-from rivermeet.joins.tables.versions import affected, pointing, read_state, timeline
+from rivermeet.joins.tables.versions import affected_timeline, pointing, read_state, timeline
 from rivermeet.joins.values import joined_value, key_type, null_of, with_record
 from rivermeet.pipelines import OneToManyJoin
 
@@ -51,7 +51,7 @@ def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
     ones = inputs.keep(with_record(one_changes, "left").drop("value"))
     changes = inputs.keep(pointing(many_changes, "right", join.foreign_key, key_type(inputs.left)))
     manies_before = pointing(manies_before, "right", join.foreign_key, key_type(inputs.left))
-    manies = timeline(affected(manies_before, changes, ones, inputs), changes, "right", inputs)
+    manies = affected_timeline(manies_before, changes, ones, "right", inputs)
     ones_before = with_record(ones_before, "left").drop("value")
     emitting = timeline(ones_before, ones, "left", inputs, points=False).versions.where("order IS NOT NULL")
     rows = _answer_many(manies.versions, ones_before, ones, inputs).unionByName(

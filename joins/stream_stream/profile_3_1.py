@@ -49,6 +49,9 @@ from rivermeet.pipelines import JoinWindow, StreamStreamJoin
 OUTER_SIDES = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}
 
 
+READS_ONCE = True
+
+
 def state(join: StreamStreamJoin) -> StateRead:
     """Open records of both sides."""
     return {"left": "open", "right": "open"}

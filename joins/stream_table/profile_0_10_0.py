@@ -17,6 +17,8 @@ from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.stream_table.lookups import at_once, looked_up, rows_of, with_key_to_look_up
 from rivermeet.pipelines import StreamTableJoin
 
+READS_ONCE = True
+
 
 def state(join: StreamTableJoin) -> StateRead:
     """The table before the epoch."""

@@ -26,6 +26,8 @@ from rivermeet.joins.stream_table.lookups import at_once, looked_up, rows_of, wi
 from rivermeet.joins.tables.versioned import version_at
 from rivermeet.pipelines import StreamTableJoin
 
+READS_ONCE = True
+
 
 def state(join: StreamTableJoin) -> StateRead:
     """The table before the epoch; a versioned one's whole history; with a grace the records that wait."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -62,8 +62,10 @@ class Timeline:
         return self.untouched.unionByName(self.versions.drop("was_there", "old_fk"))
 
 
-def affected(before: DataFrame, changes: DataFrame, emitting: DataFrame, inputs: EpochInputs) -> DataFrame:
-    """Rows of before the epoch that it affects, found in one pass: their own key changes, or the one they point to.
+def affected_timeline(
+    before: DataFrame, changes: DataFrame, emitting: DataFrame, name: str, inputs: EpochInputs
+) -> Timeline:
+    """The `timeline` of those rows that the epoch affects, found in one pass: their own key changes, or their ``fk``.
 
     Parameters
     ----------
@@ -73,20 +75,28 @@ def affected(before: DataFrame, changes: DataFrame, emitting: DataFrame, inputs:
     changed = inputs.broadcast(changes.select("key", F.lit(True).alias("changes")).distinct())
     asked = inputs.broadcast(emitting.select(F.col("key").alias("fk"), F.lit(True).alias("is_emitting")).distinct())
     marked = before.join(changed, "key", "left").join(asked, "fk", "left")
-    return inputs.keep(marked.where("changes OR is_emitting").drop("changes", "is_emitting"))
+    reached = marked.where("changes OR is_emitting").drop("is_emitting")
+    rows = reached.unionByName(changes.withColumn("changes", F.lit(True)))
+    # A row that only the other table reaches is alone with its key: it has nothing before or after it.
+    kept = inputs.keep(rows.withColumns(_in_time(name, points=True)))
+    untouched = kept.where("changes IS NULL").drop("changes", "was_there", "old_fk")
+    return Timeline(kept.where("changes").drop("changes"), untouched)
 
 
 def timeline(before: DataFrame, changes: DataFrame, name: str, inputs: EpochInputs, points: bool = True) -> Timeline:
     """The rows in time; ``name`` is the STRUCT that is NULL in a tombstone, ``points`` whether they have an ``fk``."""
     changed = inputs.broadcast(changes.select("key").distinct())
+    touched = before.join(changed, "key", "left_semi").unionByName(changes)
+    versions = inputs.keep(touched.withColumns(_in_time(name, points)))
+    untouched = before.join(changed, "key", "left_anti").withColumn("until", null_of("order"))
+    return Timeline(versions, untouched)
+
+
+def _in_time(name: str, points: bool) -> dict[str, Column]:
+    """Where a row ends, and what it replaced."""
     per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
     old = {
         "until": F.lead("order").over(per_key),
         "was_there": F.coalesce(F.lag(F.col(name).isNotNull()).over(per_key), F.lit(False)),
     }
-    if points:
-        old["old_fk"] = F.lag("fk").over(per_key)
-    touched = before.join(changed, "key", "left_semi").unionByName(changes)
-    versions = inputs.keep(touched.withColumns(old))
-    untouched = before.join(changed, "key", "left_anti").withColumn("until", null_of("order"))
-    return Timeline(versions, untouched)
+    return old | ({"old_fk": F.lag("fk").over(per_key)} if points else {})

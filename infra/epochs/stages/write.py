@@ -96,7 +96,8 @@ class Write:
         rows, schema = with_offsets(frames.rows, self.plan), schema_with_offsets(frames.rows.schema)
         staged = stage(rows, paths.changelog, f"epoch-{self.plan.epoch}", schema, anew=self.plan.replaces)
         rows = staged_rows(staged, rows) if staged is not None else shared.keep(rows)
-        sides = {name: shared.keep(f) for name, f in frames.sides.items() if name not in frames.without_rows}
+        # Not kept: most have no row, and those of the others are filters of what the step has kept.
+        sides = {name: f for name, f in frames.sides.items() if name not in frames.without_rows}
         counts = totals(staged or rows, sides, frames.timed)
         counts = replace(counts, sides=dict.fromkeys(frames.without_rows, 0) | dict(counts.sides))
         crash.reached("computed", self.step.node.name)

@@ -20,7 +20,7 @@ from rivermeet.infra.sources.declared_types import as_declared
 from rivermeet.infra.sources.files.landing.fields import NOT_UTF8_LINE, fields_of, not_so_wide
 from rivermeet.infra.sources.files.landing.files import UnreadableError, land
 from rivermeet.infra.sources.files.landing.lines import Lines, unclosed
-from rivermeet.infra.sources.files.line_formats import NOT_UTF8, Place, Problems, Ranks, split_lines, wider
+from rivermeet.infra.sources.files.line_formats import NOT_UTF8, FileRows, Place, Problems, Ranks, split_lines, wider
 from rivermeet.infra.sources.files.sequential_lines import sequential_lines
 from rivermeet.infra.sources.places import LINE_COLUMNS, no_column
 from rivermeet.pipelines import Files
@@ -31,8 +31,8 @@ _MAX_COLUMNS = 20_480
 """Fields of a line that are parsed, where the header does not have more: Spark's default."""
 
 
-def csv_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None) -> tuple[list[DataFrame], Problems]:
-    """Give what `as_declared` gives, and the files that cannot be read.
+def csv_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None) -> FileRows:
+    """Give the files' rows.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ def csv_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | No
     groups = [as_declared(sure.select(*LINE_COLUMNS, raw, "malformed"), files.schema, _texts(files))]
     groups += [csv_parsed(rows.where(F.col("hard") & (F.col("header") == one)), one, files) for one in sorted(hard)]
     if landed.left:
-        more, unsound = engine_rows(spark, files, landed.left)
-        return groups + more, landed.problems | unsound
-    return groups, landed.problems
+        more = engine_rows(spark, files, landed.left)
+        return FileRows(groups + more.groups, landed.problems | more.problems)
+    return FileRows(groups, landed.problems, landed.count)
 
 
 def _fields(lines: Lines, files: Files, hard: set[str]) -> Iterator[Sequence[pa.Array]]:
@@ -78,7 +78,7 @@ def _fields(lines: Lines, files: Files, hard: set[str]) -> Iterator[Sequence[pa.
         yield numbers, texts, pa.repeat(header, len(texts)), found.malformed, found.hard, *found.wanted
 
 
-def engine_rows(spark: SparkSession, files: Files, ranks: Ranks) -> tuple[list[DataFrame], Problems]:
+def engine_rows(spark: SparkSession, files: Files, ranks: Ranks) -> FileRows:
     """Give what `csv_rows` gives, as the engine reads it.
 
     One scan without parsing looks at the headers first, and for quoted fields that do not close
@@ -100,7 +100,7 @@ def engine_rows(spark: SparkSession, files: Files, ranks: Ranks) -> tuple[list[D
     if sequential:
         more, unsound = _sequential_groups(spark, files, sequential)
         groups, problems = groups + more, problems | unsound
-    return groups, problems
+    return FileRows(groups, problems)
 
 
 def _survey(spark: SparkSession, files: Files, ranks: Ranks) -> Iterable:

@@ -18,6 +18,7 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, SparkSession
 
 from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.engine.interpretation import fit_compilation
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
@@ -110,6 +111,7 @@ class IngestStep(SourceStep[FileList]):
         def kept(damaged: Mapping[str, str]) -> SourceFrames:
             landing = None if self.landing is None else new_folder(self.landing, plan.epoch)
             found = read(spark, self.source, self.node.partitions, files, {**not_read, **damaged}, again, landing)
+            fit_compilation(spark, plan.rows if found.count is None else found.count)
             return SourceFrames(shared.keep(found.parsed))
 
         found = read_all(kept, {state.path for state in files})

@@ -21,7 +21,7 @@ from rivermeet.infra.sources.declared_types import as_declared
 from rivermeet.infra.sources.files.landing.fields import NOT_UTF8_LINE
 from rivermeet.infra.sources.files.landing.files import land
 from rivermeet.infra.sources.files.landing.lines import Lines
-from rivermeet.infra.sources.files.line_formats import NOT_UTF8, Problems, Ranks, split_lines
+from rivermeet.infra.sources.files.line_formats import NOT_UTF8, FileRows, Ranks, split_lines
 from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.pipelines import Files
 from rivermeet.pipelines.expressions import quoted
@@ -39,10 +39,8 @@ _MARKED = rf'"?{_MARK}([-+.0-9eE]+)"?'
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-def json_rows(
-    spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None
-) -> tuple[list[DataFrame], Problems]:
-    """Give what `as_declared` gives, and the files that cannot be read; a field that is absent is null.
+def json_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None) -> FileRows:
+    """Give the files' rows; a field that is absent is null.
 
     Parameters
     ----------
@@ -52,13 +50,14 @@ def json_rows(
     problems = {path: problem for path in ranks if (problem := _problem(path))}
     left = {path: place for path, place in ranks.items() if path not in problems}
     lines: list[DataFrame] = []
+    count: int | None = None
     if landing is not None:
         landed = land(landing, pa.schema([]), left, None, _lines)
-        left, problems = landed.left, problems | landed.problems
+        left, problems, count = landed.left, problems | landed.problems, landed.count
         lines.append(landed.read(spark))
     if left:
         lines.append(split_lines(spark, left))
-    return [json_parsed(of, files) for of in lines], problems
+    return FileRows([json_parsed(of, files) for of in lines], problems, count)
 
 
 def _lines(lines: Lines) -> Iterator[Sequence[pa.Array]]:

@@ -39,6 +39,17 @@ Problems = dict[str, str]
 """Path of each file that cannot be read to the reason."""
 
 
+class FileRows(NamedTuple):
+    """Rows of files: what `as_declared` gives, the files that cannot be read, and how many rows they have.
+
+    ``count`` is None where nobody knows it before the engine has read them.
+    """
+
+    groups: list[DataFrame]
+    problems: Problems
+    count: int | None = None
+
+
 def wider(delimiter: str, fields: int) -> str:
     """Give the pattern of a CSV line of more than so many fields."""
     return rf"^(?:{field_pattern(delimiter)}){{{fields},}}+"

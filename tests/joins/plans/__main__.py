@@ -23,7 +23,7 @@ def main() -> None:
                 file.unlink()
                 print(f"{file.stem}: gone")
         for name in NODES:
-            file, found = FOLDER / f"{name}.txt", planner.skeleton(name)
+            file, found = FOLDER / f"{name}.txt", planner.golden(name)
             new = difference(found, file.read_text()) if file.exists() else "new"
             file.write_text(found)
             print(f"{name}: {new or 'as it was'}", flush=True)

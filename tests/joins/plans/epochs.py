@@ -43,6 +43,7 @@ PLANNED = {
     "spark.sql.debug.maxToStringFields": "1000",
 }
 POINTS = "substring_index(v, '|', 1)"
+LARGEST = "bytecodes of the largest method that is generated: "
 BOTH = {"l": "left.v", "r": "right.v"}
 
 
@@ -138,16 +139,15 @@ class Planner:
                 records = [((f"k{at % 5}",), (f"k{at % 3}|{at}",), at, at % node.partitions) for at in places]
                 world.publish(node, records)
 
-    def skeleton(self, name: str, changed: Callable[[DataFrame], DataFrame] = lambda rows: rows) -> str:
-        """The skeleton of the rows that a node's second epoch commits; ``changed`` as a change of the code would be."""
-        with SharedFrames(f"plans_{name}") as shared:
-            return skeleton(_explained(changed(self._second(name, shared)), "FORMATTED"))
+    def golden(self, name: str, changed: Callable[[DataFrame], DataFrame] = lambda rows: rows) -> str:
+        """The skeleton of the rows that an epoch commits, and its largest method.
 
-    def largest_method(self, name: str, changed: Callable[[DataFrame], DataFrame] = lambda rows: rows) -> int:
-        """Bytecodes of the largest method that is generated for a node's second epoch, in whichever of its queries."""
-        with _Explained(f"methods_{name}") as shared:
-            rows = _methods(changed(self._second(name, shared)))
-            return max([*shared.methods, *rows])
+        ``changed`` is as a change of the code would be.
+        """
+        with _Explained(f"plans_{name}") as shared:
+            rows = changed(self._second(name, shared))
+            largest = max([*shared.methods, *_methods(rows)])
+            return f"{skeleton(_explained(rows, 'FORMATTED'))}{LARGEST}{largest}\n"
 
     def _second(self, name: str, shared: SharedFrames) -> DataFrame:
         """The rows that a node's second epoch commits."""

@@ -72,6 +72,12 @@ class LandedFiles:
     problems: Problems
     left: Ranks
     passed_over: frozenset[int]
+    rows: int
+
+    @property
+    def count(self) -> int | None:
+        """How many rows the files have; None where the engine reads some of them."""
+        return None if self.left else self.rows
 
     def read(self, spark: SparkSession) -> DataFrame:
         """`LINE_COLUMNS` and the format's columns."""
@@ -125,9 +131,9 @@ def land(folder: Path, own: pa.Schema, ranks: Ranks, delimiter: str | None, shap
                 problems[path] = unreadable(path, error)
 
     landing = LandingFolder(folder, pa.schema([*_PLACE, *_LINE, *own]))
-    landing.write(tables())
+    rows = landing.write(tables())
     passed_over = frozenset(ranks[path].rank for path in {*problems, *left})
-    return LandedFiles(landing, problems, left, passed_over)
+    return LandedFiles(landing, problems, left, passed_over, rows)
 
 
 def _placed(
