@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.small_frames import frame_of
 from rivermeet.infra.source_range import Origin, SourceRange
 from rivermeet.infra.sources.declared_types import as_declared

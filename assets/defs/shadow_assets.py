@@ -54,7 +54,7 @@ def shadow_asset(shadow: Shadow) -> dg.AssetsDefinition:
         from rivermeet.assets.shadow.audit import audit
         from rivermeet.assets.shadow.marks import marks_of_run
         from rivermeet.assets.shadow.recorded import record
-        from rivermeet.infra.epochs.refusal import EpochRefusedError
+        from rivermeet.infra.refusal import EpochRefusedError
 
         platform = rivermeet.platform
         try:

@@ -44,7 +44,7 @@ def source_check(node: Node, name: str, sentence: str) -> dg.AssetChecksDefiniti
 
 def judged(platform: "Platform", node: Node) -> dg.AssetCheckResult:
     """Ask the source, where it reads, how far it is behind."""
-    from rivermeet.infra.epochs.refusal import EpochRefusedError
+    from rivermeet.infra.refusal import EpochRefusedError
     from rivermeet.infra.settings import SettingsError
 
     try:

@@ -45,13 +45,13 @@ from rivermeet.infra import crash
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.epochs.stages.commit import Commit, Committed
 from rivermeet.infra.epochs.stages.fold import Fold, finish
 from rivermeet.infra.epochs.stages.plan import Plan, Planned, Rebuild, log_plan, put_aside
 from rivermeet.infra.epochs.stages.record import Record
 from rivermeet.infra.epochs.stages.write import Write
 from rivermeet.infra.epochs.step import EpochResult, Step
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import Node
 
 

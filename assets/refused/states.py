@@ -29,7 +29,7 @@ from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import Node
 
 State = Literal["held", "released", "dropped", "release to be run", "drop to be run", "resolved", "put aside"]

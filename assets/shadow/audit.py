@@ -24,7 +24,7 @@ from rivermeet.assets.epoch.recompute import Recomputation, can_be_recomputed
 from rivermeet.assets.shadow.marks import Marks
 from rivermeet.assets.shadow.positions import TopicInput, topic_inputs
 from rivermeet.infra.delta.io import last_note, read
-from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import Node, limits
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import Kafka, Node, limits
 

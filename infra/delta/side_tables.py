@@ -3,8 +3,8 @@
 Their rows carry the epoch. One counts if its epoch is committed and of the incarnation that the changelog has now: from
 the note's ``since`` to its ``epoch``, without those whose plan was put aside. An epoch that is run again as it was
 planned finds its rows written. One that was planned by two homes that share tables, the first of which died before its
-commit, may be another epoch with other rows: then those of the first are replaced
-(``tests/infra/epochs/test_two_at_once.py``).
+commit, may be another epoch with other rows, or with none: then those of the first are replaced
+(``tests/infra/sources/test_dead_letters.py::test_letters_of_an_attempt_by_another_home``).
 
 The rows of an epoch that has any are staged with its result, where they are judged, and its commit names both
 (``infra/delta/staged.py``). Files of an attempt that came to nothing lie in folders that no log names.
@@ -15,14 +15,16 @@ The quarantine has the rows of epochs that were refused, as the last attempt gav
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Protocol
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.delta.io import RETENTION, allow_removal, append
 from rivermeet.infra.delta.lines import commits, opened
 from rivermeet.infra.delta.staged import Staged, commit_staged, stage
+from rivermeet.pipelines.expressions import quoted
 
 
 class Planned(Protocol):
@@ -41,6 +43,14 @@ class Planned(Protocol):
 def stage_side(frame: DataFrame, path: str, plan: Planned) -> Staged | None:
     """Write a side frame of an epoch below its table; None where Spark has to append it."""
     return stage(_with_epoch(frame, plan), path, f"epoch-{plan.epoch}")
+
+
+def drop_other_attempt(session: Callable[[], SparkSession], path: str, app_id: str, plan: Planned) -> None:
+    """Delete what an attempt by another plan has written for an epoch that has no rows itself."""
+    table = opened(path)
+    if table is not None and (table.transaction_version(app_id) or 0) >= plan.epoch:
+        allow_removal(session(), path, table)
+        session().sql(f"DELETE FROM delta.{quoted(path)} WHERE epoch = {plan.epoch}")
 
 
 def write_side(

@@ -31,7 +31,7 @@ from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.widening import widens
 from rivermeet.infra.epochs.declared_text import UNKNOWN, column_name, comparable, declared, referred
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import Node
 
 _FREE = ("max_task_idle_ms", "history")

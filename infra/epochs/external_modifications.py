@@ -25,7 +25,7 @@ from deltalake import DeltaTable
 from rivermeet.infra.delta.io import note_of
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import commits, opened
-from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.refusal import EpochRefusedError
 
 HARMLESS = frozenset(
     {

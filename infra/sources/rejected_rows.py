@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from rivermeet.infra.delta.io import RETENTION, append
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.declaration import new_columns
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.dead_letters import OpenLetters, open_letters
 from rivermeet.infra.sources.rejected_rows import Read, refuse_too_many

@@ -130,7 +130,7 @@ def _status(platform: Platform, node: Node, held: Sequence[HeldState], asked: St
 
 def _standing(platform: Platform, node: Node) -> Standing:
     """How far a source is behind what it reads, or why nobody knows; each broker and server is asked once."""
-    from rivermeet.infra.epochs.refusal import EpochRefusedError
+    from rivermeet.infra.refusal import EpochRefusedError
     from rivermeet.infra.settings import SettingsError
 
     try:

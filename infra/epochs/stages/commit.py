@@ -10,24 +10,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote, Decision
 from rivermeet.infra.delta.io import allow_removal, append, last_note, protect
 from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.delta.side_tables import write_side
+from rivermeet.infra.delta.side_tables import drop_other_attempt, write_side
 from rivermeet.infra.delta.staged import commit_staged
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.external_modifications import ExternalModificationError
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.epochs.rows import Totals, later
 from rivermeet.infra.epochs.stages.write import Written
 from rivermeet.infra.epochs.step import Step
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from rivermeet.infra.refusal import EpochRefusedError
 
 
 @dataclass(frozen=True)
@@ -82,9 +79,14 @@ class Commit:
         paths = context.paths(node)
         dropped = decision is not None and decision.drops
         counts = written.counts.without_rows() if dropped else written.counts
-        for name, frame in _side_frames(written).items():
-            app_id, files = paths.app_id(name, plan.incarnation), written.staged_sides.get(name)
-            write_side(frame, getattr(paths, name), app_id, plan, staged=files)
+        for name in (*written.sides, *written.without_rows):
+            path, app_id = getattr(paths, name), paths.app_id(name, plan.incarnation)
+            if written.counts.sides[name]:
+                write_side(written.sides[name], path, app_id, plan, staged=written.staged_sides.get(name))
+            else:
+                drop_other_attempt(context.session, path, app_id, plan)
+        if written.memory is not None:
+            write_side(written.memory, paths.memory, paths.app_id("memory", plan.incarnation), plan)
         crash.reached("sides-written", node.name)
         if (why := self.step.check(plan)) is not None:
             raise EpochRefusedError(
@@ -137,8 +139,3 @@ class Commit:
                 f"(table: {paths.changelog})",
                 epoch=plan.epoch,
             )
-
-
-def _side_frames(written: Written) -> dict[str, DataFrame]:
-    memory = {} if written.memory is None else {"memory": written.memory}
-    return {name: frame for name, frame in written.sides.items() if written.counts.sides[name]} | memory

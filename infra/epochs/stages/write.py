@@ -8,7 +8,7 @@ commit names them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -40,6 +40,8 @@ class Written:
         Their files below the changelog; None where Spark alone has the rows (``infra/delta/staged.py``).
     sides
         Rows of the side tables, by table.
+    without_rows
+        Side tables that are known to get none, without a frame.
     staged_sides
         Files of those that have any, below their tables.
     memory
@@ -53,6 +55,7 @@ class Written:
     counts: Totals
     staged: Staged | None = None
     staged_sides: Mapping[str, Staged] = field(default_factory=dict)
+    without_rows: Collection[str] = ()
 
     @property
     def named(self) -> Staged | None:
@@ -108,4 +111,4 @@ class Write:
         }
         counts = replace(counts, sides={**counts.sides, **frames.counted})
         beside = {name: found for name, found in with_rows.items() if found is not None}
-        return Written(self.plan, rows, sides, frames.memory, counts, staged, beside)
+        return Written(self.plan, rows, sides, frames.memory, counts, staged, beside, frames.without_rows)

@@ -28,9 +28,9 @@ from pyspark.sql import functions as F
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.redaction import redacted
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.delta.letters import letters_again
 from rivermeet.infra.sources.delta.log import Commit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.refusal import EpochRefusedError
 
 
 class DeltaTableRefusedError(EpochRefusedError):

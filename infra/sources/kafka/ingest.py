@@ -29,11 +29,11 @@ from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.changelog_files import earlier_epochs
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.refusals import AnotherDatabaseError, TopicPositionLostError
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.kafka.consume import consumed
 from rivermeet.infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values

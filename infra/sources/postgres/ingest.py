@@ -30,7 +30,6 @@ from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.postgres.catalog import Alterations, catalog
 from rivermeet.infra.postgres.connection import Database
@@ -55,6 +54,7 @@ from rivermeet.infra.postgres.state import (
 )
 from rivermeet.infra.postgres.unique import is_unique, key_warning
 from rivermeet.infra.postgres.wal_range import KnownTable, WalRange
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.settings import SettingsError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.postgres.changes import Changes

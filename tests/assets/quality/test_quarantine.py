@@ -26,7 +26,7 @@ from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.io import append, last_note
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.epochs.refusal import EpochRefusedError
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import JoinWindow, Node, Pipeline
 from tests.assets.home import asked

@@ -14,8 +14,8 @@ from typing import NoReturn
 
 from rivermeet.infra import crash
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.sinks.kafka.deliver import deliver
 from rivermeet.pipelines import JSON, Kafka, Pipeline, Text
 

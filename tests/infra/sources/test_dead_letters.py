@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from rivermeet.assets.epoch.platform import OnEngine
 from rivermeet.infra import crash
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import expr, limits
+from tests.crashes import crashing_at
 from tests.infra.sources.feeding import Fed, fed
 from tests.reliability import survived
 
@@ -45,6 +47,21 @@ def opened(source: Fed) -> list[tuple[int, str, str | None, str]]:
     ]
     assert len(found) == letters.count
     return found
+
+
+def test_letters_of_an_attempt_by_another_home(spark: SparkSession, tmp_path: Path) -> None:
+    """Two homes share tables. One dies before its commit; the epoch of the other reads other files, all sound."""
+    source = fed(spark, tmp_path, max_bad_share=1)
+    source.deliver(a=BAD)
+    with crashing_at("sides-written"):
+        source.run()
+    assert len(source.letters()) == 2
+    shutil.rmtree(source.runner.log.path)
+    (source.folder / "a.csv").unlink()
+    source.deliver(b="id,n,at\nd,4,40\n")
+    result = source.run()
+    assert (result.plan.epoch, result.sides) == (1, {"dead_letter": 0})
+    assert (source.letters(), values(source)) == ([], [(1, "d", 4)])
 
 
 def test_a_mended_schema_makes_records_of_letters(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from uuid import uuid4
 import pytest
 
 from rivermeet.assets.cli.check import checked, script
-from rivermeet.infra.epochs.refusal import EpochRefusedError
 from rivermeet.infra.postgres import publication as publications
 from rivermeet.infra.postgres.connection import Database
 from rivermeet.infra.postgres.refusals import PostgresRefusedError
 from rivermeet.infra.postgres.server import binaries
 from rivermeet.infra.postgres.state import PublicationState
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.settings import Settings
 from rivermeet.infra.sources.postgres.ingest import PostgresStep
 from rivermeet.pipelines import Node, Pipeline, Postgres
