@@ -15,12 +15,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rivermeet.infra.project_file import FILE, ProjectFileError, find_project
 from rivermeet.infra.settings import PROJECT, Settings, project_file
 from rivermeet.pipelines.errors import NotFoundError
 from rivermeet.pipelines.files import BrokenFile, PipelineFileError, load_files
 from rivermeet.pipelines.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from rivermeet.assets.sql.rows import NodeRows
 
 DEMO = ("pipelines/flights.py", "pipelines/invoice.py")
 """Files of the pipelines that come along."""
@@ -95,6 +99,18 @@ class Project:
         problems = "".join(f"; not loaded: {file}" for file in self.problems)
         there = ", ".join(p.name for p in self.pipelines) or f"none in {self.root}"
         raise NotFoundError(f"no pipeline '{name}'; there are {there}{problems}")
+
+    def table(self, name: str) -> NodeRows:
+        """What a node has now, as of its newest commit: ``table("shop.settled").to_pandas()``.
+
+        Parameters
+        ----------
+        name
+            ``PIPELINE.NODE``, or one of its tables, such as ``shop.settled.late``, as `rivermeet sql` names them.
+        """
+        from rivermeet.assets.sql.rows import node_rows
+
+        return node_rows(self.settings, name)
 
 
 def load(name: str) -> Pipeline:

@@ -97,7 +97,7 @@ def test_its_test_passes(tmp_path: Path) -> None:
     write_project(tmp_path / "shop")
     done = run(["-m", "pytest", "-q", "-p", "no:cacheprovider"], tmp_path / "shop")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
+    assert "2 passed" in done.stdout
 
 
 @pytest.mark.slow

@@ -174,24 +174,24 @@ def test_a_circle_is_found() -> None:
 
 
 KNOWN_ARROWS: dict[tuple[str, str], str] = {
-    ("rivermeet.assets.bench", "rivermeet.assets.cli"): "what refuses a benchmark is shown as a command's error",
-    ("rivermeet.assets.defs", "rivermeet.assets.reports"): "a run's page of Data Docs is linked from its metadata, and written in the end",
-    ("rivermeet.assets.demo", "rivermeet.assets.cli"): "a demo is a command, too",
-    ("rivermeet.assets.epoch", "rivermeet.assets.defs"): "a rebuild runs nodes as Dagster's assets",
-    ("rivermeet.assets.epoch", "rivermeet.assets.sinks"): "whether a run would do anything depends on what its topics lack",
-    ("rivermeet.assets.quality", "rivermeet.assets.defs"): "the verdicts that stand are shown as Dagster's results where they are judged",
-    ("rivermeet.assets.quality", "rivermeet.assets.epoch"): "the verdicts that stand are asked of the platform",
-    ("rivermeet.assets.refused", "rivermeet.assets.quality"): "what is held is described by its verdicts, and its rows are staged parts",
+    ("assets.bench", "assets.cli"): "what refuses a benchmark is shown as a command's error",
+    ("assets.defs", "assets.reports"): "a run's page of Data Docs is linked from its metadata, and written in the end",
+    ("assets.demo", "assets.cli"): "a demo is a command, too",
+    ("assets.epoch", "assets.defs"): "a rebuild runs nodes as Dagster's assets",
+    ("assets.epoch", "assets.sinks"): "whether a run would do anything depends on what its topics lack",
+    ("assets.quality", "assets.defs"): "the verdicts that stand are shown as Dagster's results where they are judged",
+    ("assets.quality", "assets.epoch"): "the verdicts that stand are asked of the platform",
+    ("assets.refused", "assets.quality"): "what is held is described by its verdicts, and its rows are staged parts",
 }
 """Folders that know each other the wrong way round, and why; the list may only shrink."""
-NOT_PRODUCT = ("rivermeet.infra.feeds", "rivermeet.infra.postgres.server", "rivermeet.infra.engine.cluster", "rivermeet.assets.demo", "rivermeet.assets.bench")
+NOT_PRODUCT = ("infra.feeds", "infra.postgres.server", "infra.engine.cluster", "assets.demo", "assets.bench")
 """What makes data up, or starts servers, for demos, benchmarks and tests."""
 KNOWN_USES: dict[tuple[str, str], str] = {
-    ("rivermeet.assets.cli.main", "rivermeet.assets.bench.run"): "the command bench",
-    ("rivermeet.assets.cli.main", "rivermeet.assets.demo.kafka"): "the command demo-kafka",
-    ("rivermeet.assets.cli.main", "rivermeet.infra.feeds.registry"): "the command feed",
-    ("rivermeet.assets.cli.main", "rivermeet.infra.feeds.topics"): "the command feed, to a broker",
-    ("rivermeet.infra.engine.session", "rivermeet.infra.engine.cluster"): "an engine of this machine's clusters has its settings there",
+    ("assets.cli.main", "assets.bench.run"): "the command bench",
+    ("assets.cli.main", "assets.demo.kafka"): "the command demo-kafka",
+    ("assets.cli.main", "infra.feeds.registry"): "the command feed",
+    ("assets.cli.main", "infra.feeds.topics"): "the command feed, to a broker",
+    ("infra.engine.session", "infra.engine.cluster"): "an engine of this machine's clusters has its settings there",
 }
 """Modules of the product that import such, and for what; the list may only shrink."""
 
