@@ -13,15 +13,17 @@ its name. Held by ``tests/infra/epochs/test_plans.py`` and ``tests/test_toy_sour
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 _classes: dict[str, type[SourceRange]] = {}
 
 
-class Origin(NamedTuple):
+@dataclass(frozen=True)
+class Origin:
     """A place outside: ``file``, ``line`` where it is known, and what has to be said about it."""
 
     file: str | None

@@ -12,6 +12,8 @@ The words are those of the kind of source (``infra/source_range.py``). Held by `
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rivermeet.assets.why.changelogs import Changelog, Row
 from rivermeet.infra.source_kinds import kind_of
 from rivermeet.infra.source_range import Origin
@@ -30,4 +32,4 @@ def origin_of(changelog: Changelog, row: Row) -> Origin:
         warning = reads.warning(file) if reads is not None else ""
         return Origin(file, line, f"{kind.ranges.place(file, line)}{again}{warning}")
     found = reads.among(epoch) if reads is not None else Origin(None, None, f"epoch {epoch}")
-    return found._replace(says=f"{found.says}{again}")
+    return replace(found, says=f"{found.says}{again}")
