@@ -70,7 +70,7 @@ def shop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ne
     monkeypatch.setattr("rivermeet.assets.epoch.platform._current", None)
     monkeypatch.setattr("rivermeet.assets.project.load", lambda name: TILL)
     for commands in ("cli.quarantine", "cli.heal"):
-        monkeypatch.setattr(f"assets.{commands}.platform_here", lambda: here)
+        monkeypatch.setattr(f"rivermeet.assets.{commands}.platform_here", lambda: here)
     here.deliver("1", BAD)
     yield here
 
