@@ -19,6 +19,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
+from rivermeet.pipelines.errors import NotFoundError
+
 _classes: dict[str, type[SourceRange]] = {}
 
 
@@ -116,16 +118,17 @@ def class_of(kind: str) -> type[SourceRange]:
 
     Raises
     ------
-    ValueError
+    NotFoundError
         Where no kind of source that is installed has it.
     """
     if kind not in _classes:
         # By name: what reads plans knows no kind of source, and those of other packages are found the same way.
         import_module(f"{__package__}.source_kinds").load()
     if kind not in _classes:
-        raise ValueError(
+        raise NotFoundError(
             f"the plan reads '{kind}', which no kind of source here does; there are {', '.join(sorted(_classes))}; "
-            "install the package that the kind comes from"
+            "install the package that the kind comes from",
+            kind=kind,
         )
     return _classes[kind]
 
