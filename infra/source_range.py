@@ -47,6 +47,13 @@ class SourceRange(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        other = _classes.get(cls.kind, cls)
+        # A file that is executed again makes its class again.
+        if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(
+                f"plans call what {other.__module__}.{other.__qualname__} reads {cls.kind!r}: give "
+                f"{cls.__module__}.{cls.__qualname__} a kind of its own"
+            )
         _classes[cls.kind] = cls
 
     @property

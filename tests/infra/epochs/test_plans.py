@@ -121,3 +121,12 @@ def test_a_kind_that_is_not_here_is_named() -> None:
     ) as no:
         EpochPlan.model_validate({"pipeline": "p", "node": "n", "incarnation": 1, "epoch": 1, "reads": {"tape": {}}})
     assert no.value.fields == {"kind": "tape"}
+
+
+def test_no_other_class_takes_the_plans_of_a_kind() -> None:
+    with pytest.raises(TypeError, match=r"file_list.FileList reads 'files': give .*\.Tape a kind of its own"):
+
+        class Tape(SourceRange):
+            kind = "files"
+
+    assert type(EpochPlan.model_validate_json(NO_FILES).reads) is FileList
