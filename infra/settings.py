@@ -141,7 +141,7 @@ class Settings:
         try:
             return cls._checked({**file.variables, **given}, file.root)
         except SettingsError as error:
-            raise SettingsError(file.named(str(error), given)) from None
+            raise SettingsError(file.named(str(error), given), **error.fields) from None
 
     @classmethod
     def _checked(cls, given: Mapping[str, str], project: Path | None) -> Settings:

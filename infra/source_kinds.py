@@ -10,6 +10,7 @@ from rivermeet.infra.sources.kafka.kind import KIND as KAFKA
 from rivermeet.infra.sources.kind import SourceKind, register, register_installed, registered
 from rivermeet.infra.sources.postgres.kind import KIND as POSTGRES
 from rivermeet.pipelines import Node
+from rivermeet.pipelines.errors import NotFoundError
 
 
 @cache
@@ -25,7 +26,7 @@ def kind_of(node: Node) -> SourceKind | None:
 
     Raises
     ------
-    TypeError
+    NotFoundError
         Where no kind that is installed has such declarations.
     """
     if node.source is None:
@@ -35,8 +36,10 @@ def kind_of(node: Node) -> SourceKind | None:
     found = next((registered()[base] for base in declared.__mro__ if base in registered()), None)
     if found is None:
         known = ", ".join(sorted(kind.name for kind in registered().values()))
-        raise TypeError(
+        raise NotFoundError(
             f"source '{node.pipeline.name}.{node.name}' reads a {declared.__name__}, which no kind of source here is "
-            f"declared by; there are {known}; install the package that it comes from, or register its SourceKind"
+            f"declared by; there are {known}; install the package that it comes from, or register its SourceKind",
+            pipeline=node.pipeline.name,
+            node=node.name,
         )
     return found

@@ -19,6 +19,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
+from rivermeet.pipelines.errors import NotFoundError
+
 _classes: dict[str, type[SourceRange]] = {}
 
 
@@ -45,6 +47,13 @@ class SourceRange(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        other = _classes.get(cls.kind, cls)
+        # A file that is executed again makes its class again.
+        if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(
+                f"plans call what {other.__module__}.{other.__qualname__} reads {cls.kind!r}: give "
+                f"{cls.__module__}.{cls.__qualname__} a kind of its own"
+            )
         _classes[cls.kind] = cls
 
     @property
@@ -116,16 +125,17 @@ def class_of(kind: str) -> type[SourceRange]:
 
     Raises
     ------
-    ValueError
+    NotFoundError
         Where no kind of source that is installed has it.
     """
     if kind not in _classes:
         # By name: what reads plans knows no kind of source, and those of other packages are found the same way.
         import_module(f"{__package__}.source_kinds").load()
     if kind not in _classes:
-        raise ValueError(
+        raise NotFoundError(
             f"the plan reads '{kind}', which no kind of source here does; there are {', '.join(sorted(_classes))}; "
-            "install the package that the kind comes from"
+            "install the package that the kind comes from",
+            kind=kind,
         )
     return _classes[kind]
 

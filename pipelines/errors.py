@@ -91,7 +91,7 @@ class SourceError(RivermeetError, ValueError):
 
 
 class NotFoundError(RivermeetError, KeyError):
-    """A pipeline, a node or a feed of that name does not exist; the message lists those that do."""
+    """A pipeline, a node, a feed or a kind of source of that name does not exist; the message lists those that do."""
 
     remedy = "Use one of the names that the message lists."
 

@@ -15,6 +15,7 @@ from rivermeet.assets.defs.keys import changelog_key
 from rivermeet.assets.defs.resource import PlatformResource
 from rivermeet.infra.source_kinds import kind_of
 from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines.errors import RivermeetError
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.platform import Platform
@@ -44,13 +45,10 @@ def source_check(node: Node, name: str, sentence: str) -> dg.AssetChecksDefiniti
 
 def judged(platform: "Platform", node: Node) -> dg.AssetCheckResult:
     """Ask the source, where it reads, how far it is behind."""
-    from rivermeet.infra.refusal import EpochRefusedError
-    from rivermeet.infra.settings import SettingsError
-
     try:
         found = platform.source_step(node).fresh(node.pipeline.freshness, time.time() * 1000)
-    except (EpochRefusedError, SettingsError) as refusal:
-        return dg.AssetCheckResult(passed=False, severity=dg.AssetCheckSeverity.WARN, description=str(refusal))
+    except RivermeetError as why:
+        return dg.AssetCheckResult(passed=False, severity=dg.AssetCheckSeverity.WARN, description=str(why))
     return dg.AssetCheckResult(
         passed=found.passed,
         severity=dg.AssetCheckSeverity.WARN,

@@ -20,8 +20,7 @@ from rivermeet.assets.epoch.run import run_epoch
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.location import is_local
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.epochs.declaration import changes
-from rivermeet.infra.epochs.declared_text import declared
+from rivermeet.infra.epochs.declaration import changes_of
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.pipelines import Node, Pipeline
 from rivermeet.pipelines.errors import RivermeetError
@@ -40,7 +39,7 @@ def changed_nodes(context: EpochContext, pipeline: Pipeline) -> list[Node]:
         note = last_note(context.paths(node).changelog)
         if node.operation is None or note is None:
             continue
-        change = changes(note[1].declared, declared(node))
+        change = changes_of(node, note[1].declared)
         if change.flowing or change.refused:
             found.append(node)
     return found

@@ -18,7 +18,7 @@ from rivermeet.assets.testing.expressions import DriverError, Evaluator
 from rivermeet.pipelines import Node, Pipeline
 
 if TYPE_CHECKING:
-    from rivermeet.infra.epochs.plan import CommitNote
+    from rivermeet.infra.commit_note import CommitNote
 
 
 class ByEngine:
@@ -99,9 +99,9 @@ class ByEngine:
         self._scratch.cleanup()
 
     def _commit(self, node: Node, records: Sequence[Made]) -> None:
+        from rivermeet.infra.commit_note import CommitNote
         from rivermeet.infra.delta.care.small_changelogs import append_records
         from rivermeet.infra.delta.fold import fold
-        from rivermeet.infra.epochs.plan import CommitNote
 
         previous = self._notes.get(node.name)
         if previous is not None and not records:

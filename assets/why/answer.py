@@ -9,7 +9,7 @@ from datetime import date, datetime
 from typing import Any
 
 from rivermeet.assets.why.letters import Letter
-from rivermeet.assets.why.origins import Origin
+from rivermeet.infra.source_range import Origin
 from rivermeet.joins.why.evidence import Key, Late
 
 

@@ -18,13 +18,13 @@ import hashlib
 from collections.abc import Callable
 from typing import Protocol
 
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.delta.io import RETENTION, allow_removal, append
 from rivermeet.infra.delta.lines import commits, opened
 from rivermeet.infra.delta.staged import Staged, commit_staged, stage
-from rivermeet.pipelines.expressions import quoted
 
 
 class Planned(Protocol):
@@ -46,11 +46,13 @@ def stage_side(frame: DataFrame, path: str, plan: Planned) -> Staged | None:
 
 
 def drop_other_attempt(session: Callable[[], SparkSession], path: str, app_id: str, plan: Planned) -> None:
-    """Delete what an attempt by another plan has written for an epoch that has no rows itself."""
+    """Delete what an attempt by another plan has written for an epoch that has no rows itself.
+
+    The commit says which plan it is of, as one with rows does: the other home would take its own rows for written.
+    """
     table = opened(path)
     if table is not None and (table.transaction_version(app_id) or 0) >= plan.epoch:
-        allow_removal(session(), path, table)
-        session().sql(f"DELETE FROM delta.{quoted(path)} WHERE epoch = {plan.epoch}")
+        _replace(session().read.format("delta").load(path).where("false"), path, table, plan.epoch, _mark(plan))
 
 
 def write_side(
@@ -65,21 +67,29 @@ def write_side(
     staged
         The same rows in files, where they are.
     """
-    rows = _with_epoch(frame, plan)
-    digest = hashlib.sha256((plan.model_dump_json() + besides).encode()).hexdigest()
+    rows, mark = _with_epoch(frame, plan), _mark(plan, besides)
     table = opened(path)
     if table is not None and (table.transaction_version(app_id) or 0) >= plan.epoch:
-        written = next((c for c in commits(table) if (c.get("userMetadata") or "").startswith(f"{plan.epoch} ")), {})
-        if written.get("userMetadata") != f"{plan.epoch} {digest}":
-            # An earlier version may have made the table append-only, and with fewer columns.
-            allow_removal(frame.sparkSession, path, table)
-            replaced = rows.write.format("delta").mode("overwrite").option("replaceWhere", f"epoch = {plan.epoch}")
-            replaced.option("mergeSchema", "true").option("userMetadata", f"{plan.epoch} {digest}").save(path)
-        return
-    if staged is not None:
-        commit_staged(staged, app_id, plan.epoch, f"{plan.epoch} {digest}", properties=RETENTION)
+        _replace(rows, path, table, plan.epoch, mark)
+    elif staged is not None:
+        commit_staged(staged, app_id, plan.epoch, mark, properties=RETENTION)
     else:
-        append(rows, path, app_id, plan.epoch, metadata=f"{plan.epoch} {digest}", properties=RETENTION)
+        append(rows, path, app_id, plan.epoch, metadata=mark, properties=RETENTION)
+
+
+def _replace(rows: DataFrame, path: str, table: DeltaTable, epoch: int, mark: str) -> None:
+    """Put rows in place of those of an epoch, unless they are there: the newest commit of the epoch has their mark."""
+    written = next((c for c in commits(table) if (c.get("userMetadata") or "").startswith(f"{epoch} ")), {})
+    if written.get("userMetadata") != mark:
+        # An earlier version may have made the table append-only, and with fewer columns.
+        allow_removal(rows.sparkSession, path, table)
+        replaced = rows.write.format("delta").mode("overwrite").option("replaceWhere", f"epoch = {epoch}")
+        replaced.option("mergeSchema", "true").option("userMetadata", mark).save(path)
+
+
+def _mark(plan: Planned, besides: str = "") -> str:
+    """What the commit of an epoch's rows says of itself: of which plan they are."""
+    return f"{plan.epoch} {hashlib.sha256((plan.model_dump_json() + besides).encode()).hexdigest()}"
 
 
 def _with_epoch(frame: DataFrame, plan: Planned) -> DataFrame:

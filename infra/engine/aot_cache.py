@@ -29,12 +29,15 @@ from pathlib import Path
 
 from rivermeet.infra.engine.processes import spawn
 
-OLDEST = 25
+OLDEST_WITH_CACHE = 25
 """Of the versions of Java with such a cache that holds profiles of methods, too."""
 RECORDING_SECONDS = 60
 """How long a JVM that ends may take to write what it has recorded."""
+JVM_ENDS_SECONDS = 10
+"""How long any other may take to end: no client can come in until it has."""
 MAKING_SECONDS = 600
 """How long it may take to make a cache; what is older and unfinished was left by a process that died."""
+_RECORD = "-XX:AOTMode=record"
 _REFUSED = re.compile(r"^\[[\d.]+s\]\[error\s*\]\[aot", re.MULTILINE)
 _OF_CACHE = re.compile(r"-XX:AOT\w+=.*")
 
@@ -64,7 +67,7 @@ class AotCache:
             Distinguishes all that the JVM is started with.
         """
         found = re.search(r'version "(\d+)', java)
-        if found is None or int(found[1]) < OLDEST:
+        if found is None or int(found[1]) < OLDEST_WITH_CACHE:
             return None
         return cls(folder, hashlib.sha256(f"{java}\n{settings}".encode()).hexdigest()[:16])
 
@@ -102,7 +105,7 @@ class AotCache:
         if self.file.exists():
             given = [f"-XX:AOTCache={self.file}"]
         else:
-            given = [] if making else ["-XX:AOTMode=record", f"-XX:AOTConfiguration={self.recorded}"]
+            given = [] if making else [_RECORD, f"-XX:AOTConfiguration={self.recorded}"]
         # Of a JVM that is built without, its -version does not say so.
         return shlex.join(["-XX:+IgnoreUnrecognizedVMOptions", *given])
 
@@ -125,6 +128,11 @@ class AotCache:
         made = ["-XX:AOTMode=create", f"-XX:AOTConfiguration={self.recorded}", f"-XX:AOTCache={self.draft}"]
         job = [str(self.recorded), str(self.draft), str(self.file), command[0], *made, *kept]
         spawn([sys.executable, "-m", "rivermeet.infra.engine.aot_cache", *job], os.environ, self.folder, self.log)
+
+
+def ends_within(command: Sequence[str]) -> int:
+    """Seconds that a JVM that was started so may take to end."""
+    return RECORDING_SECONDS if _RECORD in command else JVM_ENDS_SECONDS
 
 
 def main(recorded: str, draft: str, file: str, *command: str) -> None:

@@ -29,7 +29,7 @@ from typing import Any, cast
 import psutil
 
 from rivermeet.infra.engine import conf as spark_conf
-from rivermeet.infra.engine.aot_cache import RECORDING_SECONDS, AotCache
+from rivermeet.infra.engine.aot_cache import AotCache, ends_within
 from rivermeet.infra.engine.files import EngineFiles, EngineState
 from rivermeet.infra.engine.heap import UNFREED, HeapMeter
 from rivermeet.infra.engine.jars import jars
@@ -61,19 +61,19 @@ def main() -> None:
     # In a thread of its own: a JVM that is stopped, or full, does not answer, and is to be ended all the same.
     Thread(target=_look_after, args=(inside, files), daemon=True).start()
     try:
-        _watch(jvm, files, settings.engine_idle_minutes * 60)
+        _watch(jvm, files, settings.engine_idle_minutes * 60, ends_within(command))
     finally:
         if files.recorded() == started:
             files.forget()
-        _end(jvm)
+        _end(jvm, ends_within(command))
         if cache is not None:
             cache.make(command)
 
 
-def _end(jvm: Popen[bytes]) -> None:
+def _end(jvm: Popen[bytes], seconds: float) -> None:
     jvm.terminate()
     try:
-        jvm.wait(timeout=RECORDING_SECONDS)
+        jvm.wait(timeout=seconds)
     except TimeoutExpired:
         jvm.kill()
         jvm.wait()
@@ -159,13 +159,13 @@ def _look_after(inside: _Inside, files: EngineFiles) -> None:
         time.sleep(IDLE_LOOK_SECONDS)
 
 
-def _watch(jvm: Popen[bytes], files: EngineFiles, idle_seconds: float) -> None:
+def _watch(jvm: Popen[bytes], files: EngineFiles, idle_seconds: float, ends_within: float) -> None:
     while jvm.poll() is None:
         with files.unused() as unused:
             if unused and (files.idle_seconds() > idle_seconds or _is_spent(files)):
                 # While no client can come in: the next one finds nothing and starts an engine.
                 files.forget()
-                _end(jvm)
+                _end(jvm, ends_within)
                 return
         time.sleep(min(IDLE_LOOK_SECONDS, idle_seconds / 4))
 

@@ -44,11 +44,6 @@ class SharedFrames:
         self._checkpoints: list[DataFrame] = []
         self._views: list[tuple[DataFrame, str]] = []
 
-    @property
-    def few(self) -> bool:
-        """Whether the epoch is small: what is kept of it costs little, however long."""
-        return self._few
-
     def keep(self, frame: DataFrame) -> DataFrame:
         """The same rows, computed once."""
         if self._few:

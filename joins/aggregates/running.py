@@ -9,8 +9,8 @@ that is NULL the record does not count. For ``count()`` the argument is 1. Nulls
 ``sum`` has Spark's type (BIGINT, DOUBLE, or DECIMAL with ten digits more), and ``avg`` is that sum over the count, in
 DOUBLE. A sum of DOUBLE may differ in its last bits when the same records come in other epochs.
 
-Source: released Kafka Streams (aggregators are the user's own), Spark SQL. Held by ``tests/joins/test_table_aggregate``
-and ``test_windowed_aggregate``.
+Source: released Kafka Streams (aggregators are the user's own), Spark SQL. Held by
+``tests/joins/aggregates/test_table_aggregate.py`` and ``test_windowed_aggregate.py`` beside it.
 """
 
 from __future__ import annotations

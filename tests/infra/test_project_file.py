@@ -103,6 +103,7 @@ def test_a_wrong_value_is_named_where_it_stands(tmp_path: Path, text: str, env: 
     with pytest.raises(SettingsError) as refused:
         Settings.from_env({"RIVERMEET_PROJECT": str(tmp_path), **env})
     assert str(refused.value).startswith(says.format(root=tmp_path))
+    assert str(refused.value.fields["variable"]).startswith("RIVERMEET_"), "a program reads it from there"
 
 
 def test_what_is_fetched_is_kept_once_for_all_projects(

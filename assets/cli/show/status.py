@@ -14,6 +14,7 @@ from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.sources.standing import Standing
 from rivermeet.pipelines import Node, Pipeline, Shadow
+from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
@@ -130,13 +131,10 @@ def _status(platform: Platform, node: Node, held: Sequence[HeldState], asked: St
 
 def _standing(platform: Platform, node: Node) -> Standing:
     """How far a source is behind what it reads, or why nobody knows; each broker and server is asked once."""
-    from rivermeet.infra.refusal import EpochRefusedError
-    from rivermeet.infra.settings import SettingsError
-
     try:
         return platform.source_step(node).standing()
-    except (EpochRefusedError, SettingsError) as refusal:
-        return Standing(None, (str(refusal),))
+    except RivermeetError as why:
+        return Standing(None, (str(why),))
 
 
 def _dead(platform: Platform, node: Node) -> int:

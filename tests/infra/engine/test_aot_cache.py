@@ -12,7 +12,13 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from rivermeet.infra.engine.aot_cache import MAKING_SECONDS, AotCache
+from rivermeet.infra.engine.aot_cache import (
+    JVM_ENDS_SECONDS,
+    MAKING_SECONDS,
+    RECORDING_SECONDS,
+    AotCache,
+    ends_within,
+)
 from rivermeet.infra.engine.java import find_java
 
 NEW, OLD = 'openjdk version "25.0.2" 2026-01-20', 'openjdk version "24.0.1" 2025-04-15'
@@ -67,6 +73,8 @@ def test_what_an_engine_is_given(cache: AotCache, there: dict[str, int], wanted:
     assert options.startswith("-XX:+IgnoreUnrecognizedVMOptions") and wanted in options
     assert wanted or options == "-XX:+IgnoreUnrecognizedVMOptions"
     assert set(cache.folder.iterdir()) == {getattr(cache, name) for name in left}
+    records = wanted == "-XX:AOTMode=record"
+    assert ends_within(["java", *shlex.split(options)]) == (RECORDING_SECONDS if records else JVM_ENDS_SECONDS)
 
 
 def test_a_cache_that_cannot_be_made_leaves_nothing(cache: AotCache) -> None:

@@ -13,6 +13,7 @@ from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.delta.version_range import VersionRange
 from rivermeet.infra.sources.files.file_list import FileList, PlannedFile
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.pipelines.errors import NotFoundError
 
 FILES = """{"pipeline":"shop","node":"orders","incarnation":2,"epoch":3,"since":2,"previous_epoch":2,"inputs":{},
 "files":[{"path":"/data/a.csv","length":64,"modified_ms":17,"sha256":"5f0c","duplicate_of":null},
@@ -114,5 +115,18 @@ def test_a_plan_of_before_is_read_and_kept(written: str, reads: SourceRange | No
 
 
 def test_a_kind_that_is_not_here_is_named() -> None:
-    with pytest.raises(ValueError, match=r"reads 'tape', .*there are .*delta.*files.*topic.*wal; install the package"):
+    """By a sentence, and not by what pydantic makes of an error of a validator."""
+    with pytest.raises(
+        NotFoundError, match=r"^the plan reads 'tape', .*there are .*delta.*wal; install the package"
+    ) as no:
         EpochPlan.model_validate({"pipeline": "p", "node": "n", "incarnation": 1, "epoch": 1, "reads": {"tape": {}}})
+    assert no.value.fields == {"kind": "tape"}
+
+
+def test_no_other_class_takes_the_plans_of_a_kind() -> None:
+    with pytest.raises(TypeError, match=r"file_list.FileList reads 'files': give .*\.Tape a kind of its own"):
+
+        class Tape(SourceRange):
+            kind = "files"
+
+    assert type(EpochPlan.model_validate_json(NO_FILES).reads) is FileList

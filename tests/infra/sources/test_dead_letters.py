@@ -64,6 +64,27 @@ def test_letters_of_an_attempt_by_another_home(spark: SparkSession, tmp_path: Pa
     assert (source.letters(), values(source)) == ([], [(1, "d", 4)])
 
 
+def test_letters_of_a_home_whose_attempt_another_one_has_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    """Both die before they commit; the first, which goes on then, must not take its letters for written."""
+    source = fed(spark, tmp_path, max_bad_share=1)
+    log, aside, bad = Path(source.runner.log.path), tmp_path / "log of the first", source.folder / "a.csv"
+    source.deliver(a=BAD)
+    with crashing_at("sides-written"):
+        source.run()
+    log.rename(aside)
+    bad.rename(tmp_path / bad.name)
+    source.deliver(b="id,n,at\nd,4,40\n")
+    with crashing_at("sides-written"):
+        source.run()
+    assert source.letters() == []
+    shutil.rmtree(log)
+    aside.rename(log)
+    (tmp_path / bad.name).rename(bad)
+    result = source.run()
+    assert (result.plan.epoch, result.sides) == (1, {"dead_letter": 2})
+    assert len(source.letters()) == 2
+
+
 def test_a_mended_schema_makes_records_of_letters(spark: SparkSession, tmp_path: Path) -> None:
     source = fed(spark, tmp_path, max_bad_share=1)
     source.deliver(a=BAD, b="at,id,n\n40,d,z\n50,,5\n")
