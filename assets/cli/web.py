@@ -19,7 +19,7 @@ from rivermeet.assets.cli.terminal import echo
 from rivermeet.assets.defs.links import HOST
 from rivermeet.assets.defs.runs import close_runs_left, prepare_instance
 from rivermeet.assets.project import Project
-from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.infra.settings import Settings
 
 PAGE_ENDS_WITHIN = 10
 """Seconds from a signal until nothing of the page runs any more."""
@@ -116,11 +116,7 @@ def _need(port: int, otherwise: str) -> None:
 def _reports(settings: Settings, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """The server of reports; it ends with its input, and so with this process, however that ends."""
     settings.reports.mkdir(parents=True, exist_ok=True)
-    program = [
-        sys.executable,
-        "-m",
-        "rivermeet.assets.reports.server",
-        str(settings.reports),
-        str(settings.reports_port),
-    ]
-    return subprocess.Popen(program, stdin=subprocess.PIPE, cwd=PROJECT, env=env)
+    # Without -P, Python looks for modules in the current folder first: a dagster.py there would be Dagster.
+    program = [sys.executable, "-P", "-m", "rivermeet.assets.reports.server"]
+    program += [str(settings.reports), str(settings.reports_port)]
+    return subprocess.Popen(program, stdin=subprocess.PIPE, env=env)

