@@ -61,7 +61,7 @@ def test_rows_are_counted_and_not_guessed_from_bytes(
 ) -> None:
     """Whether an epoch is compiled depends on them: gzip has a quarter of the bytes, long rows have more."""
     asked: list[int] = []
-    monkeypatch.setattr("rivermeet.infra.sources.files.ingest.fit_compilation", lambda session, rows: asked.append(rows))
+    monkeypatch.setattr("rivermeet.infra.sources.files.ingest.fit_compilation", lambda _, rows: asked.append(rows))
     source, long = fed(spark, tmp_path, format=format), "k" * 5_000
     lines = ["id,n,at", f"{long},1,1", f"{long},2,2"]
     if format == "json":

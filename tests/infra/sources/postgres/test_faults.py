@@ -26,7 +26,7 @@ from rivermeet.infra.postgres.refusals import (
 )
 from rivermeet.infra.postgres.server import running
 from rivermeet.infra.sources.postgres.lag import lag_of
-from rivermeet.pipelines import Pipeline, Table
+from rivermeet.pipelines import Pipeline, Table, limits
 from tests.infra.sources.postgres.base import Base
 from tests.reliability import survived
 
@@ -251,7 +251,7 @@ def test_lag(base: Base) -> None:
 
 
 def test_an_idle_table_holds_back_no_log(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rivermeet.infra.sources.postgres.slot.IDLE_BYTES", 10_000)
+    monkeypatch.setattr(limits, "IDLE_LOG_BYTES", 10_000)
     node = made(base)
     base.do("CREATE TABLE other (id int, body text)")
     base.run(node)
