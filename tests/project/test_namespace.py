@@ -11,25 +11,11 @@ from email.parser import Parser
 from pathlib import Path
 from zipfile import ZipFile
 
-import pytest
-
 import rivermeet
 from rivermeet.infra.settings import PROJECT
 
 FOLDERS = ("assets", "expectations", "infra", "joins", "pipelines", "records")
 GENERIC = re.compile(rf"^\s*(?:from|import) ({'|'.join(FOLDERS)})\b", re.MULTILINE)
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a copy of what git tracks, so that no build folder is left in the checkout."""
-    source, made = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, check=True).stdout
-    subprocess.run(["tar", "-cf", source / "all.tar", "--null", "-T", "-"], cwd=PROJECT, input=tracked, check=True)
-    subprocess.run(["tar", "-xf", source / "all.tar", "-C", source], check=True)
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", made, source]
-    subprocess.run(build, check=True, timeout=300)
-    return next(made.glob("*.whl"))
 
 
 def test_no_module_is_imported_by_a_generic_name() -> None:
