@@ -71,7 +71,7 @@ def client(own: Settings) -> Iterator[Client]:
             process = started.enter_context(subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True))
             started.callback(process.kill)
             assert process.stdout is not None
-            assert select.select([process.stdout], [], [], 120)[0], "it has kept nothing"
+            assert select.select([process.stdout], [], [], 300)[0], "it has kept nothing"
             assert process.stdout.readline() == "kept\n", process.communicate(timeout=60)
             return process
 
