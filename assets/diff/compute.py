@@ -33,11 +33,21 @@ class DiffError(RivermeetError):
 
 
 def changed_nodes(context: EpochContext, pipeline: Pipeline) -> list[Node]:
-    """Computed nodes that are declared otherwise than when their rows were made; those without rows are none."""
+    """Computed nodes that are declared otherwise than when their rows were made; those without rows are none.
+
+    Raises
+    ------
+    DiffError
+        If no computed node has rows.
+    """
     found: list[Node] = []
-    for node in pipeline.stored:
-        note = last_note(context.paths(node).changelog)
-        if node.operation is None or note is None:
+    notes = {node: last_note(context.paths(node).changelog) for node in pipeline.stored if node.operation is not None}
+    if not any(notes.values()):
+        raise DiffError(
+            f"no computed node of '{pipeline.name}' has rows to compare with: run `rivermeet run {pipeline.name}` first"
+        )
+    for node, note in notes.items():
+        if note is None:
             continue
         change = changes_of(node, note[1].declared)
         if change.flowing or change.refused:
