@@ -65,7 +65,7 @@ def diff(
     if not changed:
         echo(f"{pipeline}: nothing is declared otherwise than when its rows were made")
         return
-    stands, differs = CommittedState(own.tables, platform.quality.table), False
+    stands, differs = platform.committed, False
     with computed(context, wanted, changed) as scratch:
         would_be = CommittedState(scratch.tables, platform.quality.table)
         for node in affected_nodes(wanted, changed):

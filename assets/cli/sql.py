@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +12,7 @@ from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, platform_here
 
 if TYPE_CHECKING:
-    from rivermeet.assets.sql.query import CommittedState
+    from rivermeet.assets.epoch.platform import Platform
 
 Command = Callable[..., None]
 
@@ -45,12 +45,12 @@ def sql(query: str | None, limit: int, as_json: bool, as_: str | None, output: P
     quarantine; AT (VERSION => 7) reads one of these at a version. quality has what checks found. A table has some rows;
     CSV, JSON and Parquet have all of them.
     """
-    ask, state = _asking()
+    platform = platform_here()
     if query is None:
-        for name in state.names():
+        for name in platform.committed.names():
             echo(name)
         return
-    _give(ask, query, _format(as_json, as_, output), output, limit, "--limit, or --json for all")
+    _give(platform, query, _format(as_json, as_, output), output, limit, "--limit, or --json for all")
 
 
 @click.command()
@@ -66,25 +66,11 @@ def show(name: str, limit: int, everything: bool, as_json: bool, as_: str | None
     """
     from rivermeet.assets.sql.rows import select_all
 
-    ask, _ = _asking()
     as_ = _format(as_json, as_, output)
     query = select_all(name)
     if not everything and as_ != "table":
         query = f"{query} LIMIT {limit}"
-    _give(ask, query, as_, output, 2**62 if everything else limit, "--limit, or --all")
-
-
-def _asking() -> tuple[Callable[..., Any], CommittedState]:
-    from rivermeet.assets.sql.query import CommittedState
-
-    platform = platform_here()
-    own = platform.settings
-    state = CommittedState(own.tables, platform.quality.table)
-
-    def ask(query: str, as_json: bool) -> Any:
-        return state.ask(query, own.judge_memory, own.spill, as_json=as_json)
-
-    return ask, state
+    _give(platform_here(), query, as_, output, 2**62 if everything else limit, "--limit, or --all")
 
 
 def _format(as_json: bool, as_: str | None, output: Path | None) -> str:
@@ -97,10 +83,10 @@ def _format(as_json: bool, as_: str | None, output: Path | None) -> str:
     return wanted
 
 
-def _give(ask: Callable[..., Any], query: str, as_: str, output: Path | None, limit: int, more: str) -> None:
+def _give(platform: Platform, query: str, as_: str, output: Path | None, limit: int, more: str) -> None:
     from rivermeet.assets.cli.show.rows import print_table, write
 
-    found = ask(query, as_json=as_ == "json")
+    found = platform.ask(query, as_json=as_ == "json")
     if as_ == "table":
         print_table(found, limit, more)
     else:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import SparkSession
 
+    from rivermeet.assets.sql.query import CommittedState
     from rivermeet.infra.epochs.context import EpochContext, Quality
     from rivermeet.infra.epochs.step import Step
     from rivermeet.infra.kafka.connection import Connection
@@ -122,10 +123,14 @@ class Platform:
         QueryError
             If the text is no query, or names a table that is not there.
         """
+        return self.committed.ask(query, self.settings.judge_memory, self.settings.spill, as_json)
+
+    @property
+    def committed(self) -> CommittedState:
+        """What is committed, to be queried without an engine."""
         from rivermeet.assets.sql.query import CommittedState
 
-        own = self.settings
-        return CommittedState(own.tables, self.quality.table).ask(query, own.judge_memory, own.spill, as_json)
+        return CommittedState(self.settings.tables, self.quality.table)
 
     def runner(self, pipeline: Pipeline) -> EpochContext:
         """The context of a pipeline's epochs."""

@@ -16,7 +16,6 @@ from rivermeet.assets.defs.node_assets import node_assets
 from rivermeet.assets.defs.resource import PlatformResource
 from rivermeet.assets.defs.runs import QUIET, prepare_instance, run_pipeline
 from rivermeet.assets.epoch.platform import OnEngine, Platform
-from rivermeet.assets.sql.query import CommittedState
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Node, Pipeline
 
@@ -59,8 +58,7 @@ class Home:
 
 def asked(platform: Platform, query: str) -> list[dict[str, Any]]:
     """Rows of a query, as `rivermeet sql` gives them."""
-    own = platform.settings
-    return CommittedState(own.tables, platform.quality.table).ask(query, own.judge_memory, own.spill).to_pylist()
+    return platform.ask(query).to_pylist()
 
 
 @contextmanager
