@@ -16,20 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.delta import fold, staged
+from rivermeet.infra.delta import fold, fold_few, staged
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.staged import Staged
 from rivermeet.infra.epochs import rows as epoch_rows
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import limits
-from rivermeet.records.changelog import flatten, table_rows
+from rivermeet.records.changelog import table_rows
 
 Change = Callable[[DataFrame], DataFrame]
 Place = Literal["rows", "offsets", "commit", "fold", "merge"]
@@ -81,17 +81,21 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
     def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
         return wrong(epoch_rows.with_offsets(wrong(rows, plan.node, "rows"), plan), plan.node, "offsets")
 
+    def other_than(found: Staged, node: str, place: Place) -> Staged:
+        """Files with the node's bugs at the place, or those that were found."""
+        if not any((bug.node, bug.place) == (node, place) for bug in bugs):
+            return found
+        rows = staged.staged_rows(found, SparkSession.active().range(0))
+        other = staged.stage(wrong(rows, node, place), found.table, "other")
+        assert other is not None
+        return other
+
     def commit_staged(
-        found: Staged, app_id: str, epoch: int, note: CommitNote, rows: bool = True, token: int | None = None
+        found: Staged, app_id: str, epoch: int, note: CommitNote, rows: bool = True, **options: Any
     ) -> None:
         """Name other files than were judged."""
         _, node, *_ = app_id.split("/")
-        if any((bug.node, bug.place) == (node, "commit") for bug in bugs):
-            judged = staged.staged_rows(found, SparkSession.active().range(0))
-            other = staged.stage(wrong(judged, node, "commit"), found.table, "other")
-            assert other is not None
-            found = other
-        staged.commit_staged(found, app_id, epoch, note, rows, token=token)
+        staged.commit_staged(other_than(found, node, "commit"), app_id, epoch, note, rows, **options)
 
     def folded(
         session: Callable[[], SparkSession],
@@ -100,11 +104,15 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
         upto: CommitNote,
         token: int | None = None,
     ) -> bool:
+        def stage_few(*given: Any) -> Staged | None:
+            few = fold_few.stage_few(*given)
+            return other_than(few, paths.node, "fold") if few is not None else None
+
         with pytest.MonkeyPatch.context() as within:
             if any((bug.node, bug.place) == (paths.node, "merge") for bug in bugs):
                 # No table has few rows.
                 within.setattr(limits, "WHOLE_TABLE_ROWS", -1)
-            within.setattr(fold, "flatten", lambda rows: wrong(flatten(rows), paths.node, "fold"))
+            within.setattr(fold, "stage_few", stage_few)
             within.setattr(fold, "table_rows", lambda rows: wrong(table_rows(rows), paths.node, "merge"))
             return fold.fold(session, paths, key, upto, token)
 

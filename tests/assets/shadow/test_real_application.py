@@ -224,7 +224,7 @@ def test_a_join_of_streams(town: Town, settings: Settings, java: list[str], race
     with application(town, java, "ss", 0 if raced else 5000) as group:
         for side, records in sides.items() if raced else ():
             send(town, side, records)
-            time.sleep(0 if side == "right" else 12)
+            read_all(town, group)
         read_all(town, group)
         shop.run()
         outcome = shop.audit(node, town.named("out"), group=group)
