@@ -13,7 +13,7 @@ from typing import Any
 
 from rivermeet.joins.reference.families import Asks
 from rivermeet.joins.reference.options import VersionedSides
-from rivermeet.joins.reference.records import Join, Record, Row, key_of
+from rivermeet.joins.reference.records import Join, Record, Row, key_of, no_row
 from rivermeet.pipelines import operations as declared
 from rivermeet.pipelines.window import SlidingWindows
 
@@ -48,14 +48,24 @@ class TableAggregate:
 
     def process(self, x: Record) -> list[Row]:
         if x.key is None:
-            return []
+            return no_row(x, "null-key")
         old = self._group(x.key)
         self.table.pop(x.key, None)
         if x.value is not None:
             self.table[x.key] = x.value
         new = self._group(x.key)
-        touched = [new] if old == new else [old, new]
-        return [Row(group, self._of(group), x.timestamp, x.position) for group in touched if group is not None]
+        touched = [group for group in ([new] if old == new else [old, new]) if group is not None]
+        return [
+            Row(
+                group,
+                self._of(group),
+                x.timestamp,
+                x.position,
+                x.position,
+                rule="joined" if group == new else "left-group",
+            )
+            for group in touched
+        ] or no_row(x, "left-deleted" if x.value is None else "no-group")
 
     def _group(self, key: Any) -> Any:
         return self.group_of(key, self.table[key]) if key in self.table else None
@@ -78,25 +88,24 @@ class Windowed:
 
     def process(self, x: Record) -> list[Row]:
         if x.key is None or x.value is None:
-            return []
+            return no_row(x, "null-key" if x.key is None else "null-value")
         self.stream_time = x.timestamp if self.stream_time is None else max(self.stream_time, x.timestamp)
-        if not self._open(self.last_end(x.timestamp)):
+        close = self.last_end(x.timestamp) + self.grace
+        if close <= self.stream_time:
             self.late.append(x)
-            return []
-        changed = sorted(window for window in self.put(x) if self._open(window[2]))
+            return no_row(x, "late", stream_time=self.stream_time, close=close)
+        stream_time = self.stream_time
+        changed = sorted(window for window in self.put(x) if window[2] + self.grace > stream_time)
         return [
             Row(
                 window,
                 aggregated(self.columns, [r.value for r in self.windows[window]]),
                 max(r.timestamp for r in self.windows[window]),
                 x.position,
+                x.position,
             )
             for window in changed
-        ]
-
-    def _open(self, end: int) -> bool:
-        assert self.stream_time is not None
-        return end + self.grace > self.stream_time
+        ] or no_row(x, "closed", stream_time=stream_time)
 
     def last_end(self, time: int) -> int:
         """End of the last window that a record at `time` lies in."""
@@ -118,11 +127,11 @@ class TimeWindowed(Windowed):
         return time // self.advance * self.advance + self.size
 
     def put(self, x: Record) -> Iterable[tuple[Any, int, int]]:
-        for start in range(0, x.timestamp + 1, self.advance):
-            if x.timestamp < start + self.size:
-                window = (x.key, start, start + self.size)
-                self.windows.setdefault(window, []).append(x)
-                yield window
+        first = max(0, (x.timestamp - self.size) // self.advance + 1) * self.advance
+        for start in range(first, x.timestamp + 1, self.advance):
+            window = (x.key, start, start + self.size)
+            self.windows.setdefault(window, []).append(x)
+            yield window
 
 
 @dataclass(kw_only=True)
@@ -146,8 +155,10 @@ class SlidingWindowed(Windowed):
         wanted += [r.timestamp + 1 for r in self.records if r.key == x.key]
         for start in wanted:
             window = (x.key, start, start + self.difference + 1)
+            if window in self.windows:
+                continue
             held = [r for r in self.records if r.key == x.key and start <= r.timestamp <= start + self.difference]
-            if held and window not in self.windows:
+            if held:
                 self.windows[window] = held
                 changed.append(window)
         return changed

@@ -21,7 +21,7 @@ from typing import Any
 from rivermeet.joins.foreign_key.reference.join import put
 from rivermeet.joins.reference.families import Asks
 from rivermeet.joins.reference.options import NetOfCommits, VersionedSides
-from rivermeet.joins.reference.records import Join, Record, Row, Value, key_bytes, key_of
+from rivermeet.joins.reference.records import Join, Record, Row, Value, key_bytes, key_of, no_row
 from rivermeet.pipelines import joins as declared
 
 
@@ -38,31 +38,38 @@ class OneToManyJoin:
 
     def process(self, x: Record) -> list[Row]:
         if x.key is None:
-            return []
+            return no_row(x, "null-key")
         return self._one_changes(x) if x.side == "left" else self._many_changes(x)
 
     def _one_changes(self, x: Record) -> list[Row]:
         existed = x.key in self.left
         put(self.left, x)
         if x.value is None and not existed:
-            return []
+            return no_row(x, "left-deleted")
         referring = [b for b in self.right.values() if self.extract(b.key, b.value) == x.key]
         return [
-            Row((x.key, b.key), None if x.value is None else (x.value, b.value), x.timestamp, x.position)
+            self._row(x, b, x, x.timestamp, "joined" if x.value is not None else "left-deleted")
             for b in sorted(referring, key=lambda b: key_bytes(b.key))
-        ]
+        ] or no_row(x, "no-right")
 
     def _many_changes(self, x: Record) -> list[Row]:
         old = self._partner(self.right.get(x.key))
         put(self.right, x)
         new = self._partner(self.right.get(x.key))
+        ends = "right-deleted" if x.value is None else "no-reference"
         rows: list[Row] = []
         if old is not None and (new is None or old.key != new.key):
-            rows.append(Row((old.key, x.key), None, max(old.timestamp, x.timestamp), x.position))
+            rows.append(self._row(old, x, x, max(old.timestamp, x.timestamp), ends))
         if new is not None:
-            value = (new.value, x.value)
-            rows.append(Row((new.key, x.key), value, max(new.timestamp, x.timestamp), x.position))
-        return rows
+            rows.append(self._row(new, x, x, max(new.timestamp, x.timestamp)))
+        refers = x.value is not None and self.extract(x.key, x.value) is not None
+        return rows or no_row(x, "no-left" if refers else ends)
+
+    def _row(self, one: Record, many: Record, trigger: Record, timestamp: int, rule: str = "joined") -> Row:
+        """The row of both records, or its end."""
+        value = (one.value, many.value) if rule == "joined" else None
+        left = None if rule == "no-reference" else one.position
+        return Row((one.key, many.key), value, timestamp, trigger.position, left, many.position, rule=rule)
 
     def _partner(self, b: Record | None) -> Record | None:
         """The present row of A that a row of B refers to."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from rivermeet.joins.reference.records import Join, Record, Row
+from rivermeet.joins.reference.records import Join, Record, Row, no_row
 
 
 class CommittedJoin(Join, Protocol):
@@ -84,8 +84,10 @@ class VersionedSides:
         self.tables = {side: VersionedTable(ms) for side, ms in retentions.items() if ms is not None}
 
     def process(self, x: Record) -> list[Row]:
-        skipped = x.side in self.tables and not self.tables[x.side].hands_on(x)
-        return self.join.process(replace(x, key=None) if skipped else x)
+        if x.key is None or x.side not in self.tables or self.tables[x.side].hands_on(x):
+            return self.join.process(x)
+        rows = self.join.process(replace(x, key=None, trace=None))
+        return rows or no_row(x, "not-latest")
 
     def commit(self) -> list[Row]:
         commit = getattr(self.join, "commit", None)
@@ -122,8 +124,9 @@ class NetOfCommits:
         self.join, self.result = join, ResultTable()
 
     def process(self, x: Record) -> list[Row]:
-        self.result.put(self.join.process(x))
-        return []
+        rows = self.join.process(x)
+        self.result.put(rows)
+        return no_row(x, "commit") if rows else []
 
     def commit(self) -> list[Row]:
         return self.result.commit()

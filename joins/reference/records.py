@@ -8,6 +8,9 @@ Kafka Streams takes the record whose input has the lowest head timestamp; a tie 
 
 Source: KIP-353, docs/kafka-streams.md 0.1; docs/order.md has the proof
 that a sort by running maximum gives the same order.
+
+What became of a record is said by a rule of `RULES`: in each row that it is in, and in its own `trace` where it gives
+none. Held by ``tests/reference/test_traces.py``.
 """
 
 from collections import deque
@@ -15,13 +18,53 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+RULES = {
+    "joined": "the row has all that it asks for",
+    "null-key": "a record without key meets nobody",
+    "null-value": "a record without value joins nothing",
+    "late": "its window had closed when it came",
+    "alone": "it found no partner when it came, and is answered at once",
+    "waiting": "it waits for a partner, or for the grace of its table",
+    "kept": "it is kept to be found, and causes nothing itself",
+    "closed": "its window closed",
+    "no-left": "the left side has no record for it",
+    "no-right": "the right side has no record for it",
+    "left-deleted": "the left record is a tombstone",
+    "right-deleted": "the right record is a tombstone",
+    "no-look-up-key": "the key that it looks up is null",
+    "no-foreign-key": "its foreign key is null",
+    "no-reference": "it refers to another record, or to none",
+    "stale": "its old subscription stands, and it is not that of the present value",
+    "not-latest": "its key has a newer version",
+    "expired": "it is older than the table's history",
+    "commit": "it waits for the commit, which emits the net change of its key",
+    "filtered": "it does not pass",
+    "no-group": "it belongs to no group",
+    "left-group": "it belongs to another group now, or to none",
+}
+"""What may be said of a record, and of a row, by what decided it."""
+
+
+@dataclass(frozen=True)
+class NoRow:
+    """Why a record gave no row: a rule of `RULES`, and the positions of what the join had of both sides then.
+
+    `close` is the stream time at which its window is closed, `stream_time` that of the decision.
+    """
+
+    rule: str
+    left: int | None = None
+    right: int | None = None
+    stream_time: int | None = None
+    close: int | None = None
+
 
 @dataclass(frozen=True)
 class Record:
     """One changelog record; `position` is its place in the order of processing.
 
     `found` has what declared expressions give of it: those that its join asks for, by their names
-    (`joins/reference/families.py`).
+    (`joins/reference/families.py`). On `trace`, where there is one, the reference writes why it gave no row.
     """
 
     side: str
@@ -32,6 +75,20 @@ class Record:
     offset: int = 0
     position: int = 0
     found: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    trace: list[NoRow] | None = field(default=None, compare=False, repr=False)
+
+
+def no_row(x: Record, rule: str, other: Record | None = None, **times: int) -> "list[Row]":
+    """Write on a record's trace why it gives no row, given the record of the other side that it met."""
+    if x.trace is not None:
+        x.trace.append(NoRow(rule, **places(x, other), **times))
+    return []
+
+
+def places(x: Record, other: Record | None = None) -> dict[str, int | None]:
+    """Positions of both sides, of which x is one."""
+    found = None if other is None else other.position
+    return {"left": x.position, "right": found} if x.side == "left" else {"left": found, "right": x.position}
 
 
 @dataclass(frozen=True)
@@ -58,7 +115,7 @@ class Row:
 
     `value` is a tuple (left value, right value), or None for a tombstone; of an operation on one input it is the
     columns of the result. `left_hash_of` is the left value whose hash a foreign-key result carries: None where the
-    left row is gone.
+    left row is gone. `rule` is what decided that it is as it is.
     """
 
     key: Any
@@ -68,6 +125,7 @@ class Row:
     left: int | None = None
     right: int | None = None
     left_hash_of: Any = None
+    rule: str = field(default="joined", compare=False)
 
 
 class Join(Protocol):
@@ -134,7 +192,7 @@ def key_bytes(key: Any) -> Any:
     return str(key).encode("utf-8")
 
 
-def looked_up(o: Record, found: Record | None, trigger: Record) -> Row:
+def looked_up(o: Record, found: Record | None, trigger: Record, lacking: str = "no-right") -> Row:
     """The row of a stream record and what its look-up found, at the stream record's timestamp."""
     return Row(
         key=o.key,
@@ -143,4 +201,5 @@ def looked_up(o: Record, found: Record | None, trigger: Record) -> Row:
         trigger=trigger.position,
         left=o.position,
         right=found.position if found else None,
+        rule="joined" if found else lacking,
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rivermeet.joins.reference.families import Asks
-from rivermeet.joins.reference.records import Join, Record, Row, key_of
+from rivermeet.joins.reference.records import Join, Record, Row, key_of, no_row, places
 from rivermeet.pipelines import operations as declared
 
 Rule = Callable[[Record], list[Row]]
@@ -37,10 +37,13 @@ class TableFilter:
 
     def process(self, x: Record) -> list[Row]:
         if x.key is None:
-            return []
+            return no_row(x, "null-key")
         passes, passed = x.value is not None and x.found["passes"] is True, x.key in self.passed
         (self.passed.add if passes else self.passed.discard)(x.key)
-        return [row_of(x, value=columns_of(x) if passes else None)] if passes or passed or self.history else []
+        fails = "left-deleted" if x.value is None else "filtered"
+        if not (passes or passed or self.history):
+            return no_row(x, fails)
+        return [row_of(x, value=columns_of(x) if passes else None, rule="joined" if passes else fails)]
 
 
 def columns_of(x: Record) -> Any:
@@ -50,7 +53,8 @@ def columns_of(x: Record) -> Any:
 
 def row_of(x: Record, **other: Any) -> Row:
     """The record as a row of the result, with another key or value."""
-    return Row(**{"key": x.key, "value": columns_of(x), "timestamp": x.timestamp, "trigger": x.position} | other)
+    own = {"key": x.key, "value": columns_of(x), "timestamp": x.timestamp, "trigger": x.position, **places(x)}
+    return Row(**{**own, **other})
 
 
 def asks(operation: Any) -> Asks:
@@ -73,11 +77,11 @@ def reference_of(operation: Any) -> Join:
 
 def _rule(operation: Any) -> Rule:
     if isinstance(operation, declared.Filter):
-        return lambda x: [row_of(x)] if x.found["passes"] is True else []
+        return lambda x: [row_of(x)] if x.found["passes"] is True else no_row(x, "filtered")
     if isinstance(operation, declared.MapValues):
         return lambda x: [row_of(x, value=None if x.value is None else dict(x.found))]
     if isinstance(operation, declared.SelectKey):
         return lambda x: [row_of(x, key=key_of(operation.key, x.found))]
     if isinstance(operation, declared.ToTable):
-        return lambda x: [row_of(x)] if x.key is not None else []
+        return lambda x: [row_of(x)] if x.key is not None else no_row(x, "null-key")
     return lambda x: [row_of(x)]

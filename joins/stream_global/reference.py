@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rivermeet.joins.reference.families import Asks
-from rivermeet.joins.reference.records import Record, Row, Value, key_of, looked_up, run
+from rivermeet.joins.reference.records import Record, Row, Value, key_of, looked_up, no_row, run
 from rivermeet.pipelines import joins as declared
 
 
@@ -46,26 +46,25 @@ class StreamGlobalJoin:
 
     def process(self, x: Record) -> list[Row]:
         if x.side == "right":
-            self._update(x)
-            return []
+            return self._update(x)
         if x.value is None:
-            return []
+            return no_row(x, "null-value")
         # The stream's own key may be null: the mapper alone decides what is looked up.
         mapped = self.key_mapper(x.key, x.value)
-        if mapped is None and self.semantics == "0.10.2":
-            return []
+        lacking = "no-look-up-key" if mapped is None else "no-right"
         found = None if mapped is None else self.table.get(mapped)
-        if found is None and self.how == "inner":
-            return []
-        return [looked_up(x, found, x)]
+        if found is None and (self.how == "inner" or (mapped is None and self.semantics == "0.10.2")):
+            return no_row(x, lacking)
+        return [looked_up(x, found, x, lacking)]
 
-    def _update(self, x: Record) -> None:
+    def _update(self, x: Record) -> list[Row]:
         if x.key is None:
-            return
+            return no_row(x, "null-key")
         if x.value is None:
             self.table.pop(x.key, None)
         else:
             self.table[x.key] = x  # the last one processed wins, even if it is older by timestamp
+        return no_row(x, "kept")
 
 
 def by_mapped_key(how: str, key: Iterable[str], semantics: str) -> StreamGlobalJoin:

@@ -15,7 +15,7 @@ docs/kafka-streams.md 3 and 4.
 """
 
 from rivermeet.joins.reference.families import Asks
-from rivermeet.joins.reference.records import Join, Record, Row, key_bytes, looked_up
+from rivermeet.joins.reference.records import Join, Record, Row, key_bytes, looked_up, no_row
 from rivermeet.joins.reference.versioned import BEGINNING, PlainTable, Table, VersionedTable
 from rivermeet.pipelines import joins as declared
 from rivermeet.pipelines.expressions import quoted
@@ -46,23 +46,23 @@ class StreamTableJoin:
 
     def process(self, x: Record) -> list[Row]:
         if x.side == "right":
-            self._update(x)
-            return []
+            return self._update(x)
         if x.value is None and self.semantics != "0.10.0":
-            return []
+            return no_row(x, "null-value")
         if x.key is None:
             return self._without_key(x)
         return self._join(x, x) if self.grace is None else self._wait(x, self.grace)
 
-    def _update(self, x: Record) -> None:
+    def _update(self, x: Record) -> list[Row]:
         if x.key is not None:
-            self.table.put(x)
-        elif self.semantics == "0.10.0":
+            return no_row(x, "kept" if self.table.put(x).kept else "expired")
+        if self.semantics == "0.10.0":
             raise ValueError("Kafka Streams 0.10.1 refuses a table record without key")
+        return no_row(x, "null-key")
 
     def _without_key(self, x: Record) -> list[Row]:
         if self.how == "inner" or self.semantics.startswith("0."):
-            return []
+            return no_row(x, "null-key")
         if self.grace is not None and self.semantics == "kafka-4":
             raise ValueError("Kafka Streams' buffer refuses a null key and the task dies")
         # Nothing can be looked up, now or later, so there is nothing to wait for.
@@ -72,6 +72,7 @@ class StreamTableJoin:
         if x.timestamp < self.observed - grace:
             return self._join(x, x)
         self.waiting.append(x)
+        no_row(x, "waiting")
         self.observed = max(self.observed, x.timestamp)
         # The buffer is sorted by timestamp and key; only then comes the order of arrival.
         due = sorted(
@@ -83,9 +84,10 @@ class StreamTableJoin:
 
     def _join(self, o: Record, trigger: Record) -> list[Row]:
         found = None if o.key is None else self.table.as_of(o.key, o.timestamp)
+        lacking = "null-key" if o.key is None else "no-right"
         if found is None and self.how == "inner":
-            return []
-        return [looked_up(o, found, trigger)]
+            return no_row(o, lacking)
+        return [looked_up(o, found, trigger, lacking)]
 
 
 def asks(join: declared.StreamTableJoin) -> Asks:

@@ -21,11 +21,12 @@ from typing import Any
 from rivermeet.joins.reference.cache import CachedTable, ResultCache
 from rivermeet.joins.reference.families import Asks
 from rivermeet.joins.reference.options import NetOfCommits
-from rivermeet.joins.reference.records import Join, Record, Row
+from rivermeet.joins.reference.records import Join, Record, Row, no_row, places
 from rivermeet.joins.reference.versioned import PlainTable, VersionedTable
 from rivermeet.pipelines import joins as declared
 
 SEMANTICS = ("3.1", "kafka-4", "0.10.2", "0.10.0")
+OTHER = {"left": "right", "right": "left"}
 
 
 class TableTableJoin:
@@ -67,13 +68,16 @@ class TableTableJoin:
         if x.key is None:
             if self.semantics == "0.10.0":
                 raise ValueError("Kafka Streams 0.10.1 refuses a table record without key")
-            return []
+            return no_row(x, "null-key")
         table = self.sides[x.side]
         old = table.get(x.key)
         change = table.put(x)
-        if isinstance(table, CachedTable) or not (change.kept and change.latest):
-            return []
-        return self._forward(self._changed(x, old))
+        if not (change.kept and change.latest):
+            return no_row(x, "not-latest" if change.kept else "expired")
+        if isinstance(table, CachedTable):
+            return no_row(x, "commit")
+        rows = self._changed(x, old)
+        return self._forward(rows) or (no_row(x, "commit") if rows else [])
 
     def commit(self) -> list[Row]:
         rows: list[Row] = []
@@ -96,14 +100,16 @@ class TableTableJoin:
 
     def _changed(self, x: Record, old: Record | None) -> list[Row]:
         """Rows of a change of one side from `old` to x, given the other side as it is now."""
-        other = self.sides["right" if x.side == "left" else "left"].get(x.key)
+        other = self.sides[OTHER[x.side]].get(x.key)
         now = self._row(x.side, x.value, other)
+        lacking = f"{x.side}-deleted" if x.value is None else f"no-{OTHER[x.side]}"
         if now is None and not self._tombstone(x, old, other):
-            return []
+            return no_row(x, lacking, other)
         timestamp = x.timestamp if other is None else max(x.timestamp, other.timestamp)
         if self.semantics == "0.10.0":
             timestamp = x.timestamp
-        return [Row(x.key, now, timestamp, x.position)]
+        rule = "joined" if x.value is not None and other is not None else lacking
+        return [Row(x.key, now, timestamp, x.position, **places(x, other), rule=rule)]
 
     def _row(self, side: str, value: Any, other: Record | None) -> tuple[Any, Any] | None:
         looked_up = None if other is None else other.value

@@ -21,7 +21,7 @@ from typing import Any
 from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin, put
 from rivermeet.joins.foreign_key.reference.profile_0_10_2 import ForeignKeyJoin30
 from rivermeet.joins.reference.options import ResultTable
-from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.reference.records import Record, Row, no_row
 
 
 class CachedForeignKeyJoin:
@@ -50,17 +50,17 @@ class CachedForeignKeyJoin:
     def process(self, x: Record) -> list[Row]:
         self.last = x.position
         if x.key is None:
-            return []
+            return no_row(x, "null-key")
         put(self.left if x.side == "left" else self.committed.right, x)
         if x.side in self.dirty:
             self.dirty[x.side].pop(x.key, None)
             self.dirty[x.side][x.key] = x
-            return []
+            return no_row(x, "commit")
         rows = self._change(x)
         if self.result is None:
-            return rows
+            return rows or no_row(x, "stale")
         self.result.put(rows)
-        return []
+        return no_row(x, "commit")
 
     def commit(self) -> list[Row]:
         rows = self.result.commit() if self.result else []

@@ -14,7 +14,7 @@ Source: KIP-213 (golden `s000.fk.*`, `s001.fk.*`), instruction table of docs/kaf
 from collections.abc import Callable
 from typing import Any
 
-from rivermeet.joins.reference.records import Record, Row, key_bytes
+from rivermeet.joins.reference.records import Record, Row, key_bytes, no_row
 
 
 class ForeignKeyJoin:
@@ -32,7 +32,7 @@ class ForeignKeyJoin:
 
     def process(self, x: Record) -> list[Row]:
         if x.key is None:
-            return []
+            return no_row(x, "null-key")
         return self._left_change(x) if x.side == "left" else self._right_change(x)
 
     def _left_change(self, x: Record) -> list[Row]:
@@ -43,20 +43,21 @@ class ForeignKeyJoin:
         right = None if new_fk is None else self.right.get(new_fk)
         if x.value is None:
             return self._delete(x, old, old_fk)
+        lacking = "no-foreign-key" if new_fk is None else "no-right"
         if right is not None or self.how == "left":
-            return [answer(x, x, right, after(x, right))]
-        if new_fk is None:
-            # Without a foreign key nothing can be asked; only the old subscription can answer.
-            return [] if old_fk is None else [tombstone(x, x, after(x, self.right.get(old_fk)))]
-        # Same key: the row did not join before either, or its end has been emitted by the right side.
+            return [answer(x, x, right, after(x, right), lacking)]
+        if old_fk is None or old_fk == new_fk:
+            # Same key: the row did not join before either, or its end has been emitted by the right side.
+            return no_row(x, lacking)
+        # Without a foreign key nothing can be asked; only the old subscription can answer.
         # Another key: nobody remembers whether the old one joined, so it is always ended.
-        return [] if old_fk is None or old_fk == new_fk else [tombstone(x, x, x.timestamp)]
+        return [tombstone(x, x, after(x, self.right.get(old_fk)) if new_fk is None else x.timestamp, lacking)]
 
     def _delete(self, x: Record, old: Record | None, old_fk: Any) -> list[Row]:
         if self.how == "left":
             # Answered on the spot, without asking the right side for its timestamp.
-            return [] if old is None else [tombstone(x, x, x.timestamp)]
-        return [] if old_fk is None else [tombstone(x, x, after(x, self.right.get(old_fk)))]
+            return no_row(x, "left-deleted") if old is None else [tombstone(x, x, x.timestamp)]
+        return no_row(x, "left-deleted") if old_fk is None else [tombstone(x, x, after(x, self.right.get(old_fk)))]
 
     def _right_change(self, x: Record) -> list[Row]:
         put(self.right, x)
@@ -66,7 +67,7 @@ class ForeignKeyJoin:
             # The right record's own timestamp, also where the left row is newer.
             tombstone(o, x, x.timestamp) if right is None and self.how == "inner" else answer(o, x, right, x.timestamp)
             for o in sorted(subscribers, key=lambda o: key_bytes(o.key))
-        ]
+        ] or no_row(x, "no-left")
 
 
 def put(table: dict[Any, Record], x: Record) -> None:
@@ -82,12 +83,15 @@ def after(x: Record, right: Record | None) -> int:
     return x.timestamp if right is None else max(x.timestamp, right.timestamp)
 
 
-def answer(left: Record, trigger: Record, right: Record | None, timestamp: int) -> Row:
-    """A joined row, or (left, null) where the right side has none."""
+def answer(left: Record, trigger: Record, right: Record | None, timestamp: int, lacking: str = "right-deleted") -> Row:
+    """A joined row, or (left, null) where the right side has none, by the rule ``lacking``."""
     value = (left.value, right.value if right else None)
-    return Row(left.key, value, timestamp, trigger.position, left_hash_of=left.value)
+    at, rule = (right.position, "joined") if right else (None, lacking)
+    return Row(left.key, value, timestamp, trigger.position, left.position, at, left.value, rule)
 
 
-def tombstone(left: Record, trigger: Record, timestamp: int) -> Row:
+def tombstone(left: Record, trigger: Record, timestamp: int, lacking: str = "left-deleted") -> Row:
     """The end of a row. Its hash is that of the present left value: None only after a delete."""
-    return Row(left.key, None, timestamp, trigger.position, left_hash_of=left.value)
+    at = trigger.position if trigger.side == "right" else None
+    rule = lacking if at is None else "right-deleted"
+    return Row(left.key, None, timestamp, trigger.position, left.position, at, left.value, rule)

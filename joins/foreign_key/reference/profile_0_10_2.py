@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rivermeet.joins.foreign_key.reference.join import after, answer, put, tombstone
-from rivermeet.joins.reference.records import Record, Row, key_bytes
+from rivermeet.joins.reference.records import Record, Row, key_bytes, no_row
 
 
 class ForeignKeyJoin30:
@@ -42,7 +42,7 @@ class ForeignKeyJoin30:
 
     def process(self, x: Record) -> list[Row]:
         if x.key is None:
-            return []
+            return no_row(x, "null-key")
         return self._left_change(x) if x.side == "left" else self._right_change(x)
 
     def _left_change(self, x: Record) -> list[Row]:
@@ -50,7 +50,7 @@ class ForeignKeyJoin30:
         put(self.left, x)
         keys = [self.extract(r.key, r.value) for r in (old, x) if r is not None and r.value is not None]
         if not keys or None in keys:
-            return []
+            return no_row(x, "no-foreign-key" if keys else "left-deleted")
         if x.value is None:
             self._unsubscribe(keys[0], x.key)
             return [tombstone(x, x, after(x, self.right.get(keys[0])))]
@@ -59,8 +59,8 @@ class ForeignKeyJoin30:
         self.subscriptions.setdefault(keys[-1], {})[x.key] = x.value
         right = self.right.get(keys[-1])
         if right is None and self.how == "inner":
-            return [] if old is None else [tombstone(x, x, x.timestamp)]
-        return [answer(x, x, right, after(x, right))]
+            return no_row(x, "no-right") if old is None else [tombstone(x, x, x.timestamp, "no-right")]
+        return [answer(x, x, right, after(x, right), "no-right")]
 
     def _unsubscribe(self, foreign_key: Any, key: Any) -> None:
         self.subscriptions.get(foreign_key, {}).pop(key, None)
@@ -72,7 +72,8 @@ class ForeignKeyJoin30:
         for key, subscribed in sorted(self.subscriptions.get(x.key, {}).items(), key=lambda s: key_bytes(s[0])):
             left = self.present.get(key)
             if left is None or left.value != subscribed:
-                continue  # stale by hash
+                no_row(x, "stale", left)
+                continue  # by hash
             gone = right is None and self.how == "inner"
             rows.append(tombstone(left, x, x.timestamp) if gone else answer(left, x, right, x.timestamp))
-        return rows
+        return rows if self.subscriptions.get(x.key) else no_row(x, "no-left")

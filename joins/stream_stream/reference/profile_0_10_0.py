@@ -16,7 +16,7 @@ and in throwing at a left null key of a left join. Source: docs/kafka-streams.md
 
 from dataclasses import dataclass, field, replace
 
-from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.reference.records import Record, Row, no_row
 from rivermeet.joins.stream_stream.reference.profile_0_10_2 import OUTER_SIDES
 from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, paired
 
@@ -56,11 +56,11 @@ class StreamStreamEarlyJoin:
         """Pairs of x, or its one-sided row; only then is x stored."""
         stores = self.partitions.setdefault(x.partition, {"left": EarlyStore(), "right": EarlyStore()})
         if x.key is None:
-            return []
+            return no_row(x, "null-key")
         joins = x.side == "left" or self.how != "left"
         rows = [replace(paired(x, o), timestamp=x.timestamp) for o in self._matches(stores, x)] if joins else []
         stores[x.side].put(x)
-        return rows or ([one_sided(x, x)] if x.side in self.outer_sides else [])
+        return rows or ([one_sided(x, x)] if x.side in self.outer_sides else no_row(x, "kept"))
 
     def _matches(self, stores: dict[str, EarlyStore], x: Record) -> list[Record]:
         is_left = x.side == "left"

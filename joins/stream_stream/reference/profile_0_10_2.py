@@ -15,7 +15,7 @@ Source: docs/kafka-streams.md 2, and "Late records" of 1.
 
 from dataclasses import dataclass, field
 
-from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.reference.records import Record, Row, no_row
 from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, paired
 
 OUTER_SIDES = {"inner": (), "left": ("left",), "outer": ("left", "right")}
@@ -94,11 +94,11 @@ class StreamStreamEagerJoin:
     def process(self, x: Record) -> list[Row]:
         """Pairs of x, or its one-sided row; only then is x stored, so it never meets itself."""
         stores = self.partitions.setdefault(x.partition, JoinStores(*self.window, bounded=self.kafka4))
-        alone = [one_sided(x, x)] if x.side in self.outer_sides else []
         if x.value is None:
-            return []
+            return no_row(x, "null-value")
+        alone = [one_sided(x, x)] if x.side in self.outer_sides else []
         if x.key is None:
-            return alone if self.kafka4 else []
+            return (self.kafka4 and alone) or no_row(x, "null-key")
         rows = [paired(x, o) for o in stores.matches(x)]
         stores.put(x)
-        return rows or alone
+        return rows or alone or no_row(x, "kept")

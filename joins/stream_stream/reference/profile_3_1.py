@@ -13,7 +13,7 @@ Source: the wiki's improved left/outer join (3.1 and newer, golden `s000.ss.v31.
 
 from dataclasses import dataclass, field
 
-from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.reference.records import Record, Row, no_row
 
 BEGINNING = -(2**63)  # stream time of a partition that has seen nothing
 
@@ -62,13 +62,15 @@ class StreamStreamJoin:
         state = self.partitions.setdefault(x.partition, Partition())
         rows: list[Row] = []
         if x.value is None:
-            pass
+            no_row(x, "null-value")
         elif x.key is None:
-            rows = [one_sided(x, x)] if x.side in self.outer_sides else []
+            rows = [one_sided(x, x)] if x.side in self.outer_sides else no_row(x, "null-key")
         elif state.stream_time >= self.close(x):
             self.late.append(Late(x, state.stream_time, self.close(x)))
+            no_row(x, "late", stream_time=state.stream_time, close=self.close(x))
         else:
-            rows = self._pairs(state, x)
+            waits = "waiting" if x.side in self.outer_sides else "kept"
+            rows = self._pairs(state, x) or no_row(x, waits, close=self.close(x))
             state.open.append(x)
         # Null and late records too: a record nobody joins still says what time it is.
         state.stream_time = max(state.stream_time, x.timestamp)
@@ -123,6 +125,7 @@ def paired(x: Record, o: Record) -> Row:
 def one_sided(record: Record, trigger: Record) -> Row:
     """The row of a record without partner, at its own timestamp whoever triggers it."""
     is_left = record.side == "left"
+    met = "null-key" if record.key is None else "alone" if record is trigger else "closed"
     return Row(
         key=record.key,
         value=(record.value, None) if is_left else (None, record.value),
@@ -130,4 +133,5 @@ def one_sided(record: Record, trigger: Record) -> Row:
         trigger=trigger.position,
         left=record.position if is_left else None,
         right=None if is_left else record.position,
+        rule=met,
     )

@@ -14,7 +14,7 @@ Source: docs/kafka-streams.md 1. Without the throttle (`emit_interval_ms` 0), wh
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rivermeet.joins.reference.records import Join, Record, Row, key_bytes
+from rivermeet.joins.reference.records import Join, Record, Row, key_bytes, no_row
 from rivermeet.joins.stream_stream.reference.profile_0_10_2 import OUTER_SIDES, JoinStores, WindowStore
 from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, paired
 
@@ -48,9 +48,9 @@ class StreamStreamKafka4Join:
         task.stream_time = max(task.stream_time, x.timestamp)
         outer = x.side in self.outer_sides
         if x.value is None:
-            return []
+            return no_row(x, "null-value")
         if x.key is None:
-            return [one_sided(x, x)] if outer else []
+            return [one_sided(x, x)] if outer else no_row(x, "null-key")
         rows = self._released(task, x) if x.timestamp == task.stream_time else []
         matches = task.stores.matches(x)
         gone = {waiting_key(o) for o in matches}
@@ -62,7 +62,10 @@ class StreamStreamKafka4Join:
                 rows.append(one_sided(x, x))  # may be false: within its grace x can still find a partner
             else:
                 task.waiting.append(x)
+                no_row(x, "waiting", close=x.timestamp + self.bounds[x.side] + self.grace + 1)
                 task.min_time = x.timestamp if task.min_time is None else min(task.min_time, x.timestamp)
+        elif not matches:
+            no_row(x, "kept")
         task.stores.put(x)
         return rows
 
@@ -123,7 +126,7 @@ class StreamStreamKafka4SelfJoin:
     def process(self, x: Record) -> list[Row]:
         """X as left with earlier ones, then x as right, and (x, x) where its timestamp belongs."""
         if x.key is None or x.value is None:
-            return []
+            return no_row(x, "null-value" if x.value is None else "null-key")
         store = self.partitions.setdefault(x.partition, WindowStore(self.retention, bounded=True))
         as_left, as_right = replace(x, side="left"), replace(x, side="right")
         rows = [paired(as_left, o) for o in self._fetch(store, x, self.before, self.after)]
@@ -131,7 +134,8 @@ class StreamStreamKafka4SelfJoin:
         store.put(x)
         # The same off by one as in a bounded store, and one more.
         itself = [x] if x.timestamp > store.time - self.retention + 1 else []
-        return rows + [paired(as_right, o) for o in sorted([*older_left, *itself], key=lambda o: o.timestamp)]
+        rows += [paired(as_right, o) for o in sorted([*older_left, *itself], key=lambda o: o.timestamp)]
+        return rows or no_row(x, "kept")
 
     def _fetch(self, store: WindowStore, x: Record, before: int, after: int) -> list[Record]:
         return store.fetch(x.key, max(0, x.timestamp - before), max(0, x.timestamp + after))

@@ -14,7 +14,7 @@ record is one.
 
 from dataclasses import replace
 
-from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.reference.records import Record, Row, no_row
 from rivermeet.joins.stream_stream.reference.profile_3_1 import Late, Partition, StreamStreamJoin, one_sided, paired
 
 
@@ -31,13 +31,15 @@ class StreamStreamSelfJoin(StreamStreamJoin):
         rows: list[Row] = []
         for copy in (replace(x, side="left"), replace(x, side="right")):
             if x.value is None:
-                continue
-            if x.key is None:
-                rows += [one_sided(copy, x)] if copy.side in self.outer_sides else []
+                no_row(copy, "null-value")
+            elif x.key is None:
+                rows += [one_sided(copy, x)] if copy.side in self.outer_sides else no_row(copy, "null-key")
             elif state.stream_time >= self.close(copy):
                 self.late.append(Late(copy, state.stream_time, self.close(copy)))
+                no_row(copy, "late", stream_time=state.stream_time, close=self.close(copy))
             else:
-                rows += self._copys_pairs(state, copy)
+                waits = "waiting" if copy.side in self.outer_sides else "kept"
+                rows += self._copys_pairs(state, copy) or no_row(copy, waits, close=self.close(copy))
                 state.open.append(copy)
         state.stream_time = max(state.stream_time, x.timestamp)
         closed = [o for o in state.open if state.stream_time >= self.close(o)]

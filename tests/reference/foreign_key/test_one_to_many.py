@@ -68,10 +68,10 @@ def test_rows_their_order_and_timestamps() -> None:
     records = [Record(*line, position=i) for i, line in enumerate(lines)]
     rows = run(OneToManyJoin(foreign_key_of), records)
     assert rows == [
-        Row(("a", "b10"), ("A", "a|1"), 1, 2),
-        Row(("a", "b2"), ("A", "a|1"), 1, 2),
-        Row(("a", "b2"), None, 3, 4),
-        Row(("c", "b2"), ("C", "c|1"), 9, 4),
-        Row(("c", "b2"), None, 9, 5),
-        Row(("a", "b10"), None, 0, 7),
+        Row(("a", "b10"), ("A", "a|1"), 1, 2, 2, 1),
+        Row(("a", "b2"), ("A", "a|1"), 1, 2, 2, 0),
+        Row(("a", "b2"), None, 3, 4, None, 4),
+        Row(("c", "b2"), ("C", "c|1"), 9, 4, 3, 4),
+        Row(("c", "b2"), None, 9, 5, None, 5),
+        Row(("a", "b10"), None, 0, 7, 7, 1),
     ]

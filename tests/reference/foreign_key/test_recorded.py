@@ -77,7 +77,7 @@ def test_kafka_loses_the_tombstone_of_an_inner_join_with_a_cache_and_profile_3_1
     assert case["output"] == [{"key": "p1", "value": "f|1-x", "ts": 2, "in": 1}]  # f is gone, p1 is f|2
     records = [Record(x["side"], x["key"], x["value"], x["ts"], position=i) for i, x in enumerate(case["input"])]
     rows = run_commits(NetOfCommits(ForeignKeyJoin("inner", foreign_key_of)), records, 2)
-    assert rows == [Row("p1", ("f|1", "x"), 2, 1, left_hash_of="f|1"), Row("p1", None, 3, 2, left_hash_of="f|1")]
+    assert rows == [Row("p1", ("f|1", "x"), 2, 1, 1, 0, "f|1"), Row("p1", None, 3, 2, 1, 2, "f|1")]
 
 
 @pytest.mark.parametrize("how", HOWS)
