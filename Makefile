@@ -36,11 +36,12 @@ help:  ## Show this help
 demo: $(JARS) $(if $(findstring ://,$(RIVERMEET_TABLES)),$(STORED))  ## Join, audit and print the flights of New York 2013
 	@$(BIN)/rivermeet demo flights
 
+demo-kafka: PIPELINE ?= flights
 demo-kafka: $(DEVELOPED) $(JARS)  ## The same over topics of a broker that runs meanwhile, and the rows of both compared
-	@$(BIN)/rivermeet demo flights --kafka
+	@$(BIN)/python -m tests.demos.kafka $(PIPELINE)
 
 demo-cdc: $(DEVELOPED) $(JARS)  ## Join two tables of a database under random transactions, and compare with its own join
-	@$(BIN)/python -m rivermeet.assets.demo.cdc
+	@$(BIN)/python -m tests.demos.cdc
 
 ui: $(JARS)  ## Open Dagster with this project; history is kept in .rivermeet
 	@$(BIN)/rivermeet feed flights
@@ -82,17 +83,17 @@ bench: $(DEVELOPED) $(JARS)  ## Measure epochs of 10,000 changes on a million ro
 	@$(BIN)/python -m benchmarks.topics
 	@$(BIN)/python -m benchmarks.database
 
-cluster: $(JARS)  ## Start a Spark cluster on this machine, for RIVERMEET_ENGINE=spark://127.0.0.1:7077
-	@$(BIN)/python -m rivermeet.infra.engine.cluster start
+cluster: $(JARS)  ## Start a Spark cluster on this machine, and print the variables that choose it
+	@$(BIN)/python -m tests.servers.cluster start
 
 cluster-stop: $(INSTALLED)  ## Stop that cluster
-	@$(BIN)/python -m rivermeet.infra.engine.cluster stop
+	@$(BIN)/python -m tests.servers.cluster stop
 
 kafka: $(DEVELOPED) $(CHECKED)  ## Run a Kafka broker and a schema registry here until Ctrl-C (PORT, REGISTRY_PORT: 9092, 8081)
-	@$(BIN)/python -m rivermeet.infra.feeds.local
+	@$(BIN)/python -m tests.servers.local
 
 clean:  ## Stop engine and cluster; remove the environment, caches and all that runs wrote here (.rivermeet)
-	@if [ -x $(BIN)/rivermeet ]; then $(BIN)/rivermeet engine stop || true; $(BIN)/python -m rivermeet.infra.engine.cluster stop || true; fi
+	@if [ -x $(BIN)/rivermeet ]; then $(BIN)/rivermeet engine stop || true; $(BIN)/python -m tests.servers.cluster stop || true; fi
 	@rm -rf .venv .rivermeet .cluster .site .pytest_cache .ruff_cache .hypothesis *.egg-info spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -25,9 +25,9 @@ import psycopg
 from benchmarks.topics import judged
 from rivermeet.assets.cli.show.table import table
 from rivermeet.assets.epoch.platform import OnEngine
-from rivermeet.infra.postgres.server import NoPostgresError, running
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Pipeline, Postgres
+from tests.servers.postgres import NoPostgresError, running
 
 WARM_UP, AT_ONCE = 200_000, 1_000
 SCHEMA = {"id": "INT", "name": "STRING", "amount": "DECIMAL(12,2)", "at": "TIMESTAMP", "n": "INT"}

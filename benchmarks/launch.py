@@ -26,9 +26,9 @@ from dagster_graphql import DagsterGraphQLClient, DagsterGraphQLClientError
 
 from benchmarks.peers.kafka_streams import free_ports
 from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.demo.feeds import feed, steps
 from rivermeet.infra.engine import warm as engine
 from rivermeet.infra.engine.processes import Apart, end
-from rivermeet.infra.feeds.registry import feed, steps
 from rivermeet.infra.settings import Settings
 
 ASSETS = ("products_changelog", "products_table")

@@ -36,13 +36,13 @@ from rivermeet.assets.epoch.side_by_side import SideBySide
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.engine.jars import JarsError
 from rivermeet.infra.engine.java import JavaError
-from rivermeet.infra.feeds.broker import Broker, running
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.topics import KEEPS_ALL, make_topic
 from rivermeet.infra.settings import Settings
 from rivermeet.infra.sinks.kafka.deliver import deliver
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.pipelines import JSON, Files, Kafka, Node, Pipeline, Text
+from tests.servers.broker import Broker, running
 
 PARTITIONS, WARM_UP = 4, 200_000
 VALUE = {"amount": "DOUBLE", "note": "STRING", "at": "BIGINT"}

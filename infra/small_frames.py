@@ -3,7 +3,7 @@
     frame_of(spark, [("/in/a.csv", 0)], pa.schema([("file", pa.string()), ("rank", pa.int32())]))
 
 They are made of Arrow's columns, or of expressions alone. From rows of Python, and be there none, a driver in this
-process would have its executors make them by a Python of their own (``tests/infra/engine/test_cluster_struck.py``); a
+process would have its executors make them by a Python of their own (``tests/servers/test_cluster_struck.py``); a
 Connect server would be asked for a schema.
 """
 

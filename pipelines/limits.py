@@ -100,7 +100,7 @@ LAG_OFFSETS = 10_000
 
 # Databases.
 CONNECT_SECONDS = 10
-"""How long a PostgreSQL server may take to accept a connection."""
+"""How long a PostgreSQL server, or a Spark master, may take to accept a connection."""
 LOCK_MS = 60_000
 """How long (ms) a lock, or transactions that a new slot has to wait for, may take."""
 PUBLISH_ATTEMPTS = 20

@@ -20,12 +20,12 @@ from rivermeet.infra.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rivermeet.infra.feeds.broker import Broker
-    from rivermeet.infra.feeds.schema_registry import SchemaRegistry
-    from rivermeet.infra.postgres.server import PostgresServer
     from tests.infra.sources.delta.shed import Shed
     from tests.infra.sources.kafka.town import Town
     from tests.infra.sources.postgres.base import Base
+    from tests.servers.broker import Broker
+    from tests.servers.postgres import PostgresServer
+    from tests.servers.schema_registry import SchemaRegistry
 
 # What passes once passes again: a change is not judged by another draw. New draws: HYPOTHESIS_PROFILE=default.
 hypothesis.register_profile("same", derandomize=True)
@@ -127,7 +127,7 @@ def broker() -> Iterator[Broker]:
     """One broker for all tests of a process; each makes topics of its own."""
     pytest.importorskip("confluent_kafka")
     from rivermeet.infra.engine.jars import JarsError
-    from rivermeet.infra.feeds.broker import running
+    from tests.servers.broker import running
 
     try:
         with running() as started:
@@ -140,7 +140,7 @@ def broker() -> Iterator[Broker]:
 def schema_registry() -> Iterator[SchemaRegistry]:
     """One schema registry for all tests of a process; each writes under subjects of its own."""
     from rivermeet.infra.engine.jars import JarsError
-    from rivermeet.infra.feeds.schema_registry import registry_running
+    from tests.servers.schema_registry import registry_running
 
     try:
         with registry_running() as started:
@@ -215,7 +215,7 @@ def _town(broker: Broker, spark: SparkSession, root: Path) -> Town:
 def postgres() -> Iterator[PostgresServer]:
     """One server for all tests of a process; each makes a database of its own."""
     pytest.importorskip("psycopg")
-    from rivermeet.infra.postgres.server import NoPostgresError, running
+    from tests.servers.postgres import NoPostgresError, running
 
     try:
         with running() as started:

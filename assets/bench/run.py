@@ -1,4 +1,4 @@
-"""``rivermeet bench``: a workload run as a pipeline, epoch by epoch, and one line of JSON about it.
+"""A workload run as a pipeline, epoch by epoch: for `rivermeet bench`, and all that ``benchmarks/`` compares with it.
 
 Each epoch's files are delivered before its clock starts. Then its sources are read, and its join is planned, computed,
 audited, committed, folded and checked, by the same code and on the same engine as any other run's. The answer is
@@ -7,7 +7,6 @@ counted from what is committed, in the end. Held by ``tests/assets/cli/test_benc
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -17,11 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import click
 import psutil
 
-from rivermeet.assets.bench.workloads import PARTITIONS, WORKLOADS, Workload
-from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.bench.workloads import Workload
 from rivermeet.assets.epoch.platform import OnEngine, Platform
 from rivermeet.infra.settings import Settings, SettingsError
 
@@ -31,21 +28,6 @@ if TYPE_CHECKING:
 BATCH = 2**18
 """Records that are delivered at a time."""
 PHASES = ("plan", "compute", "audit", "commit", "fold")
-
-
-@click.command()
-@click.argument("workload", type=click.Choice(sorted(WORKLOADS)))
-@click.option(
-    "--data", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder of its files."
-)
-@click.option("--epochs", type=click.IntRange(1), help="Cut all records into so many epochs; default: one per file.")
-@click.option("--cache", is_flag=True, help='Net changes only (cache="epoch"), where the join is one of tables.')
-@click.option("--partitions", type=click.IntRange(1), default=PARTITIONS, show_default=True, help="Of each source.")
-@one_line_errors
-def bench(workload: str, data: Path, epochs: int | None, cache: bool, partitions: int) -> None:
-    """Run WORKLOAD (fk, ss, st) as a pipeline and print its times and its answer as one JSON line."""
-    made = WORKLOADS[workload](cache, partitions)
-    click.echo(json.dumps(measured(made, data, Settings.from_env(), epochs)))
 
 
 def measured(workload: Workload, data: Path, settings: Settings, epochs: int | None = None) -> dict[str, Any]:

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from rivermeet.assets.bench.run import bench
 from rivermeet.assets.cli.accept_loss import accept_loss
+from rivermeet.assets.cli.bench import bench
 from rivermeet.assets.cli.check import check, resnapshot
 from rivermeet.assets.cli.dead_letters import retry_dead_letters
+from rivermeet.assets.cli.demo import demo, feed
 from rivermeet.assets.cli.diff import diff
 from rivermeet.assets.cli.engine import engine
 from rivermeet.assets.cli.errors import one_line_errors
@@ -28,15 +27,11 @@ from rivermeet.assets.cli.maintain import maintain
 from rivermeet.assets.cli.quarantine import quarantine
 from rivermeet.assets.cli.replay import explain, replay
 from rivermeet.assets.cli.report import report
+from rivermeet.assets.cli.run import run
 from rivermeet.assets.cli.shadow import shadow
 from rivermeet.assets.cli.sql import show, sql
 from rivermeet.assets.cli.terminal import echo, platform_here
 from rivermeet.assets.cli.why import why
-
-if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
-    from rivermeet.pipelines import Pipeline
-
 
 PROJECT_VARIABLE = "RIVERMEET_PROJECT"
 
@@ -78,44 +73,9 @@ main.add_command(show)
 main.add_command(sql)
 main.add_command(why)
 main.add_command(bench)
-
-
-@main.command()
-@click.argument("pipeline")
-@click.option("--select", "selected", multiple=True, metavar="ASSET", help="Only this node; may be repeated.")
-@click.option("--plan", "only_plan", is_flag=True, help="Print the stages that would run, and run nothing.")
-@one_line_errors
-def run(pipeline: str, selected: Sequence[str], only_plan: bool) -> None:
-    """Materialise PIPELINE: read what is new, join it, check it."""
-    from rivermeet.assets.project import load
-
-    declared = load(pipeline)
-    for name in selected:
-        declared.node(name)
-    if only_plan:
-        from rivermeet.assets.epoch.explain import explain as stages
-
-        for line in stages(platform_here(), declared, selected):
-            echo(line)
-        return
-    if not _run(platform_here(), declared, selected):
-        sys.exit(1)
-
-
-def _run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool:
-    from rivermeet.assets.epoch.idle import idle_run
-
-    idle = idle_run(platform, pipeline, selected)
-    if idle is not None:
-        if any((platform.settings.dagster_home / "processes").glob("*")):
-            from rivermeet.assets.defs.runs import close_runs_left
-
-            for line in close_runs_left(platform.settings):
-                platform.say(f"  {line}")
-        return idle
-    from rivermeet.assets.defs.runs import run_pipeline
-
-    return run_pipeline(platform, pipeline, selected)
+main.add_command(run)
+main.add_command(feed)
+main.add_command(demo)
 
 
 @main.command()
@@ -134,68 +94,6 @@ def status(pipeline: str | None) -> None:
         echo(f"not loaded: {file}", err=True)
     if problems:
         sys.exit(1)
-
-
-@main.command()
-@click.argument("pipeline")
-@click.option("--step", type=int, help="Last delivery to make, from 1; default all.")
-@click.option("--kafka", "broker", metavar="HOST:PORT", help="Deliver the rows as topics of this broker instead.")
-@one_line_errors
-def feed(pipeline: str, step: int | None, broker: str | None) -> None:
-    """Deliver the files of PIPELINE's own source system into the data folder, or their rows as topics."""
-    from rivermeet.assets.epoch.platform import data_root
-    from rivermeet.infra.feeds.registry import feed as deliver
-    from rivermeet.infra.settings import Settings
-
-    settings = Settings.from_env()
-    if broker is not None:
-        from rivermeet.infra.feeds.topics import TopicFeed
-
-        topics = TopicFeed({**settings.kafka, "bootstrap.servers": broker}, settings.home / "delivered")
-        said = topics.deliver(pipeline, step)
-    else:
-        said = [f"wrote {path}" for path in deliver(pipeline, data_root(settings), step)]
-    for line in said:
-        echo(line)
-    if not said:
-        echo("all delivered already")
-
-
-@main.command()
-@click.argument("pipeline", default="flights")
-@click.option("--kafka", "over_topics", is_flag=True, help="Over topics too, of a broker here, and compare the rows.")
-@one_line_errors
-def demo(pipeline: str, over_topics: bool) -> None:
-    """Feed PIPELINE step by step, run it after each, and print what came out."""
-    from rivermeet.assets.cli.show.results import print_results
-    from rivermeet.assets.epoch.platform import data_root
-    from rivermeet.assets.project import demo_pipeline
-    from rivermeet.assets.reports.quality_report import write_report
-    from rivermeet.infra.feeds.registry import feed as deliver
-    from rivermeet.infra.feeds.registry import steps
-
-    declared, platform = demo_pipeline(pipeline), platform_here()
-    if over_topics:
-        from rivermeet.assets.demo.kafka import demonstrated
-
-        sys.exit(0 if demonstrated(declared, platform) else 1)
-    root, green = data_root(platform.settings), True
-    deliveries = []
-    for step in range(1, steps(pipeline) + 1):
-        written = deliver(pipeline, root, step)
-        if written:
-            deliveries.append(step)
-            echo(f"step {step} of {steps(pipeline)}: {len(written)} files delivered")
-            green = _run(platform, declared)
-            if not green:
-                break
-    if not deliveries:
-        echo("all files were delivered before; looking for anything new")
-        green = _run(platform, declared)
-    print_results(platform, declared)
-    path, _ = write_report(platform, [declared])
-    echo(f"\nreport: {path}")
-    sys.exit(0 if green else 1)
 
 
 @main.command()

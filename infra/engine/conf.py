@@ -75,7 +75,7 @@ def classic(settings: Settings, master: str, jars: list[Path]) -> dict[str, str]
     if not master.startswith("local"):
         return common
     # A cluster's executors must reach the driver; nothing else may reach a local one.
-    return common | _LOOPBACK | _few_cores(os.cpu_count() or 1) | _NOT_ADAPTIVE
+    return common | LOOPBACK | few_cores(os.cpu_count() or 1) | _NOT_ADAPTIVE
 
 
 def s3(settings: Settings) -> dict[str, str]:
@@ -98,33 +98,6 @@ def s3(settings: Settings) -> dict[str, str]:
         wanted["spark.hadoop.fs.s3a.path.style.access"] = "true"
         wanted["spark.hadoop.fs.s3a.connection.ssl.enabled"] = str(settings.s3_endpoint.startswith("https:")).lower()
     return wanted
-
-
-def cluster(secret: str, cores: int, memory: str) -> dict[str, str]:
-    """Return what a cluster of this machine gives its masters, workers and drivers.
-
-    Parameters
-    ----------
-    secret
-        What a process must know to take part.
-    cores
-        Of all workers.
-    memory
-        Heap of an executor.
-    """
-    return {
-        "spark.authenticate": "true",
-        "spark.authenticate.secret": secret,
-        # Doors of the master that ask for no secret: jobs by HTTP, and buttons that end an application or a worker.
-        "spark.master.rest.enabled": "false",
-        "spark.master.ui.decommission.allow.mode": "DENY",
-        "spark.ui.killEnabled": "false",
-        # A master on the next port would not be the one that the engine setting names.
-        "spark.port.maxRetries": "0",
-        "spark.executor.memory": memory,
-        **_LOOPBACK,
-        **_few_cores(cores),
-    }
 
 
 def server(settings: Settings, jars: list[Path]) -> dict[str, str]:
@@ -165,14 +138,15 @@ def _here(settings: Settings, jars: list[Path]) -> dict[str, str]:
     }
 
 
-_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 # Adaptive execution runs every shuffle as a job of its own and plans again after each. On one machine's few partitions
 # that made an epoch of 25,000 records a fifth to a quarter slower; a cluster keeps its own setting.
 _NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
 
 
-def _few_cores(cores: int) -> dict[str, str]:
+def few_cores(cores: int) -> dict[str, str]:
+    """Return what spares an epoch of a few thousand records the overhead that a cluster's defaults bring."""
     return {
         # Spark's default of 200 is 50 times slower on an epoch of a few thousand records.
         "spark.sql.shuffle.partitions": str(max(4, 2 * cores)),

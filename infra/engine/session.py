@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import atexit
 import os
+import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, cast
 
 from rivermeet.infra.engine import conf as spark_conf
 from rivermeet.infra.engine import warm as engine
-from rivermeet.infra.engine.cluster import conf_of
 from rivermeet.infra.engine.jars import jars
 from rivermeet.infra.engine.java import find_java
-from rivermeet.infra.engine.process import FOREIGN
+from rivermeet.infra.engine.process import FOREIGN, EngineError
 from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -190,6 +189,8 @@ def _classic(settings: Settings) -> _Open:
     from pyspark.sql import SparkSession
 
     find_java()
+    if settings.engine.startswith("spark://"):
+        refuse_no_master(settings.engine)
     for name in FOREIGN:
         os.environ.pop(name, None)
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -197,20 +198,23 @@ def _classic(settings: Settings) -> _Open:
     builder = SparkSession.builder.master(settings.engine).appName("rivermeet")
     for name, value in conf.items():
         builder = builder.config(name, value)
-    with _spark_conf_dir(conf_of(settings.engine)):
-        return _Open(settings, builder.config("spark.log.level", "ERROR").getOrCreate())
+    return _Open(settings, builder.config("spark.log.level", "ERROR").getOrCreate())
 
 
-@contextmanager
-def _spark_conf_dir(folder: Path | None) -> Iterator[None]:
-    """Let what starts inside read Spark's settings in a folder, and nothing after it; None leaves the user's own."""
-    name, before = "SPARK_CONF_DIR", os.environ.get("SPARK_CONF_DIR")
-    if folder is not None:
-        os.environ[name] = str(folder)
-    try:
-        yield
-    finally:
-        if before is not None:
-            os.environ[name] = before
-        elif folder is not None:
-            del os.environ[name]
+def refuse_no_master(engine: str) -> None:
+    """Refuse ``spark://HOST:PORT[,…]`` where nothing listens: Spark asks for a minute, and ends with a page of Java.
+
+    Raises
+    ------
+    EngineError
+        Where there is no master at any of these addresses.
+    """
+    for address in engine.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        with suppress(OSError, ValueError):
+            socket.create_connection((host.strip("[]"), int(port)), limits.CONNECT_SECONDS).close()
+            return
+    raise EngineError(
+        f"RIVERMEET_ENGINE={engine}: no Spark master answers there; start it, or correct the address",
+        variable="RIVERMEET_ENGINE",
+    )

@@ -21,14 +21,14 @@ from click.testing import CliRunner, Result
 from pyarrow.fs import copy_files
 
 from rivermeet.assets.cli.main import main
+from rivermeet.assets.demo import flights as flights_feed
+from rivermeet.assets.demo.feeds import feed
 from rivermeet.assets.epoch.platform import EPOCHS, OnEngine, Platform
 from rivermeet.assets.quality.judge_committed import judge_everything
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.location import files_below
 from rivermeet.infra.delta.scan import scan
-from rivermeet.infra.feeds import flights as flights_feed
-from rivermeet.infra.feeds.registry import feed
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines.flights import PIPELINE
 from tests.assets.home import homed

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
+from rivermeet.assets.demo import flights as flights_feed
+from rivermeet.assets.demo.feeds import feed, steps
 from rivermeet.assets.epoch.platform import Platform
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.feeds import flights as flights_feed
-from rivermeet.infra.feeds.registry import feed, steps
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import StreamStreamJoin
 from rivermeet.pipelines.flights import PIPELINE

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from rivermeet.infra.feeds.registry import feed
+from rivermeet.assets.demo.feeds import feed
 from rivermeet.infra.sources.files.discovery import FileState
 from rivermeet.infra.sources.files.reading import read
 from rivermeet.infra.sources.source_frames import SourceFrames

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from rivermeet.infra.feeds.registry import feed, steps
+from rivermeet.assets.demo.feeds import feed, steps
 from tests.flights import recompute
 from tests.flights.recompute import FLIGHT_KEY, TABLE_KEY
 from tests.flights.windowed import left_join, trips

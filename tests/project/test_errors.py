@@ -13,11 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from rivermeet.assets.demo.feeds import feed
 from rivermeet.assets.project import Project, load
 from rivermeet.assets.sql.query import CommittedState
 from rivermeet.assets.why.keys import typed_key
 from rivermeet.infra.engine.java import _installed
-from rivermeet.infra.feeds.registry import feed
 from rivermeet.infra.postgres.connection import refusal
 from rivermeet.infra.postgres.refusals import ColumnMissingError
 from rivermeet.infra.postgres.state import cured

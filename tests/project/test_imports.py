@@ -174,9 +174,7 @@ def test_a_circle_is_found() -> None:
 
 
 KNOWN_ARROWS: dict[tuple[str, str], str] = {
-    ("assets.bench", "assets.cli"): "what refuses a benchmark is shown as a command's error",
     ("assets.defs", "assets.reports"): "a run's page of Data Docs is linked from its metadata, and written in the end",
-    ("assets.demo", "assets.cli"): "a demo is a command, too",
     ("assets.epoch", "assets.defs"): "a rebuild runs nodes as Dagster's assets",
     ("assets.epoch", "assets.sinks"): "whether a run would do anything depends on what its topics lack",
     ("assets.quality", "assets.defs"): "the verdicts that stand are shown as Dagster's results where they are judged",
@@ -184,16 +182,10 @@ KNOWN_ARROWS: dict[tuple[str, str], str] = {
     ("assets.refused", "assets.quality"): "what is held is described by its verdicts, and its rows are staged parts",
 }
 """Folders that know each other the wrong way round, and why; the list may only shrink."""
-NOT_PRODUCT = ("infra.feeds", "infra.postgres.server", "infra.engine.cluster", "assets.demo", "assets.bench")
+NOT_PRODUCT = ("assets.demo", "assets.bench", "benchmarks", "tests")
 """What makes data up, or starts servers, for demos, benchmarks and tests."""
-KNOWN_USES: dict[tuple[str, str], str] = {
-    ("assets.cli.main", "assets.bench.run"): "the command bench",
-    ("assets.cli.main", "assets.demo.kafka"): "the command demo-kafka",
-    ("assets.cli.main", "infra.feeds.registry"): "the command feed",
-    ("assets.cli.main", "infra.feeds.topics"): "the command feed, to a broker",
-    ("infra.engine.session", "infra.engine.cluster"): "an engine of this machine's clusters has its settings there",
-}
-"""Modules of the product that import such, and for what; the list may only shrink."""
+COMMANDS = {"assets.cli.demo": ("assets.demo",), "assets.cli.bench": ("assets.bench",)}
+"""Commands that offer it to users, and what each may import of it; the list may only shrink."""
 
 
 @pytest.mark.parametrize("package", ["infra", "assets"])
@@ -211,12 +203,21 @@ def test_folders_import_each_other_in_no_circle(package: str) -> None:
 
 def test_the_product_imports_no_feeds_demos_or_servers() -> None:
     used = {
-        (module, other)
-        for module, others in graph().items()
-        for other in others
-        if within(other, NOT_PRODUCT) and not within(module, NOT_PRODUCT)
+        (name_of(file), found.module)
+        for package in PACKAGES
+        for file in sources(package)
+        for found in imports(ast.parse(file.read_text()))
+        if within(found.module, NOT_PRODUCT) and not within(name_of(file), NOT_PRODUCT)
     }
-    assert used == KNOWN_USES.keys()
+    assert {module for module, other in used if within(other, COMMANDS.get(module, ()))} == COMMANDS.keys()
+    assert not {(module, other) for module, other in used if not within(other, COMMANDS.get(module, ()))}
+
+
+def test_demos_and_benchmarks_that_users_have_need_no_tests() -> None:
+    folders = [PROJECT / "assets" / "demo", PROJECT / "assets" / "bench"]
+    files = [file for folder in folders for file in folder.rglob("*.py")]
+    used = {found.module for file in files for found in imports(ast.parse(file.read_text()))}
+    assert files and not {module for module in used if within(module, ("benchmarks", "tests"))}
 
 
 def folders(package: str) -> dict[str, set[str]]:

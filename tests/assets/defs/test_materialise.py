@@ -16,8 +16,8 @@ import pytest
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.assets.defs.keys import changelog_key, keys_of, table_key
 from rivermeet.assets.defs.metadata import checked_assets
+from rivermeet.assets.demo.feeds import feed
 from rivermeet.infra.delta.io import last_note, read
-from rivermeet.infra.feeds.registry import feed
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines.invoice import PIPELINE
 from tests.assets.home import Home, homed

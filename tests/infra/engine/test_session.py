@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import re
+import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rivermeet.infra.engine.session import new_session
+from rivermeet.infra.engine.process import EngineError
+from rivermeet.infra.engine.session import _classic, new_session, refuse_no_master
+from rivermeet.infra.settings import Settings
+from tests.servers.ports import free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,3 +88,14 @@ def test_python_runs_in_this_environment(spark: SparkSession) -> None:
 
     found = spark.range(1, numPartitions=1).mapInArrow(versions, "prefix string").collect()
     assert {row.prefix for row in found} == {sys.prefix}
+
+
+def test_an_engine_without_a_master_is_reported_in_one_line(settings: Settings) -> None:
+    engine = f"spark://127.0.0.1:{free_port()},[::1]:{free_port()}"
+    with pytest.raises(EngineError, match=rf"RIVERMEET_ENGINE={re.escape(engine)}: no Spark master answers there; "):
+        _classic(replace(settings, engine=engine))
+
+
+def test_one_of_several_masters_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as master:
+        refuse_no_master(f"spark://127.0.0.1:{free_port()},127.0.0.1:{master.getsockname()[1]}")

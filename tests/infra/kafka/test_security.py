@@ -25,16 +25,16 @@ pytest.importorskip("confluent_kafka")
 
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.infra.engine.java import find_java
-from rivermeet.infra.feeds.broker import Broker, running
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.refusals import BrokerUnavailableError
-from rivermeet.infra.ports import free_port
 from rivermeet.infra.settings import Settings
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.pipelines import JSON, Kafka, Pipeline, Text
 from tests.assets.home import homed
 from tests.infra.sinks.test_delivery import committed
 from tests.infra.sources.kafka.town import Town
+from tests.servers.broker import Broker, running
+from tests.servers.ports import free_port
 
 pytestmark = pytest.mark.prove
 

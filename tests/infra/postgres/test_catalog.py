@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from rivermeet.infra.postgres.catalog import Alterations, catalog, log_problems
-from rivermeet.infra.postgres.server import PostgresServer
 from rivermeet.infra.postgres.wal_range import KnownTable, WalRange
 from rivermeet.infra.sources.postgres.peek import truncating
 from rivermeet.pipelines import Postgres
+from tests.servers.postgres import PostgresServer
 
 PLAIN = (
     "CREATE TYPE mood AS ENUM ('glad', 'sad')",

@@ -6,8 +6,8 @@ import pytest
 
 from rivermeet.infra.postgres.connection import Database
 from rivermeet.infra.postgres.refusals import PostgresRefusedError, ServerUnavailableError
-from rivermeet.infra.postgres.server import PostgresServer
 from rivermeet.infra.settings import Settings, SettingsError
+from tests.servers.postgres import PostgresServer
 
 
 @pytest.mark.parametrize(

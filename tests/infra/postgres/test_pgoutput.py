@@ -10,7 +10,7 @@ import pytest
 
 from rivermeet.infra.postgres.lsn import lsn_number, lsn_text
 from rivermeet.infra.postgres.pgoutput import UNCHANGED, Begin, Change, Relation, Truncate, decoded
-from rivermeet.infra.postgres.server import PostgresServer
+from tests.servers.postgres import PostgresServer
 
 LONG = "x" * 5000
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rivermeet.infra.postgres.server import PostgresServer
 from rivermeet.infra.postgres.state import table_state
 from rivermeet.pipelines import Postgres, limits
+from tests.servers.postgres import PostgresServer
 
 ROWS = 100_000
 PARTS = "CREATE TABLE counted_{n} PARTITION OF counted FOR VALUES FROM ({a}) TO ({b})"

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from rivermeet.infra.postgres.server import PostgresServer
 from rivermeet.infra.postgres.unique import has_unique_index, is_unique, key_warning
 from rivermeet.pipelines import Postgres
+from tests.servers.postgres import PostgresServer
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from confluent_kafka.admin import (
 )
 
 from rivermeet.infra import crash
-from rivermeet.infra.feeds.broker import running
 from rivermeet.infra.settings import PROJECT
 from rivermeet.infra.sinks.kafka.position import last_position, positions_topic
 from rivermeet.infra.sinks.kafka.read_back import read_back
@@ -30,6 +29,7 @@ from rivermeet.infra.sources.kafka.topic import topic_state
 from tests.infra.sinks.test_delivery import ONE, SENT, TWO, Shop, committed
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import survived
+from tests.servers.broker import running
 
 ONCE = "the next run delivers each row once"
 

@@ -20,7 +20,6 @@ import pytest
 pytest.importorskip("confluent_kafka")
 from fastavro import parse_schema, schemaless_reader
 
-from rivermeet.infra.feeds.schema_registry import SchemaRegistry
 from rivermeet.infra.kafka.formats.registry import NONE, Registry
 from rivermeet.infra.kafka.refusals import RegistryUnavailableError
 from rivermeet.infra.kafka.written_schemas import SchemaRefusedError, registered
@@ -31,6 +30,7 @@ from rivermeet.pipelines import JSON, Avro, Kafka, Node, Pipeline, Protobuf, Tex
 from tests.infra.sinks.test_delivery import committed
 from tests.infra.sources.kafka.formats.schemas import served
 from tests.infra.sources.kafka.town import Town
+from tests.servers.schema_registry import SchemaRegistry
 
 pytestmark = pytest.mark.prove
 

@@ -14,9 +14,9 @@ pytest.importorskip("confluent_kafka")
 
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.refusals import BrokerUnavailableError
-from rivermeet.infra.ports import free_port
 from rivermeet.infra.settings import Settings, SettingsError
 from rivermeet.infra.sources.kafka.topic import topic_state
+from tests.servers.ports import free_port
 
 
 def test_properties_come_from_variables() -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from rivermeet.infra import crash
-from rivermeet.infra.feeds.broker import running
 from rivermeet.infra.kafka.refusals import (
     BrokerUnavailableError,
     EndWentBackError,
@@ -33,6 +32,7 @@ from rivermeet.pipelines import Kafka, Pipeline, Stream, Text
 from tests.crashes import crashing_at
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import handled, survived
+from tests.servers.broker import running
 
 pytestmark = pytest.mark.slow
 

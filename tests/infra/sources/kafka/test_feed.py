@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 
 from rivermeet.assets.cli.main import main
-from rivermeet.infra.feeds.broker import Broker
+from tests.servers.broker import Broker
 
 
 @pytest.fixture

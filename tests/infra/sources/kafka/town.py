@@ -20,13 +20,13 @@ from rivermeet.infra.delta.io import read
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.epochs.stages.plan import Rebuild
 from rivermeet.infra.epochs.step import EpochResult
-from rivermeet.infra.feeds.broker import Broker
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.sources.files.ingest import IngestStep
 from rivermeet.infra.sources.kafka.ingest import TopicStep
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.pipelines import Kafka, Node
+from tests.servers.broker import Broker
 from tests.world import World
 
 Message = tuple[int, Any, Any, int]

@@ -16,11 +16,11 @@ from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.epochs.stages.plan import Rebuild
 from rivermeet.infra.epochs.step import EpochResult
 from rivermeet.infra.postgres.connection import Database
-from rivermeet.infra.postgres.server import PostgresServer
 from rivermeet.infra.postgres.state import SlotState, slot_state
 from rivermeet.infra.sources.postgres.ingest import PostgresStep
 from rivermeet.infra.sources.postgres.slot import PipelineSlot
 from rivermeet.pipelines import Node, Postgres
+from tests.servers.postgres import PostgresServer
 from tests.world import World
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from rivermeet.infra.postgres.server import PostgresServer
 from rivermeet.infra.sources.postgres.copied import copied_texts
+from tests.servers.postgres import PostgresServer
 
 ROWS = [
     ("1", None),

@@ -24,11 +24,11 @@ from rivermeet.infra.postgres.refusals import (
     SlotBusyError,
     SlotLostError,
 )
-from rivermeet.infra.postgres.server import running
 from rivermeet.infra.sources.postgres.lag import lag_of
 from rivermeet.pipelines import Pipeline, Table, limits
 from tests.infra.sources.postgres.base import Base
 from tests.reliability import survived
+from tests.servers.postgres import running
 
 pytestmark = pytest.mark.slow
 SCHEMA = {"id": "INT", "n": "INT"}

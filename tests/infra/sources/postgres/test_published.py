@@ -17,7 +17,6 @@ from rivermeet.assets.cli.check import checked, script
 from rivermeet.infra.postgres import publication as publications
 from rivermeet.infra.postgres.connection import Database
 from rivermeet.infra.postgres.refusals import PostgresRefusedError
-from rivermeet.infra.postgres.server import binaries
 from rivermeet.infra.postgres.state import PublicationState
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.settings import Settings
@@ -26,6 +25,7 @@ from rivermeet.pipelines import Node, Pipeline, Postgres
 from tests.assets.home import homed
 from tests.infra.sources.postgres.base import Base
 from tests.reliability import handled
+from tests.servers.postgres import binaries
 
 pytestmark = pytest.mark.slow
 SCHEMA = {"id": "INT", "n": "INT"}

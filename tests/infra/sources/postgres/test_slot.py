@@ -17,12 +17,12 @@ from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.postgres.connection import Database
 from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.postgres.refusals import SlotLostError
-from rivermeet.infra.postgres.server import PostgresServer
 from rivermeet.infra.postgres.state import server_state, slot_state
 from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine
 from rivermeet.infra.sources.postgres.snapshot import release
 from rivermeet.pipelines import limits
+from tests.servers.postgres import PostgresServer
 
 
 class One:

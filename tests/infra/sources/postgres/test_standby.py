@@ -14,10 +14,10 @@ import pytest
 
 from rivermeet.infra.postgres.connection import Database
 from rivermeet.infra.postgres.refusals import OtherServerError, ServerUnfitError
-from rivermeet.infra.postgres.server import PostgresServer, running
 from rivermeet.pipelines import Pipeline
 from tests.infra.sources.postgres.base import Base
 from tests.reliability import survived
+from tests.servers.postgres import PostgresServer, running
 
 pytestmark = pytest.mark.slow
 

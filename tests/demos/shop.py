@@ -9,7 +9,7 @@
 | is rolled back, or stays open while others commit | at times |
 
 Several clients take turns; one that would have to wait for another gives its transaction up. Held by
-``tests/assets/demo/test_cdc.py``.
+``tests/demos/test_cdc.py``.
 """
 
 from __future__ import annotations

@@ -3,45 +3,55 @@
 It is there to run on what a local engine never meets: executors that are other processes than the driver, shuffles and
 broadcasts that travel between them. `make cluster` starts it, `make cluster-stop` ends it, nothing else does either.
 
-The engine setting alone chooses it, ``RIVERMEET_ENGINE=spark://127.0.0.1:7077``. The port names the cluster's folder,
-which holds Spark's settings for all who take part (``spark-defaults.conf``), a secret among them, and which only its
-user can enter. Everything listens on 127.0.0.1, and Spark's door for jobs without a secret, the REST server, is shut.
-The folder lies beside the code and in no home: the cluster is one of the machine, for all homes.
+    export RIVERMEET_ENGINE=spark://127.0.0.1:7077
+    export SPARK_CONF_DIR=….cluster/7077/conf
+
+choose it, as they choose any other cluster. The port names the cluster's folder, which holds Spark's settings for all
+who take part (``spark-defaults.conf``), a secret among them, and which only its user can enter. Everything listens on
+127.0.0.1, and Spark's door for jobs without a secret, the REST server, is shut. The folder lies beside the code and in
+no home: the cluster is one of the machine, for all homes.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from subprocess import Popen
 
 from filelock import FileLock
 
-from rivermeet.infra.engine import conf as spark_conf
+from rivermeet.infra.engine.conf import LOOPBACK, few_cores
 from rivermeet.infra.engine.java import JavaError, find_java
 from rivermeet.infra.engine.process import EngineError, last_said
 from rivermeet.infra.engine.processes import Apart, end, is_free, spawn
-from rivermeet.infra.settings import PROJECT, default_cache, is_checkout
+from rivermeet.infra.settings import PROJECT
 
-CLUSTERS = PROJECT / ".cluster" if is_checkout() else default_cache(os.environ) / "clusters"
+CLUSTERS = PROJECT / ".cluster"
 PORT = 7077
 WORKERS = 2
 CORES = 1
 MEMORY = "2g"
 START_SECONDS = 120.0
+DOORS = {
+    "spark.authenticate": "true",
+    # Doors of the master that ask for no secret: jobs by HTTP, and buttons that end an application or a worker.
+    "spark.master.rest.enabled": "false",
+    "spark.master.ui.decommission.allow.mode": "DENY",
+    "spark.ui.killEnabled": "false",
+    # A master on the next port would not be the one that the engine setting names.
+    "spark.port.maxRetries": "0",
+}
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 _Started = tuple[str, Path, Popen[bytes]]
 """Name, log and process."""
-_OWN = re.compile(r"spark://127\.0\.0\.1:(\d{1,5})")
 _READY = {"master": "New state: ALIVE", "worker": "Successfully registered with master"}
 
 
@@ -58,8 +68,13 @@ class Cluster:
 
     @property
     def engine(self) -> str:
-        """The engine setting that chooses it."""
+        """Of its master, as the engine setting names it."""
         return f"spark://127.0.0.1:{self.port}"
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """Environment variables that choose it."""
+        return {"RIVERMEET_ENGINE": self.engine, "SPARK_CONF_DIR": str(self.conf)}
 
     @property
     def conf(self) -> Path:
@@ -161,7 +176,14 @@ class Cluster:
 
     def _write_conf(self) -> None:
         self.conf.mkdir(exist_ok=True)
-        lines = spark_conf.cluster(secrets.token_urlsafe(32), WORKERS * CORES, MEMORY)
+        lines = {
+            # What a process must know to take part.
+            "spark.authenticate.secret": secrets.token_urlsafe(32),
+            "spark.executor.memory": MEMORY,
+            **DOORS,
+            **LOOPBACK,
+            **few_cores(WORKERS * CORES),
+        }
         file = self.conf / "spark-defaults.conf"
         file.unlink(missing_ok=True)
         # Created with its final mode: there is no moment at which others could open it.
@@ -169,30 +191,8 @@ class Cluster:
             out.writelines(f"{name} {value}\n" for name, value in lines.items())
 
 
-def conf_of(engine: str) -> Path | None:
-    """Folder of Spark's settings that an engine of this machine's clusters wants; None for another's engine.
-
-    Raises
-    ------
-    EngineError
-        If the setting names a master on 127.0.0.1, and there is none.
-    """
-    found = _OWN.fullmatch(engine)
-    if found is None:
-        return None
-    cluster = Cluster(int(found[1]))
-    if cluster.runs:
-        return cluster.conf
-    if is_free(cluster.port):
-        raise EngineError(
-            f"RIVERMEET_ENGINE={engine}: no Spark master runs there; `make cluster` starts one",
-            variable="RIVERMEET_ENGINE",
-        )
-    return None
-
-
 def main(command: str) -> None:
-    """Start or stop the cluster from the command line (`python -m rivermeet.infra.engine.cluster start`)."""
+    """Start or stop the cluster from the command line (`python -m tests.servers.cluster start`)."""
     cluster = Cluster()
     if command == "stop":
         print("cluster stopped" if cluster.stop() else "no cluster runs")
@@ -203,7 +203,8 @@ def main(command: str) -> None:
     except (EngineError, JavaError) as error:
         sys.exit(f"rivermeet: {error}")
     print(f"cluster runs: {WORKERS} workers of {CORES} core and {MEMORY} each; logs in {cluster.folder}")
-    print(f"export RIVERMEET_ENGINE={cluster.engine}")
+    for name, value in cluster.environ.items():
+        print(f"export {name}={value}")
 
 
 if __name__ == "__main__":

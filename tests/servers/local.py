@@ -15,13 +15,13 @@ import sys
 
 from rivermeet.infra.engine.jars import JarsError
 from rivermeet.infra.engine.java import JavaError
-from rivermeet.infra.feeds.broker import running
-from rivermeet.infra.feeds.java_server import ServerError
-from rivermeet.infra.feeds.schema_registry import registry_running
+from tests.servers.broker import running
+from tests.servers.java_server import ServerError
+from tests.servers.schema_registry import registry_running
 
 
 def main() -> None:
-    """Run both until Ctrl-C or SIGTERM (`python -m rivermeet.infra.feeds.local`)."""
+    """Run both until Ctrl-C or SIGTERM (`python -m tests.servers.local`)."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     ports = int(os.environ.get("PORT", 9092)), int(os.environ.get("REGISTRY_PORT", 8081))
     try:

@@ -19,18 +19,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rivermeet.infra.ports import free_port
-from rivermeet.pipelines.errors import RivermeetError
+from tests.servers.ports import free_port
 
 BINARIES = Path("/usr/lib/postgresql")
 """Where Debian puts each major version's programs; they are not on the path."""
 _SECONDS = 60
 
 
-class NoPostgresError(RivermeetError):
+class NoPostgresError(RuntimeError):
     """PostgreSQL is not installed here, or does not start."""
-
-    remedy = "Install PostgreSQL; this server serves tests and demos alone."
 
 
 def binaries() -> Path:

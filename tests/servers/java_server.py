@@ -11,16 +11,13 @@ from pathlib import Path
 
 from rivermeet.infra.engine.java import find_java
 from rivermeet.infra.engine.processes import Apart, end, spawn
-from rivermeet.pipelines.errors import RivermeetError
 
 HEAP = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 SERVER_START_SECONDS = 60.0
 
 
-class ServerError(RivermeetError):
+class ServerError(RuntimeError):
     """A server did not start."""
-
-    remedy = "See the log; this server serves feeds and demos alone."
 
 
 @dataclass

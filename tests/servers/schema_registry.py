@@ -1,7 +1,7 @@
 """A schema registry on this machine, Apicurio with Confluent's interface: for the tests, the demo and `make kafka`.
 
 It listens on the loopback alone, keeps its schemas in memory, and its folder is removed when it ends. The program is
-fetched once, through the Ivy that Spark brings. Held by ``tests/infra/feeds/test_local.py``.
+fetched once, through the Ivy that Spark brings. Held by ``tests/servers/test_local.py``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from filelock import FileLock
 
 from rivermeet.infra.engine.jars import JarsError
 from rivermeet.infra.engine.java import find_java
-from rivermeet.infra.feeds.java_server import JavaServer
-from rivermeet.infra.ports import free_port
 from rivermeet.infra.settings import Settings
+from tests.servers.java_server import JavaServer
+from tests.servers.ports import free_port
 
 # 3 and later are compiled for a Java that Spark does not need.
 GROUP, NAME, VERSION = "io.apicurio", "apicurio-registry-app", "2.6.13.Final"

@@ -4,33 +4,30 @@
 
 A PostgreSQL server runs for as long as it lasts, in a folder that is removed at the end. At each comparison no
 transaction commits for a moment: the database's own join is asked, and the place in its log where the next epoch ends
-is fixed. Then the shop goes on, and the pipeline reads up to there. Held by ``tests/assets/demo/test_cdc.py``.
+is fixed. Then the shop goes on, and the pipeline reads up to there. Held by ``tests/demos/test_cdc.py``.
 """
 
 from __future__ import annotations
 
 import random
 import sys
-import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import psycopg
+
+from rivermeet.assets.cli.terminal import platform_here
 from rivermeet.assets.defs.runs import run_pipeline
-from rivermeet.assets.demo.shop import JOINED, TABLES, Shop
-from rivermeet.assets.epoch.platform import OnEngine, Platform, use
-from rivermeet.infra.delta.io import last_note
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.pipelines import Pipeline, Postgres
-
-if TYPE_CHECKING:
-    import psycopg
-
-    from rivermeet.infra.postgres.server import PostgresServer
+from tests.demos.beside import beside
+from tests.demos.shop import JOINED, TABLES, Shop
+from tests.servers.postgres import NoPostgresError, PostgresServer, running
 
 CLIENTS, COMPARISONS = 4, 4
 BETWEEN_SECONDS = 3.0
@@ -55,11 +52,7 @@ def demonstrated(
     platform: Platform, comparisons: int = COMPARISONS, seconds: float = BETWEEN_SECONDS, seed: int = 7
 ) -> bool:
     """Join while the shop goes on, and compare; whether all was green and equal."""
-    import psycopg
-
-    from rivermeet.infra.postgres.server import running
-
-    with running() as server, _beside(platform, server) as own:
+    with running() as server, beside(platform, "demo-cdc", postgres=server.dsn, fold="run") as own:
         with psycopg.connect(f"{server.dsn} dbname=postgres", autocommit=True) as client:
             client.execute("CREATE DATABASE shop")
         asks = _client(server)
@@ -72,15 +65,11 @@ def demonstrated(
 
 
 def _client(server: PostgresServer) -> psycopg.Connection[Any]:
-    import psycopg
-
     return psycopg.connect(f"{server.dsn} dbname=shop", autocommit=True)
 
 
 def _compared(platform: Platform, shop: Shop, asks: psycopg.Connection[Any], seconds: float) -> bool:
     """Run the pipeline up to a place in the log, and compare its join with the database's own of that place."""
-    import time
-
     pipeline = shop_pipeline()
     named = pipeline.node("named")
     first = last_note(platform.runner(pipeline).paths(named).changelog) is None
@@ -113,41 +102,13 @@ def _fixed(platform: Platform, pipeline: Pipeline) -> str:
 
 
 def _rows(platform: Platform, pipeline: Pipeline) -> Iterator[tuple[Any, ...]]:
-    from rivermeet.infra.delta.io import read
-
     path = platform.runner(pipeline).paths(pipeline.node("named")).table
     for row in read(platform.session(), path).select("id", "customer", "amount", "name", "note").collect():
         yield tuple(row)
 
 
-@contextmanager
-def _beside(platform: Platform, server: PostgresServer) -> Iterator[Platform]:
-    """A platform on the same engine, with a folder of its own that is gone at the end."""
-    from rivermeet.infra.engine import session, warm
-
-    theirs = platform.settings
-    theirs.home.mkdir(parents=True, exist_ok=True)
-    was_running = theirs.engine != "auto" or warm.status(theirs).state is not None
-    try:
-        with tempfile.TemporaryDirectory(prefix="demo-cdc-", dir=theirs.home) as folder:
-            home = Path(folder)
-            own = replace(
-                theirs, home=home, tables=str(home / "tables"), data=str(home / "data"), postgres=server.dsn, fold="run"
-            )
-            yield use(OnEngine(own, platform.say, engine=theirs))
-    finally:
-        use(platform)
-        if not was_running:
-            session.release()
-            if not warm.status(theirs).in_use:
-                warm.stop(theirs)
-
-
 def main() -> None:
-    """`python -m rivermeet.assets.demo.cdc`."""
-    from rivermeet.assets.cli.terminal import platform_here
-    from rivermeet.infra.postgres.server import NoPostgresError
-
+    """`python -m tests.demos.cdc`."""
     try:
         sys.exit(0 if demonstrated(platform_here()) else 1)
     except NoPostgresError as error:

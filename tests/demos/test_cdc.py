@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("psycopg")
 
-from rivermeet.assets.demo.cdc import demonstrated
 from rivermeet.assets.epoch.platform import OnEngine
 from rivermeet.infra.settings import Settings
+from tests.demos.cdc import demonstrated
 
 pytestmark = pytest.mark.slow
 

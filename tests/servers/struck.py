@@ -1,6 +1,6 @@
 """A run at whose POINT of NODE one process of a cluster is killed, and that then goes on as it can.
 
-    python -m tests.infra.engine.struck POINT:NODE PID-FILE COMMAND…
+    python -m tests.servers.struck POINT:NODE PID-FILE COMMAND…
 
 ``executor`` or ``worker``, the first word in PID-FILE, says which; the others are the numbers of the workers. COMMAND
 is what `rivermeet` is given. How many were killed is printed to standard error.

@@ -20,13 +20,13 @@ import pytest
 from obstore.store import from_url
 
 from rivermeet.infra import crash
-from rivermeet.infra.engine import cluster as clusters
-from rivermeet.infra.engine.cluster import Cluster
 from rivermeet.infra.engine.processes import spawn
 from rivermeet.infra.settings import Settings
-from tests.infra.engine.test_cluster import free_port
 from tests.infra.epochs.test_two_at_once import SELECT, Shop, ended
 from tests.reliability import survived
+from tests.servers import cluster as clusters
+from tests.servers.cluster import Cluster
+from tests.servers.ports import free_port
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(3600)]
 
@@ -57,6 +57,7 @@ def cluster(s3: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
         monkeypatch.setattr(clusters, "spawn", spawned)
     try:
         assert made.start()
+        monkeypatch.setenv("SPARK_CONF_DIR", made.environ["SPARK_CONF_DIR"])
         yield made
     finally:
         made.stop()
@@ -100,7 +101,7 @@ def struck(shop: Shop, cluster: Cluster, what: str, point: str) -> tuple[int, st
     """The code and the errors of a run at whose point something was killed."""
     file = shop.settings.home / "struck"
     file.write_text(" ".join([what, *(str(worker.pid) for worker in cluster.recorded()[1:])]))
-    module = ("-m", "tests.infra.engine.struck", f"{point}:{JOIN}", str(file))
+    module = ("-m", "tests.servers.struck", f"{point}:{JOIN}", str(file))
     run = shop.start(sys.executable, *module, "run", "invoice", *SELECT)
     out, err = run.communicate(timeout=900)
     expected = {"executor": 1, "worker": 2}[what]

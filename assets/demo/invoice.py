@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rivermeet.infra.feeds.files import write_file
+from rivermeet.assets.demo.files import write_file
 
 STEPS = 3
 NOT_KNOWN = None

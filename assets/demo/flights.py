@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
-from rivermeet.infra.feeds.files import write_file
+from rivermeet.assets.demo.files import write_file
 from rivermeet.infra.settings import SettingsError
 
 STEPS = 4

@@ -25,7 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rivermeet.infra.feeds.registry import feed, keys, not_known
+from rivermeet.assets.demo.feeds import feed, keys, not_known
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.encoding import Encode, value_encoder
 from rivermeet.infra.kafka.formats.registry import NONE, Registry

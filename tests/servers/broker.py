@@ -21,9 +21,9 @@ from uuid import uuid4
 from filelock import FileLock
 
 from rivermeet.infra.engine.jars import fetch
-from rivermeet.infra.feeds.java_server import SERVER_START_SECONDS, JavaServer
-from rivermeet.infra.ports import free_port
 from rivermeet.infra.settings import Settings
+from tests.servers.java_server import SERVER_START_SECONDS, JavaServer
+from tests.servers.ports import free_port
 
 PACKAGE = "org.apache.kafka:kafka_2.13:4.3.1"
 _NEEDED = "kafka_2.13-4.3.1.jar"

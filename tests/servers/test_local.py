@@ -17,8 +17,8 @@ import pytest
 pytest.importorskip("confluent_kafka")
 from confluent_kafka.admin import AdminClient
 
-from rivermeet.infra.feeds.java_server import JavaServer, ServerError
-from rivermeet.infra.ports import free_port
+from tests.servers.java_server import JavaServer, ServerError
+from tests.servers.ports import free_port
 
 pytestmark = pytest.mark.prove
 
@@ -28,7 +28,7 @@ def test_make_kafka(how: signal.Signals, tmp_path: Path) -> None:
     port, other = free_port(), free_port()
     env = os.environ | {"PORT": str(port), "REGISTRY_PORT": str(other), "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(
-        [sys.executable, "-m", "rivermeet.infra.feeds.local"], env=env, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.servers.local"], env=env, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     try:

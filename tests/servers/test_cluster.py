@@ -17,19 +17,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rivermeet.infra.engine.cluster import Cluster, conf_of
 from rivermeet.infra.engine.conf import DRIVER
 from rivermeet.infra.engine.process import EngineError
 from rivermeet.infra.settings import PROJECT
+from tests.servers.cluster import Cluster
+from tests.servers.ports import free_port
 
 slow = pytest.mark.prove
 JOIN = "tests/joins/stream_stream/test_stream_stream.py::test_nasty_script_and_random_histories[left-3]"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +63,7 @@ def listening(process: psutil.Process) -> set[str]:
 @pytest.mark.timeout(900)
 def test_a_join_by_its_executors_gives_the_references_rows(cluster: Cluster, tmp_path: Path) -> None:
     """And meanwhile master, workers, executors and driver listen to this machine only."""
-    env = os.environ | {"RIVERMEET_ENGINE": cluster.engine, "RIVERMEET_ENGINE_MEMORY": "2g"}
+    env = os.environ | cluster.environ | {"RIVERMEET_ENGINE_MEMORY": "2g"}
     addresses: dict[int, set[str]] = {}
     with (tmp_path / "said").open("w+") as said:
         run = subprocess.Popen(
@@ -109,13 +104,6 @@ def test_it_stops_with_all_that_it_started(cluster: Cluster) -> None:
     assert not any(map(runs, running))
 
 
-def test_an_engine_without_a_master_is_reported_in_one_line() -> None:
-    with pytest.raises(EngineError, match=r"no Spark master runs there; `make cluster` starts one$"):
-        conf_of(f"spark://127.0.0.1:{free_port()}")
-    assert conf_of("spark://elsewhere:7077") is None
-    assert conf_of("local[2]") is None
-
-
 def test_a_taken_port_starts_nothing() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -124,8 +112,6 @@ def test_a_taken_port_starts_nothing() -> None:
         try:
             with pytest.raises(EngineError, match=rf"port {cluster.port} .*taken"):
                 cluster.start()
-            # A master of somebody else: his settings hold.
-            assert conf_of(cluster.engine) is None
         finally:
             shutil.rmtree(cluster.folder)
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from rivermeet.infra.feeds import flights as flights_feed
-from rivermeet.infra.feeds import invoice as invoice_feed
+from rivermeet.assets.demo import flights as flights_feed
+from rivermeet.assets.demo import invoice as invoice_feed
 from rivermeet.pipelines.errors import NotFoundError, OptionError
 
 _FEEDS = {"flights": flights_feed, "invoice": invoice_feed}

@@ -17,13 +17,13 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from rivermeet.assets.demo.kafka import Compared, demonstrated
-from rivermeet.assets.demo.over_topics import over_topics, results
+from rivermeet.assets.demo import topics
 from rivermeet.assets.epoch.platform import OnEngine
 from rivermeet.assets.project import load
-from rivermeet.infra.feeds import topics
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Avro, Kafka
+from tests.demos.kafka import Compared, demonstrated
+from tests.demos.over_topics import over_topics, results
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -98,10 +98,8 @@ def test_a_row_that_differs_is_found(settings: Settings, tmp_path: Path, monkeyp
 def test_interrupted(settings: Settings, tmp_path: Path) -> None:
     """Ctrl-C while it joins: broker and registry end, and their folders and its own go."""
     env = {**os.environ, **settings.environ(), "TMPDIR": str(tmp_path)}
-    program = str(Path(sys.executable).with_name("rivermeet"))
-    process = subprocess.Popen(
-        [program, "demo", "invoice", "--kafka"], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    command = [sys.executable, "-m", "tests.demos.kafka", "invoice"]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
     line = next(line for line in process.stdout if line.startswith("step 1"))
     servers = [one for one in psutil.Process(process.pid).children() if "-Xmx256m" in one.cmdline()]

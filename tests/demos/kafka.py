@@ -1,27 +1,37 @@
-"""`rivermeet demo --kafka`: the same deliveries as files and as topics, joined both ways, and the rows compared.
+"""``make demo-kafka``: the same deliveries as files and as topics, joined both ways, and the rows compared.
 
     trips                    equal: 327,346 rows of files, 327,346 read back of topic flights.trips
     fleet                    UNEQUAL: 2 rows of files alone, 1 of topic flights.fleet alone
 
 A broker and a schema registry run for as long as it lasts, on the loopback; all that both pipelines write lies in a
-folder of the home that is removed at the end, also on Ctrl-C. Held by ``tests/assets/demo/test_kafka_demo.py``.
+folder of the home that is removed at the end, also on Ctrl-C. Held by ``tests/demos/test_kafka_demo.py``.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import platform_here
 from rivermeet.assets.defs.runs import run_pipeline
-from rivermeet.assets.demo.over_topics import over_topics, read_back
-from rivermeet.assets.epoch.platform import OnEngine, Platform, use
-from rivermeet.infra.feeds import registry as feeds
+from rivermeet.assets.demo import feeds
+from rivermeet.assets.demo.topics import TopicFeed
+from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import demo_pipeline
+from rivermeet.infra.delta.io import read
 from rivermeet.pipelines import Node, Pipeline
+from tests.demos.beside import beside
+from tests.demos.over_topics import over_topics, read_back
+from tests.servers.broker import running
+from tests.servers.java_server import ServerError
+from tests.servers.schema_registry import registry_running
 
 
 @dataclass(frozen=True)
@@ -58,15 +68,13 @@ def demonstrated(pipeline: Pipeline, platform: Platform, steps: int | None = Non
     steps
         How many deliveries; default all.
     """
-    with _beside(platform, bool(feeds.avro(pipeline.name))) as own:
+    with _with_servers(platform, bool(feeds.avro(pipeline.name))) as own:
         topics = over_topics(pipeline, feeds.avro(pipeline.name))
         return _joined(own, pipeline, topics, steps or feeds.steps(pipeline.name)) and _compared(own, pipeline, topics)
 
 
 def _joined(platform: Platform, pipeline: Pipeline, topics: Pipeline, steps: int) -> bool:
     """Run both pipelines after each delivery; whether all was green."""
-    from rivermeet.infra.feeds.topics import TopicFeed
-
     settings, data = platform.settings, Path(platform.settings.data)
     sources = {node.name: node.source.files.schema for node in pipeline.nodes if node.source is not None}
     avro = {kind: sources[kind] for kind in feeds.avro(pipeline.name)}
@@ -100,15 +108,11 @@ def _compared(platform: Platform, pipeline: Pipeline, topics: Pipeline) -> bool:
 
 
 def _value_types(platform: Platform, node: Node) -> Mapping[str, str]:
-    from rivermeet.infra.delta.io import read
-
     value = read(platform.session(), platform.runner(node.pipeline).paths(node).changelog).schema["value"].dataType
     return {field.name: field.dataType.simpleString().upper() for field in value.fields}  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _difference(platform: Platform, of_files: Node, of_topic: Node, topic: str) -> Compared:
-    from rivermeet.infra.delta.io import read
-
     spark = platform.session()
     one, other = (
         read(spark, platform.runner(node.pipeline).paths(node).changelog).select("key", "value", "timestamp")
@@ -119,35 +123,30 @@ def _difference(platform: Platform, of_files: Node, of_topic: Node, topic: str) 
 
 
 @contextmanager
-def _beside(platform: Platform, with_registry: bool) -> Iterator[Platform]:
-    """A platform on the same engine with a folder, a broker and a registry of its own; all gone at the end."""
-    from rivermeet.infra.engine import session, warm
-    from rivermeet.infra.feeds.broker import running
-    from rivermeet.infra.feeds.schema_registry import registry_running
-
-    theirs = platform.settings
-    theirs.home.mkdir(parents=True, exist_ok=True)
-    was_running = theirs.engine != "auto" or warm.status(theirs).state is not None
+def _with_servers(platform: Platform, with_registry: bool) -> Iterator[Platform]:
+    """A platform with a broker and a registry of its own; all gone at the end, also on SIGTERM."""
     ended = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         with ExitStack() as stack:
-            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="demo-kafka-", dir=theirs.home)))
             broker = stack.enter_context(running())
             url = stack.enter_context(registry_running()).url if with_registry else ""
             platform.say(f"a broker runs on {broker.address}" + (f", a schema registry at {url}" if url else ""))
-            own = replace(
-                theirs,
-                home=home,
-                tables=str(home / "tables"),
-                data=str(home / "data"),
-                kafka={"bootstrap.servers": broker.address},
-                schema_registry=url,
-            )
-            yield use(OnEngine(own, platform.say, engine=theirs))
+            kafka = {"bootstrap.servers": broker.address}
+            yield stack.enter_context(beside(platform, "demo-kafka", kafka=kafka, schema_registry=url))
     finally:
         signal.signal(signal.SIGTERM, ended)
-        use(platform)
-        if not was_running:
-            session.release()
-            if not warm.status(theirs).in_use:
-                warm.stop(theirs)
+
+
+@click.command()
+@click.argument("pipeline", default="flights")
+@one_line_errors
+def main(pipeline: str) -> None:
+    """Join PIPELINE's deliveries as files and as topics, and compare the rows."""
+    try:
+        sys.exit(0 if demonstrated(demo_pipeline(pipeline), platform_here()) else 1)
+    except ServerError as error:
+        raise click.ClickException(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()

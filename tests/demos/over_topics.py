@@ -5,7 +5,7 @@
     flights_back           a stream per result: trips reads topic flights.trips
 
 A source hashes its keys anew, into as many partitions as over files: then all is the same but where the rows come from.
-Held by ``tests/assets/demo/test_kafka_demo.py``.
+Held by ``tests/demos/test_kafka_demo.py``.
 """
 
 from __future__ import annotations

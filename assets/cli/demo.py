@@ -1,0 +1,71 @@
+"""``rivermeet demo`` and ``rivermeet feed``: the pipelines that come along, and the deliveries of their own sources."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.run import run_what_is_new
+from rivermeet.assets.cli.terminal import echo, platform_here
+
+
+@click.command()
+@click.argument("pipeline")
+@click.option("--step", type=int, help="Last delivery to make, from 1; default all.")
+@click.option("--kafka", "broker", metavar="HOST:PORT", help="Deliver the rows as topics of this broker instead.")
+@one_line_errors
+def feed(pipeline: str, step: int | None, broker: str | None) -> None:
+    """Deliver the files of PIPELINE's own source system into the data folder, or their rows as topics."""
+    from rivermeet.assets.demo.feeds import feed as deliver
+    from rivermeet.assets.epoch.platform import data_root
+    from rivermeet.infra.settings import Settings
+
+    settings = Settings.from_env()
+    if broker is not None:
+        from rivermeet.assets.demo.topics import TopicFeed
+
+        topics = TopicFeed({**settings.kafka, "bootstrap.servers": broker}, settings.home / "delivered")
+        said = topics.deliver(pipeline, step)
+    else:
+        said = [f"wrote {path}" for path in deliver(pipeline, data_root(settings), step)]
+    for line in said:
+        echo(line)
+    if not said:
+        echo("all delivered already")
+
+
+@click.command()
+@click.argument("pipeline", default="flights")
+@one_line_errors
+def demo(pipeline: str) -> None:
+    """Feed PIPELINE step by step, run it after each, and print what came out.
+
+    In a checkout, `make demo-kafka` does the same over the topics of a broker that it starts.
+    """
+    from rivermeet.assets.cli.show.results import print_results
+    from rivermeet.assets.demo.feeds import feed as deliver
+    from rivermeet.assets.demo.feeds import steps
+    from rivermeet.assets.epoch.platform import data_root
+    from rivermeet.assets.project import demo_pipeline
+    from rivermeet.assets.reports.quality_report import write_report
+
+    declared, platform = demo_pipeline(pipeline), platform_here()
+    root, green = data_root(platform.settings), True
+    deliveries = []
+    for step in range(1, steps(pipeline) + 1):
+        written = deliver(pipeline, root, step)
+        if written:
+            deliveries.append(step)
+            echo(f"step {step} of {steps(pipeline)}: {len(written)} files delivered")
+            green = run_what_is_new(platform, declared)
+            if not green:
+                break
+    if not deliveries:
+        echo("all files were delivered before; looking for anything new")
+        green = run_what_is_new(platform, declared)
+    print_results(platform, declared)
+    path, _ = write_report(platform, [declared])
+    echo(f"\nreport: {path}")
+    sys.exit(0 if green else 1)

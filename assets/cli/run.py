@@ -1,0 +1,55 @@
+"""``rivermeet run``: one run of a pipeline, without Dagster where there is nothing new."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import echo, platform_here
+
+if TYPE_CHECKING:
+    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.pipelines import Pipeline
+
+
+@click.command()
+@click.argument("pipeline")
+@click.option("--select", "selected", multiple=True, metavar="ASSET", help="Only this node; may be repeated.")
+@click.option("--plan", "only_plan", is_flag=True, help="Print the stages that would run, and run nothing.")
+@one_line_errors
+def run(pipeline: str, selected: Sequence[str], only_plan: bool) -> None:
+    """Materialise PIPELINE: read what is new, join it, check it."""
+    from rivermeet.assets.project import load
+
+    declared = load(pipeline)
+    for name in selected:
+        declared.node(name)
+    if only_plan:
+        from rivermeet.assets.epoch.explain import explain as stages
+
+        for line in stages(platform_here(), declared, selected):
+            echo(line)
+        return
+    if not run_what_is_new(platform_here(), declared, selected):
+        sys.exit(1)
+
+
+def run_what_is_new(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool:
+    """Run the pipeline; whether all was green."""
+    from rivermeet.assets.epoch.idle import idle_run
+
+    idle = idle_run(platform, pipeline, selected)
+    if idle is not None:
+        if any((platform.settings.dagster_home / "processes").glob("*")):
+            from rivermeet.assets.defs.runs import close_runs_left
+
+            for line in close_runs_left(platform.settings):
+                platform.say(f"  {line}")
+        return idle
+    from rivermeet.assets.defs.runs import run_pipeline
+
+    return run_pipeline(platform, pipeline, selected)

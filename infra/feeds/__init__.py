@@ -1,1 +1,0 @@
-"""Source systems of the pipelines that come with the project."""
