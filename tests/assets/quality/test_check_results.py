@@ -43,7 +43,7 @@ def _rule(name: str, where: str, severity: Severity, blocking: bool = False) -> 
         invariants.ALL[0],
         id=name,
         sentence=f"The sentence of {name}.",
-        families=frozenset({"source"}),
+        families=("source",),
         needs_table=False,
         severity=severity,
         blocking=blocking,
