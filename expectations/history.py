@@ -37,6 +37,10 @@ SCHEMA = {
 """
 
 
+FOUND = ("state", "checked", "violations", "seconds", "sql", "error", "scope", "judged_by", "because")
+"""What an `InvariantResult` has under the same names."""
+
+
 def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]) -> list[dict[str, Any]]:
     """Rows of the table for one evaluation, in the columns of `SCHEMA`.
 
@@ -47,28 +51,12 @@ def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]
     run
         Id of the run that judged it.
     """
-    now = int(time.time() * 1000)
+    about = {"pipeline": node.pipeline.name, "node": node.name, "epoch": epoch, "run": run}
+    about["judged_at"] = int(time.time() * 1000)
     return [
-        {
-            "pipeline": node.pipeline.name,
-            "node": node.name,
-            "epoch": epoch,
-            "invariant": result.invariant.id,
-            "stage": result.invariant.stage,
-            "severity": result.invariant.severity,
-            "blocking": result.invariant.blocking,
-            "state": result.state,
-            "checked": result.checked,
-            "violations": result.violations,
-            "seconds": result.seconds,
-            "sample": json.dumps(result.sample, ensure_ascii=False),
-            "sql": result.sql,
-            "error": result.error,
-            "run": run,
-            "scope": result.scope,
-            "judged_by": result.judged_by,
-            "because": result.because,
-            "judged_at": now,
-        }
+        about
+        | {name: getattr(result, name) for name in FOUND}
+        | {name: getattr(result.invariant, name) for name in ("stage", "severity", "blocking")}
+        | {"invariant": result.invariant.id, "sample": json.dumps(result.sample, ensure_ascii=False)}
         for result in results
     ]

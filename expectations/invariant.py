@@ -53,12 +53,12 @@ from typing import Literal
 from rivermeet.pipelines import Node
 from rivermeet.pipelines.check import Severity
 
-ANY = frozenset({"*"})
-"""Every family, sources too."""
-COMPUTED = frozenset({"computed"})
-"""Every family, and no source."""
+ANY = ("*",)
+"""Every family, and sources."""
+COMPUTED = ("computed",)
+"""Every family, but no source."""
 DOCUMENTED = ("3.1",)
-"""The profile that keeps what the documents say; older and released ones are there to break some of it."""
+"""The profile that does what the documents say; older and released ones deliberately break some of it."""
 Stage = Literal["epoch", "commit", "table", "verify"]
 Scope = Literal["epoch", "whole"]
 
@@ -73,32 +73,28 @@ JUDGED = {"rows": "rows", "made_of": "rows", "changelog": "changelog", "table": 
 
 ``read`` are the records that the epoch read, which a rule about inputs alone judges."""
 
-SEMANTICS = "Kafka Streams Join Semantics"
-EARLY = "Early joins"
-KIP_77 = "KIP-77"
-KIP_99 = "KIP-99"
-KIP_213 = "KIP-213"
-OURS = "Rivermeet design"
-
 
 def _nothing(node: Node) -> None:
     return None
 
 
 @dataclass(frozen=True)
-class Invariant:
-    """One rule that results must keep.
+class Rule:
+    """What is declared of an invariant besides its query, which it decorates.
+
+        @Rule("KIP-213, original value hash", ("fk-table-table",), requirements=(113, 122), blocking=True)
+        def foreign_key_hash(node: Node) -> str:
+            \"\"\"A key's last row was made for the current left value.\"\"\"
+            return "SELECT … FROM {rows} …"
 
     Attributes
     ----------
-    sentence
-        What holds, as a reader of the checks page sees it.
-    document, section
-        Where it is said.
+    source
+        The document and section that say it.
     families
         Families (or ``source``) that it applies to; `ANY`, `COMPUTED`.
     requirements
-        Numbers of the documents' requirements that it holds.
+        Numbers of the documents' requirements that it covers.
     profiles
         Profiles that keep it; None: all.
     needs_table
@@ -107,52 +103,57 @@ class Invariant:
         Whether a violation keeps an epoch from being committed.
     stage
         ``epoch``: judged on the rows that an epoch computed; ``commit``: on the files that its commit names; ``table``:
-        on what is stored; ``verify``: by computing it once more.
-    violations
-        The query for a node: bad rows only. A brace that is no relation is doubled.
+        on what is stored; ``verify``: by computing it again.
     tolerated
-        Share of the checked rows that may be bad without breaking it.
+        Share of the checked rows that may be bad without violating it.
     excluded
         Why a node of these families need not keep it; None where it must.
     cure
-        What mends a violation at a node, as a sentence without its full stop; None where that depends.
+        What fixes a violation at a node, as a sentence without its full stop; None where that depends.
     """
 
-    id: str
-    sentence: str
-    document: str
-    section: str
-    families: frozenset[str]
-    needs_table: bool
-    severity: Severity
-    blocking: bool
-    stage: Stage
-    violations: Callable[[Node], str]
+    source: str
+    families: tuple[str, ...]
     requirements: tuple[int, ...] = ()
     profiles: tuple[str, ...] | None = DOCUMENTED
+    needs_table: bool = False
+    severity: Severity = "critical"
+    blocking: bool = False
+    stage: Stage = "epoch"
     tolerated: float = 0.0
     excluded: Callable[[Node], str | None] = _nothing
     cure: Callable[[Node], str | None] = _nothing
 
-    @property
-    def source(self) -> str:
-        """Document and section."""
-        return f"{self.document}, {self.section}"
+    def __call__(self, violations: Callable[[Node], str]) -> Invariant:
+        """The invariant of a query: its id is the function's name, its sentence the docstring."""
+        sentence = violations.__doc__
+        assert sentence, f"{violations.__name__} has no sentence: write it as the docstring, and run without -OO"
+        return Invariant(**vars(self), id=violations.__name__, sentence=sentence, violations=violations)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invariant(Rule):
+    """One rule that results must keep.
+
+    Attributes
+    ----------
+    sentence
+        What holds, as a reader of the checks page sees it.
+    violations
+        The query for a node: bad rows only. A brace that is no relation is doubled.
+    """
+
+    id: str
+    sentence: str
+    violations: Callable[[Node], str]
 
     def applies_to(self, node: Node) -> bool:
         """Whether the node's results must keep this invariant."""
-        if self.needs_table and not node.is_table:
-            return False
         made = node.operation
         kept = self.profiles is None or made is None or made.semantics in self.profiles
-        of_all = self.families == ANY or (self.families == COMPUTED and made is not None)
-        of_family = of_all or family_name(node) in self.families
-        return kept and of_family and self.excluded(node) is None
-
-
-def family_name(node: Node) -> str:
-    """Join family that the node's records come from, or ``source``."""
-    return node.operation.family if node.operation is not None else "source"
+        mine = {*ANY, "source"} if made is None else {*ANY, *COMPUTED, made.family}
+        has_table = node.is_table or not self.needs_table
+        return kept and has_table and not mine.isdisjoint(self.families) and self.excluded(node) is None
 
 
 def relations_of(query: str) -> tuple[str, ...]:

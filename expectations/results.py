@@ -121,6 +121,8 @@ class InvariantResult:
         The engine.
     because
         Why it is Spark; empty where it is DuckDB.
+    note
+        A sentence about it that follows what was found.
     """
 
     invariant: Invariant
@@ -133,6 +135,7 @@ class InvariantResult:
     scope: Scope = "epoch"
     judged_by: Engine = "duckdb"
     because: str = ""
+    note: str = ""
 
     @property
     def state(self) -> State:
@@ -150,6 +153,21 @@ class InvariantResult:
     def passed(self) -> bool:
         """Whether it was evaluated and nothing violates it."""
         return self.state == "passed"
+
+    @property
+    def description(self) -> str:
+        """One line, as a check shows it: the sentence, and what was found."""
+        return " ".join(filter(None, (self.invariant.sentence, self._found, self.note)))
+
+    @property
+    def _found(self) -> str:
+        if self.state == "not evaluated":
+            return f"Could not be evaluated: {(self.error or 'no reason known').splitlines()[0][:200]}"
+        of = "" if self.checked is None else f" in {self.checked:,} rows"
+        if not self.violations:
+            return f"No violations{of}."
+        share = f" ({self.violations / self.checked:.1%})" if self.invariant.tolerated and self.checked else ""
+        return f"{self.violations:,} violations{of}{share}."
 
 
 class Judge(Protocol):

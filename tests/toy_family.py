@@ -95,9 +95,8 @@ RULES = (
     Invariant(
         id="tagged_by_its_side",
         sentence="A row is tagged with the side of its record.",
-        document="toy family",
-        section="whole",
-        families=frozenset({"tagged"}),
+        source="toy family, whole",
+        families=("tagged",),
         needs_table=False,
         severity="critical",
         blocking=True,

@@ -147,7 +147,7 @@ def _epoch(platform: Platform, workload: Workload) -> tuple[dict[str, Any], int]
     for name, outcome in outcomes.items():
         judgement, folded = outcome.judgement, outcome.folded
         verdicts = [*(judgement.verdicts if judgement else ()), *(folded.verdicts if folded else ())]
-        line["missed"] += [f"{name}: {one.invariant}" for one in verdicts if one.state == "not evaluated"]
+        line["missed"] += [f"{name}: {one.invariant.id}" for one in verdicts if one.state == "not evaluated"]
     outcome = outcomes[workload.result.name]
     if outcome.result is not None and outcome.judgement is not None:
         line |= {phase: round(seconds, 3) for phase, seconds in outcome.result.seconds.items()}

@@ -13,7 +13,7 @@ from rivermeet.assets.defs.lineage import column_descriptions, column_lineage
 from rivermeet.assets.defs.links import page_metadata
 from rivermeet.expectations.invariant import Severity
 from rivermeet.expectations.invariants import invariants_of
-from rivermeet.expectations.verdict import Verdict
+from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.settings import Settings
@@ -87,7 +87,7 @@ def check_severity(state: str, severity: Severity) -> dg.AssetCheckSeverity:
 def check_results(
     settings: Settings,
     node: Node,
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[InvariantResult],
     epoch: int,
     run: str,
     decided: Decision | None = None,
@@ -95,15 +95,14 @@ def check_results(
     """One check result per verdict; what a person has ``decided`` about fails no less, but blocks nothing below."""
     asset_of = checked_assets(node)
     for v in verdicts:
-        details = dict(v.details)
-        sample = details.pop("sample") or []
-        numbers = {k: details[k] for k in ("checked", "violations", "seconds") if details[k] is not None}
+        rule, sample = v.invariant, v.sample
+        numbers = {"checked": v.checked, "violations": v.violations, "seconds": round(v.seconds, 3)}
         metadata: dict[str, Any] = {
             "epoch": epoch,
-            **numbers,
+            **{name: number for name, number in numbers.items() if number is not None},
             "state": v.state,
-            "source": v.details["source"],
-            "sql": dg.MetadataValue.md(f"```sql\n{v.details['sql']}\n```"),
+            "source": rule.source,
+            "sql": dg.MetadataValue.md(f"```sql\n{v.sql}\n```"),
             **page_metadata(settings, run, node, epoch),
         }
         if sample:
@@ -112,18 +111,17 @@ def check_results(
                 [dg.TableRecord({c: row.get(c, "") for c in columns}) for row in sample],
                 dg.TableSchema([dg.TableColumn(c) for c in columns]),
             )
-        why = v.details["because"]
-        metadata["judged_by"] = f"{v.details['judged_by']}: {why}" if why else v.details["judged_by"]
-        if v.details["error"]:
-            metadata["error"] = str(v.details["error"])
-        known = decided if decided is not None and not v.success and v.invariant in decided.invariants else None
+        metadata["judged_by"] = f"{v.judged_by}: {v.because}" if v.because else v.judged_by
+        if v.error:
+            metadata["error"] = v.error
+        known = decided if decided is not None and not v.passed and rule.id in decided.invariants else None
         if known is not None:
             metadata["decided"] = known.summary
         yield dg.AssetCheckResult(
-            asset_key=asset_of[v.invariant],
-            check_name=v.invariant,
-            passed=v.success,
-            severity=SEVERITY["info"] if known else check_severity(v.state, v.severity),
+            asset_key=asset_of[rule.id],
+            check_name=rule.id,
+            passed=v.passed,
+            severity=SEVERITY["info"] if known else check_severity(v.state, rule.severity),
             description=f"{v.description} The rows were {known.summary}." if known else v.description,
             metadata=metadata,
         )

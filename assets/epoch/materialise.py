@@ -8,7 +8,7 @@ from dataclasses import replace
 from rivermeet.assets.epoch.platform import Platform
 from rivermeet.assets.epoch.run import Outcome, run_epoch
 from rivermeet.assets.quality.judge_fold import FoldOutcome, fold_node
-from rivermeet.expectations.verdict import Verdict
+from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node
 from rivermeet.infra.epochs.stages.plan import Rebuild
@@ -102,5 +102,5 @@ def _warnings(node: Node, outcome: Outcome) -> Iterator[str]:
         yield from reads.warnings(hashed=bool(node.partitions))
 
 
-def _holds(verdicts: Sequence[Verdict]) -> str:
-    return f"{sum(v.success for v in verdicts)} of {len(verdicts)} checks hold"
+def _holds(verdicts: Sequence[InvariantResult]) -> str:
+    return f"{sum(v.passed for v in verdicts)} of {len(verdicts)} checks hold"

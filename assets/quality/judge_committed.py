@@ -19,8 +19,7 @@ from rivermeet.assets.quality.judge import audited, judged_at
 from rivermeet.assets.quality.judge_commit import judge_commit
 from rivermeet.assets.quality.judge_fold import judge_fold_of_another_home, judged_fold
 from rivermeet.assets.quality.judges import evaluate
-from rivermeet.assets.quality.quality_table import States, last_states
-from rivermeet.assets.quality.record_verdicts import quality_of, record_verdicts
+from rivermeet.assets.quality.quality_table import States, last_states, quality_of, record
 from rivermeet.assets.quality.relations.epoch import late
 from rivermeet.assets.quality.relations.folded import judged, whole
 from rivermeet.assets.quality.relations.inputs import InputRelations, effective
@@ -28,7 +27,6 @@ from rivermeet.assets.quality.relations.parts import TableRows, at_version, loca
 from rivermeet.assets.refused.held_verdicts import as_held
 from rivermeet.assets.refused.states import AuditRefusedError
 from rivermeet.expectations.results import InvariantResult
-from rivermeet.expectations.verdict import Verdict
 from rivermeet.infra.delta.changelog_files import epoch_files
 from rivermeet.infra.delta.io import last_note, note_upto
 from rivermeet.infra.delta.lines import opened
@@ -43,8 +41,7 @@ class Judgement:
     """What was judged of a node's epoch; seconds of what came after the commit."""
 
     epoch: int
-    results: Sequence[InvariantResult]
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[InvariantResult]
     seconds: float
 
 
@@ -84,8 +81,8 @@ def judge_again(context: EpochContext, node: Node, run: str) -> Judgement | None
     plan = _plan_of(context, node, epoch)
     results = [r for r in _rows_again(context, effective(node, plan), plan) if r.invariant.stage == "epoch"]
     results += judge_everything(context, node)
-    verdicts = record_verdicts(context, node, epoch, results, run, f"alone-{epoch:06d}")
-    return Judgement(epoch, results, as_held(context, node, verdicts), time.monotonic() - start)
+    verdicts = record(context, node, epoch, results, run, f"alone-{epoch:06d}")
+    return Judgement(epoch, as_held(context, node, verdicts), time.monotonic() - start)
 
 
 def judge_everything(context: EpochContext, node: Node) -> list[InvariantResult]:
@@ -106,8 +103,8 @@ def judge_everything(context: EpochContext, node: Node) -> list[InvariantResult]
 def judge_refused(context: EpochContext, node: Node, refusal: AuditRefusedError, run: str) -> Judgement:
     """Keep what the audit found of an epoch that it refused."""
     results, start = list(refusal.results), time.monotonic()
-    verdicts = record_verdicts(context, node, refusal.epoch, results, run, _name(refusal.epoch))
-    return Judgement(refusal.epoch, results, verdicts, time.monotonic() - start)
+    verdicts = record(context, node, refusal.epoch, results, run, _name(refusal.epoch))
+    return Judgement(refusal.epoch, verdicts, time.monotonic() - start)
 
 
 def states_of(context: EpochContext, node: Node, epoch: int, run: str) -> States:
@@ -151,10 +148,10 @@ def _recorded(
     start: float,
     is_done: bool = True,
 ) -> Judgement:
-    verdicts = record_verdicts(context, node, plan.epoch, results, run, _name(plan.epoch))
+    verdicts = record(context, node, plan.epoch, results, run, _name(plan.epoch))
     if is_done:
         context.log.write(node.name, plan.incarnation, plan.epoch, "judged", json.dumps({"run": run}))
-    return Judgement(plan.epoch, results, verdicts, time.monotonic() - start)
+    return Judgement(plan.epoch, verdicts, time.monotonic() - start)
 
 
 def _name(epoch: int) -> str:

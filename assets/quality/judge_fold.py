@@ -19,12 +19,10 @@ from dataclasses import dataclass, replace
 
 from rivermeet.assets.quality.judge import judged_at
 from rivermeet.assets.quality.judges import evaluate
-from rivermeet.assets.quality.quality_table import States
-from rivermeet.assets.quality.record_verdicts import record_verdicts
+from rivermeet.assets.quality.quality_table import States, record
 from rivermeet.assets.quality.relations.folded import Folded, folded, judged, rows_of_table
 from rivermeet.assets.quality.relations.inputs import InputRelations, effective
 from rivermeet.expectations.results import InvariantResult
-from rivermeet.expectations.verdict import Verdict
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
@@ -38,7 +36,7 @@ class FoldOutcome:
     """What a fold did: the epoch that the table is at, its verdicts, its rows, and seconds of folding and judging."""
 
     epoch: int
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[InvariantResult]
     table_rows: int | None
     seconds: float
     seconds_checks: float
@@ -73,7 +71,7 @@ def is_judged(context: EpochContext, node: Node) -> bool:
 
 def judge_fold(
     context: EpochContext, node: Node, run: str, seconds: float
-) -> tuple[int, Sequence[Verdict], int | None] | None:
+) -> tuple[int, Sequence[InvariantResult], int | None] | None:
     """Judge the newest fold, which took ``seconds``, and record that: its epoch, verdicts, and rows of the table."""
     of = folded(node, context.paths(node), context.log)
     if of is None:
@@ -103,9 +101,9 @@ def judge_fold_of_another_home(context: EpochContext, node: Node, known: States,
     return of is not None
 
 
-def _recorded(context: EpochContext, of: Folded, run: str) -> Sequence[Verdict]:
+def _recorded(context: EpochContext, of: Folded, run: str) -> Sequence[InvariantResult]:
     epoch = of.note.epoch
-    return record_verdicts(context, of.node, epoch, judged_fold(context, of), run, f"fold-{epoch:06d}")
+    return record(context, of.node, epoch, judged_fold(context, of), run, f"fold-{epoch:06d}")
 
 
 def judged_fold(context: EpochContext, of: Folded) -> list[InvariantResult]:

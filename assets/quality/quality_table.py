@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filelock import FileLock
 
+from rivermeet.expectations.history import SCHEMA, history
 from rivermeet.expectations.invariant import moment_of
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.delta.lines import append_lines, lines_of, opened
-from rivermeet.infra.epochs.context import Quality
+from rivermeet.infra.epochs.context import EpochContext, Quality
 from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
 
@@ -36,16 +38,39 @@ States = Mapping[str, State]
 """Invariant to what was found of it last."""
 
 
+def record(
+    context: EpochContext, node: Node, epoch: int, results: Sequence[InvariantResult], run: str, name: str
+) -> list[InvariantResult]:
+    """Record results, and give them in the order in which the invariants are declared.
+
+    Parameters
+    ----------
+    name
+        Names what was judged, like ``epoch-000007``.
+    """
+    order = {invariant.id: place for place, invariant in enumerate(invariants_of(node))}
+    found = sorted(results, key=lambda result: order[result.invariant.id])
+    remember(quality_of(context), node, epoch, found, run, name)
+    return found
+
+
+def quality_of(context: EpochContext) -> Quality:
+    """Where a context that judges keeps what was found."""
+    assert context.quality is not None, "verdicts are kept somewhere"
+    return context.quality
+
+
 def remember(quality: Quality, node: Node, epoch: int, results: Sequence[InvariantResult], run: str, name: str) -> None:
     """Append what was found, once per run, epoch and ``name``."""
-    import pyarrow as pa
-
-    from rivermeet.expectations.history import SCHEMA, history
-
-    schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
     with FileLock(quality.lock):
         app_id = f"{node.pipeline.name}.{node.name}/{run}/{name}"
-        append_lines(history(node, epoch, run, results), schema, quality.table, app_id, epoch)
+        append_lines(history(node, epoch, run, results), _schema(), quality.table, app_id, epoch)
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
 
 
 def lines_about(node: Node, epoch: int | None = None) -> pc.Expression:
@@ -68,10 +93,7 @@ def quality_lines(
     oldest
         Files with only smaller values of ``by`` are not looked at.
     """
-    import pyarrow as pa
     import pyarrow.compute as pc
-
-    from rivermeet.expectations.history import SCHEMA
 
     def not_older(files: pa.Table) -> pa.Table:
         newest = f"max.{by}"
@@ -80,8 +102,7 @@ def quality_lines(
     table = opened(quality.table)
     if table is None:
         return ()
-    schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
-    return lines_of(table, quality.table, schema, not_older).to_table(columns, filter=wanted).to_pylist()
+    return lines_of(table, quality.table, _schema(), not_older).to_table(columns, filter=wanted).to_pylist()
 
 
 def last_states(quality: Quality, node: Node, epoch: int | None = None) -> States:

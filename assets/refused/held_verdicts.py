@@ -18,16 +18,17 @@ from typing import Any
 
 from rivermeet.assets.quality.quality_table import lines_about, quality_lines
 from rivermeet.assets.refused.states import states
-from rivermeet.expectations.verdict import Verdict
+from rivermeet.expectations.history import FOUND
+from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.pipelines import Node
 
 
-def as_held(context: EpochContext, node: Node, verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
-    """The verdicts of a node, but of what its held epoch breaks those that its audit gave."""
+def as_held(context: EpochContext, node: Node, verdicts: Sequence[InvariantResult]) -> Sequence[InvariantResult]:
+    """The verdicts of a node; of what its held epoch violates, those that its audit gave."""
     held = [state.held.epoch for state in states(context, node) if state.open]
     broken = _broken(context, node, held[-1]) if held else {}
-    return [_held(v, broken[v.invariant]) if v.invariant in broken and v.success else v for v in verdicts]
+    return [_held(v, broken[v.invariant.id]) if v.passed and v.invariant.id in broken else v for v in verdicts]
 
 
 def _broken(context: EpochContext, node: Node, epoch: int) -> Mapping[str, Mapping[str, Any]]:
@@ -38,12 +39,7 @@ def _broken(context: EpochContext, node: Node, epoch: int) -> Mapping[str, Mappi
     return {invariant: line for invariant, line in newest.items() if line["state"] != "passed"}
 
 
-def _held(verdict: Verdict, line: Mapping[str, Any]) -> Verdict:
-    found = {
-        name: line[name]
-        for name in ("state", "checked", "violations", "seconds", "sql", "error", "scope", "judged_by", "because")
-    }
-    text = f"{verdict.description} Epoch {line['epoch']} is held, and there it was {line['state']}."
-    details = {**verdict.details, **found, "sample": json.loads(line["sample"] or "[]")}
-    # The page that the verdict leads to is of what is committed.
-    return replace(verdict, success=False, state=line["state"], description=text, details=details, page=None)
+def _held(result: InvariantResult, line: Mapping[str, Any]) -> InvariantResult:
+    found = {name: line[name] for name in FOUND if name != "state"}
+    note = f"That is epoch {line['epoch']}, which is held; what is committed holds."
+    return replace(result, **found, sample=json.loads(line["sample"] or "[]"), note=note)

@@ -1,4 +1,4 @@
-"""Data Docs: one page per run, of what Great Expectations made of the rows that the quality table has of it.
+"""Data Docs: one page per run, of what Great Expectations made of the run's rows of the quality table.
 
 What a rule finds is evaluated before its epoch is committed (``expectations/judge``), and recorded; there is no second
 verdict. At the run's end one checkpoint validates the record, with a suite for each node and epoch: a rule whose row
@@ -8,8 +8,8 @@ processor time, which no node waits for.
     docs/index.html             the newest runs, one line each
     docs/runs/RUN.html#shop.orders.7      what was judged of a node at an epoch
 
-The tables are rendered by Great Expectations' own renderers and templates; the page around them is ours and loads
-nothing. Held by ``tests/expectations/test_data_docs.py``; why so: ``docs/decisions/data-docs-per-run.md``.
+The page is our own template, which escapes everything that it shows and loads nothing. Held by
+``tests/expectations/test_data_docs.py``; why: ``docs/decisions/data-docs-per-run.md``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from html import unescape
 from importlib.resources import files
 from pathlib import Path
@@ -117,40 +116,42 @@ def _validated(run: str, suites: Sequence[Suite]) -> Mapping[str, Any]:
 
 
 def _expectation(suite: str, row: Row, declared: Invariant | None) -> Any:
-    about = {"sentence": declared.sentence, "source": declared.source} if declared else {"sentence": row["invariant"]}
+    sentence, source = (declared.sentence, declared.source) if declared else (row["invariant"], "")
     if row["because"]:
-        about["source"] = f"{about.get('source', '')} (judged by Spark: {row['because']})"
-    return expect_invariant_holds()(
-        suite=suite, invariant=row["invariant"], severity=row["severity"], meta=about | {"blocking": row["blocking"]}
-    )
+        source = f"{source} (judged by Spark: {row['because']})"
+    about = {"sentence": sentence, "source": source, "blocking": row["blocking"]}
+    return expect_invariant_holds()(suite=suite, invariant=row["invariant"], severity=row["severity"], meta=about)
 
 
 def _shown(suite: Suite, result: Any) -> Mapping[str, Any]:
-    """A suite's part of the page; its table as Great Expectations renders it."""
-    from great_expectations.render.renderer.content_block.validation_results_table_content_block import (
-        ValidationResultsTableContentBlockRenderer,
-    )
+    """A suite's part of the page: what does not hold comes first."""
+    rows = [_row(one) for one in sorted(result.results, key=lambda one: one.success)]
+    return {"name": suite.name, "id": suite.id, "outcome": _counted([result]), "holds": result.success, "rows": rows}
 
-    wrong_first = sorted(result.results, key=lambda one: one.success)
-    block = ValidationResultsTableContentBlockRenderer.render(wrong_first, include_column_name=False)
-    assert block is not None, "no suite is empty"
-    table = _view().render({"content_block": block.to_json_dict()})
-    about = {"name": suite.name, "id": suite.id, "outcome": _counted([result])}
-    return about | {"holds": result.success, "table": table}
+
+def _row(result: Any) -> Mapping[str, Any]:
+    info = result.exception_info or {}
+    # One exception stands by itself, those of several metrics each under the metric's name.
+    each = [info] if "raised_exception" in info else info.values()
+    error = next((str(one["exception_message"]).strip() for one in each if one["raised_exception"]), "")
+    details = result.result.get("details", {})
+    bad = details.get("unexpected_rows", [])
+    return {
+        "state": "not-evaluated" if error else "passed" if result.success else "violated",
+        "severity": result.expectation_config.severity.value,
+        "meta": result.expectation_config.meta,
+        "observed": result.result.get("observed_value", "--"),
+        "error": error.partition("\n"),
+        "columns": list(dict.fromkeys(column for row in bad for column in row)),
+        "bad": bad,
+        "sql": details.get("sql"),
+    }
 
 
 def _counted(results: Sequence[Any]) -> str:
     all_of_them = sum(len(result.results) for result in results)
     failing = sum(result.statistics["unsuccessful_expectations"] for result in results)
     return f"{failing} of {all_of_them} do not hold" if failing else f"all {all_of_them} hold"
-
-
-@cache
-def _view() -> Any:
-    """Great Expectations' templates, compiled once."""
-    from great_expectations.render.view.view import DefaultJinjaComponentView
-
-    return DefaultJinjaComponentView()
 
 
 def _title(page: Path) -> str:

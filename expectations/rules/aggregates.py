@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from rivermeet.expectations.invariant import EARLY, Invariant, packed, quoted
+from rivermeet.expectations.invariant import Rule, packed, quoted
 from rivermeet.expectations.rules.derived import SO_FAR
 from rivermeet.expectations.rules.record_sql import last_of, records, verbatim, with_fields, with_mapped_key
 from rivermeet.expectations.rules.tables import versioned
 from rivermeet.pipelines import Aggregation, Node, SlidingWindows, TableAggregate, TimeWindows, WindowedAggregate
 
-_WINDOWED = frozenset({"windowed-aggregate"})
+_WINDOWED = ("windowed-aggregate",)
 _FUNCTIONS = {
     "count": "count({0})",
     "sum": "sum({0})",
@@ -30,6 +30,12 @@ _FUNCTIONS = {
     "avg": "CASE WHEN count({0}) > 0 THEN CAST(sum({0}) AS DOUBLE) / count({0}) END",
 }
 _CLOSE_TO = 1e-9
+
+
+def _sliding(node: Node) -> str | None:
+    if isinstance(_windowed(node).windows, SlidingWindows):
+        return "which sliding windows there are depends on other records; what they hold is aggregate_of_window"
+    return None
 
 
 def _arguments(aggregations: Mapping[str, Aggregation]) -> str:
@@ -62,7 +68,16 @@ def _differs(aggregations: Mapping[str, Aggregation]) -> str:
     return " OR ".join(wrong)
 
 
-def _equals_grouped(node: Node) -> str:
+@Rule(
+    "Early joins, KTable aggregate",
+    ("table-aggregate",),
+    requirements=(85,),
+    needs_table=True,
+    stage="table",
+    excluded=versioned,
+)
+def aggregate_of_group(node: Node) -> str:
+    """A group's aggregate is that of the rows that are in it now; a group without rows is gone."""
     made = cast(TableAggregate, node.operation)
     mapper = {column: e.sql for column, e in made.key.items()}
     grouped = with_mapped_key(records(made.input, "{left}", "left"), "left", mapper, node.key)
@@ -76,7 +91,9 @@ FULL OUTER JOIN (SELECT * FROM (SELECT *, {packed(node.key)} AS key FROM {{table
 WHERE e.mapped IS NULL OR t.key IS NULL OR {_differs(made.aggregations)}"""
 
 
-def _equals_windowed(node: Node) -> str:
+@Rule("Early joins, windowed aggregate", _WINDOWED, requirements=(184,), needs_table=True)
+def aggregate_of_window(node: Node) -> str:
+    """A window's aggregate is that of the records that lie in it and were in time."""
     made = _windowed(node)
     keys = [c for c in node.key if c not in ("window_start", "window_end")]
     own = f"struct({', '.join(f'w.key.{quoted(c)} AS {quoted(c)}' for c in keys)})"
@@ -93,7 +110,9 @@ LEFT JOIN (SELECT of_window, {_aggregated(made.aggregations)} FROM {arguments} G
 WHERE e.of_window IS NULL OR {_differs(made.aggregations)}"""
 
 
-def _in_its_windows(node: Node) -> str:
+@Rule("Early joins, windowed aggregate", _WINDOWED, requirements=(184,), needs_table=True, excluded=_sliding)
+def row_of_every_window(node: Node) -> str:
+    """A record updates each open window that it lies in, and no other."""
     windows = _windowed(node).windows
     assert isinstance(windows, TimeWindows), node.name
     first = f"greatest(timestamp - ({windows.size - windows.advance}L), 0)"
@@ -123,53 +142,5 @@ def _windowed(node: Node) -> WindowedAggregate:
     return cast(WindowedAggregate, node.operation)
 
 
-def _sliding(node: Node) -> str | None:
-    if isinstance(_windowed(node).windows, SlidingWindows):
-        return "which sliding windows there are depends on other records; what they hold is aggregate_of_window"
-    return None
-
-
-RULES = (
-    Invariant(
-        id="aggregate_of_window",
-        sentence="A window's aggregate is that of the records that lie in it and were in time.",
-        document=EARLY,
-        section="windowed aggregate",
-        requirements=(184,),
-        families=_WINDOWED,
-        needs_table=True,
-        severity="critical",
-        blocking=False,
-        stage="epoch",
-        violations=_equals_windowed,
-    ),
-    Invariant(
-        id="row_of_every_window",
-        sentence="A record updates each open window that it lies in, and no other.",
-        document=EARLY,
-        section="windowed aggregate",
-        requirements=(184,),
-        families=_WINDOWED,
-        needs_table=True,
-        severity="critical",
-        blocking=False,
-        stage="epoch",
-        violations=_in_its_windows,
-        excluded=_sliding,
-    ),
-    Invariant(
-        id="aggregate_of_group",
-        sentence="A group's aggregate is that of the rows that are in it now; a group without rows is gone.",
-        document=EARLY,
-        section="KTable aggregate",
-        requirements=(85,),
-        families=frozenset({"table-aggregate"}),
-        needs_table=True,
-        severity="critical",
-        blocking=False,
-        stage="table",
-        violations=_equals_grouped,
-        excluded=versioned,
-    ),
-)
+RULES = (aggregate_of_window, row_of_every_window, aggregate_of_group)
 DERIVED = {"arrived": _arrived}

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from rivermeet.expectations.invariant import ANY, COMPUTED, KIP_213, OURS, SEMANTICS, Invariant
+from rivermeet.expectations.invariant import ANY, COMPUTED, Rule
 from rivermeet.pipelines import Node
 
 _COUNTED = """min(offset) AS first_offset, max(offset) AS last_offset,
        count(*) AS records, count(DISTINCT offset) AS distinct_offsets"""
+
+
+def _of_one_partner(node: Node) -> str | None:
+    made = node.operation
+    if made is not None and made.meets_many:
+        return "a record is joined with each partner in its window, under one key"
+    return waits(node)
 
 
 def _dense(relation: str) -> str:
@@ -18,7 +25,9 @@ WHERE NOT (o.first_offset <=> coalesce(b.first_offset, 0))
    OR o.distinct_offsets <> o.records OR o.last_offset <> o.first_offset + o.records - 1"""
 
 
-def _record_shape(node: Node) -> str:
+@Rule("Rivermeet design, record", ANY, profiles=None, blocking=True)
+def record_shape(node: Node) -> str:
+    """Every record has its place and time, and in a table its key."""
     # A stream's record may have no key; a table's is found by it.
     keyless = " OR key IS NULL" if node.is_table else ""
     # Of a topic that keeps its partitions, only the broker knows how many there are.
@@ -28,7 +37,15 @@ WHERE timestamp IS NULL OR offset IS NULL OR epoch IS NULL{keyless}
    OR NOT coalesce(partition {lies}, false)"""
 
 
-def _one_row_per_cause(node: Node) -> str:
+@Rule(
+    "KIP-213, original value hash, example of two quick updates",
+    COMPUTED,
+    requirements=(123, 194),
+    blocking=True,
+    excluded=_of_one_partner,
+)
+def one_row_per_cause(node: Node) -> str:
+    """One input record causes at most one row for a key."""
     return """SELECT key, trigger, count(*) AS copies, min(offset) AS first_offset, max(offset) AS last_offset
 FROM {rows} GROUP BY key, trigger HAVING count(*) > 1"""
 
@@ -41,15 +58,10 @@ def waits(node: Node) -> str | None:
     return None
 
 
-def _of_one_partner(node: Node) -> str | None:
-    made = node.operation
-    if made is not None and made.meets_many:
-        return "a record is joined with each partner in its window, under one key"
-    return waits(node)
-
-
-def _in_processing_order(node: Node) -> str:
-    """Each row's trigger has its place: (running maximum of timestamp, side, partition, offset)."""
+@Rule("Kafka Streams Join Semantics, timestamp synchronization", COMPUTED, requirements=(193, 194))
+def processing_order(node: Node) -> str:
+    """Rows follow the order of their causes: by the running maximum of timestamp, the left side first."""
+    # Each row's trigger has its place: (running maximum of timestamp, side, partition, offset).
     made = node.operation
     assert made is not None
     sides = [(place, side) for place, side in enumerate(("left", "right")) if side in made.triggers]
@@ -69,90 +81,27 @@ FROM (SELECT o.partition, o.offset, o.trigger, a.turn,
 WHERE turn IS NULL OR turn < turn_before"""
 
 
-def _has_value(node: Node) -> str:
+@Rule(
+    "Kafka Streams Join Semantics, null results, and results with a null inside",
+    ("stream-stream", "stream-table", "stream-globaltable"),
+    requirements=(14,),
+    blocking=True,
+)
+def stream_row_has_value(node: Node) -> str:
+    """A stream result is never a tombstone: what is missing is null inside its value."""
     return "SELECT partition, offset, key, timestamp FROM {rows} WHERE value IS NULL"
 
 
-RULES = (
-    Invariant(
-        id="dense_offsets",
-        sentence="An epoch's offsets go on where the changelog ends, without hole or double.",
-        document=OURS,
-        section="record (determinism)",
-        requirements=(194,),
-        families=ANY,
-        profiles=None,
-        needs_table=False,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=lambda node: _dense("{rows}"),
-    ),
-    Invariant(
-        id="dense_changelog",
-        sentence="A changelog's offsets run from 0 without hole or double, in each partition.",
-        document=OURS,
-        section="record (determinism)",
-        requirements=(194,),
-        families=ANY,
-        profiles=None,
-        needs_table=False,
-        severity="critical",
-        blocking=False,
-        stage="commit",
-        violations=lambda node: _dense("{changelog}"),
-    ),
-    Invariant(
-        id="record_shape",
-        sentence="Every record has its place and time, and in a table its key.",
-        document=OURS,
-        section="record",
-        families=ANY,
-        profiles=None,
-        needs_table=False,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_record_shape,
-    ),
-    Invariant(
-        id="one_row_per_cause",
-        sentence="One input record causes at most one row for a key.",
-        document=KIP_213,
-        section="original value hash, example of two quick updates",
-        requirements=(123, 194),
-        families=COMPUTED,
-        needs_table=False,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_one_row_per_cause,
-        excluded=_of_one_partner,
-    ),
-    Invariant(
-        id="processing_order",
-        sentence="Rows follow the order of their causes: by the running maximum of timestamp, the left side first.",
-        document=SEMANTICS,
-        section="timestamp synchronization",
-        requirements=(193, 194),
-        families=COMPUTED,
-        needs_table=False,
-        severity="critical",
-        blocking=False,
-        stage="epoch",
-        violations=_in_processing_order,
-    ),
-    Invariant(
-        id="stream_row_has_value",
-        sentence="A stream result is never a tombstone: what is missing is null inside its value.",
-        document=SEMANTICS,
-        section="null results, and results with a null inside",
-        requirements=(14,),
-        families=frozenset({"stream-stream", "stream-table", "stream-globaltable"}),
-        needs_table=False,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_has_value,
-    ),
-)
+@Rule("Rivermeet design, record (determinism)", ANY, requirements=(194,), profiles=None, blocking=True)
+def dense_offsets(node: Node) -> str:
+    """An epoch's offsets go on where the changelog ends, without hole or double."""
+    return _dense("{rows}")
+
+
+@Rule("Rivermeet design, record (determinism)", ANY, requirements=(194,), profiles=None, stage="commit")
+def dense_changelog(node: Node) -> str:
+    """A changelog's offsets run from 0 without hole or double, in each partition."""
+    return _dense("{changelog}")
+
+
+RULES = (dense_offsets, dense_changelog, record_shape, one_row_per_cause, processing_order, stream_row_has_value)

@@ -26,8 +26,7 @@ def _rule(node: Node, check: Check, taken: Collection[str]) -> Invariant:
     return Invariant(
         id=check.id,
         sentence=check.sentence,
-        document=f"pipeline {node.pipeline.name}",
-        section="declared there",
+        source=f"pipeline {node.pipeline.name}, declared there",
         families=ANY,
         profiles=None,
         needs_table=check.of_table,

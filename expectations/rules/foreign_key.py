@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from rivermeet.expectations.invariant import KIP_213, Invariant
+from rivermeet.expectations.invariant import Rule
 from rivermeet.expectations.rules.record_sql import last_of, records, with_mapped_key
 from rivermeet.expectations.rules.tables import versioned
 from rivermeet.pipelines import ForeignKeyJoin, Node
@@ -45,13 +45,20 @@ LEFT ANTI JOIN (SELECT key, mapped FROM {_pointing(join, before)}
 WHERE o.trigger.side = 'right'"""
 
 
-def _foreign_key_hash(node: Node) -> str:
-    """Last row per key against the left table after the epoch.
-
-    An inner join is silent where a left change has nothing to answer (null over null), so that its
-    last tombstone may be older than the left row: only what is live must fit. A left join answers
-    every left change.
-    """
+@Rule(
+    "KIP-213, original value hash",
+    ("fk-table-table",),
+    requirements=(113, 122),
+    needs_table=True,
+    blocking=True,
+    excluded=versioned,
+)
+def foreign_key_hash(node: Node) -> str:
+    """A key's last row was made for the current left value, and is gone with it."""
+    # Last row per key against the left table after the epoch.
+    # An inner join is silent where a left change has nothing to answer (null over null), so that its
+    # last tombstone may be older than the left row: only what is live must fit. A left join answers
+    # every left change.
     live, unmarked = "o.value IS NOT NULL", "value IS NOT NULL AND left_hash IS NULL"
     wrong = f"{live} AND NOT (o.left_hash <=> l.hash AND l.key IS NOT NULL)"
     if _join(node).how == "left":
@@ -66,19 +73,4 @@ WHERE ({wrong}) AND NOT (o.value IS NOT NULL AND o.left_hash IS NULL)
 UNION ALL SELECT key, partition, offset, left_hash, NULL, NULL, true FROM {{rows}} WHERE {unmarked}"""
 
 
-RULES = (
-    Invariant(
-        id="foreign_key_hash",
-        sentence="A key's last row was made for the current left value, and is gone with it.",
-        document=KIP_213,
-        section="original value hash",
-        requirements=(113, 122),
-        families=frozenset({"fk-table-table"}),
-        needs_table=True,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_foreign_key_hash,
-        excluded=versioned,
-    ),
-)
+RULES = (foreign_key_hash,)

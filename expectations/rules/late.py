@@ -12,15 +12,11 @@ Held by ``tests/expectations/test_late_share.py``.
 
 from __future__ import annotations
 
-from rivermeet.expectations.invariant import Invariant
+from rivermeet.expectations.invariant import Rule
 from rivermeet.pipelines import Node
 
 MAX_LATE_SHARE = 0.05
 """Share of an epoch's records that may be dropped without a warning."""
-
-
-def _dropped(node: Node) -> str:
-    return "SELECT * FROM {late}"
 
 
 def _answers_all(node: Node) -> str | None:
@@ -29,20 +25,18 @@ def _answers_all(node: Node) -> str | None:
     return "every record of its stream gets a row" if looks_up else None
 
 
-RULES = (
-    Invariant(
-        id="late_share",
-        sentence=f"At most {MAX_LATE_SHARE:.0%} of an epoch's records are dropped as late, or without a key.",
-        document="KIP-633",
-        section="grace; KStream.toTable, dropped records",
-        families=frozenset({"stream-stream", "stream-table", "stream-globaltable", "windowed-aggregate", "to-table"}),
-        needs_table=False,
-        severity="warning",
-        blocking=False,
-        stage="table",
-        violations=_dropped,
-        profiles=("3.1", "kafka-4"),
-        tolerated=MAX_LATE_SHARE,
-        excluded=_answers_all,
-    ),
+@Rule(
+    "KIP-633, grace; KStream.toTable, dropped records",
+    ("stream-stream", "stream-table", "stream-globaltable", "windowed-aggregate", "to-table"),
+    profiles=("3.1", "kafka-4"),
+    severity="warning",
+    stage="table",
+    tolerated=MAX_LATE_SHARE,
+    excluded=_answers_all,
 )
+def late_share(node: Node) -> str:
+    """At most 5% of an epoch's records are dropped as late, or without a key."""
+    return "SELECT * FROM {late}"
+
+
+RULES = (late_share,)

@@ -13,21 +13,36 @@ from __future__ import annotations
 
 from typing import cast
 
-from rivermeet.expectations.invariant import KIP_77, KIP_99, Invariant
+from rivermeet.expectations.invariant import Rule
 from rivermeet.expectations.rules.changelog import waits
 from rivermeet.expectations.rules.record_sql import joined_value, records, with_mapped_key, without_sql
 from rivermeet.pipelines import Node, StreamGlobalJoin, StreamTableJoin
 
-_LOOKED_UP = frozenset({"stream-table", "stream-globaltable"})
+_LOOKED_UP = ("stream-table", "stream-globaltable")
 HEAD = "max(timestamp) OVER (PARTITION BY partition ORDER BY offset)"
 
 
-def _caused_by_facts(node: Node) -> str:
+def _not_as_processed(node: Node) -> str | None:
+    join = _join(node)
+    if join.table_first:
+        return "an epoch's updates of a global table come before its facts: loaded_first"
+    if join.reads_history("right"):
+        return "a versioned table is looked up as of the record's time: version_of_its_time"
+    return without_sql(node)
+
+
+@Rule("KIP-99, proposed changes", _LOOKED_UP, requirements=(165,), blocking=True)
+def rows_come_from_facts(node: Node) -> str:
+    """No row is caused by an update of the looked-up table."""
     return """SELECT partition, offset, key, trigger FROM {rows}
 WHERE NOT (trigger.side <=> 'left') OR trigger.offset IS NULL"""
 
 
-def _row_of_every_record(node: Node) -> str:
+@Rule(
+    "KIP-77, KStream-KTable join, number of results", _LOOKED_UP, requirements=(29, 63), blocking=True, excluded=waits
+)
+def row_of_every_record(node: Node) -> str:
+    """A record with a value gives one row, in an inner join at most one; a record without gives none."""
     wrong = "<>" if _join(node).how == "left" else ">"
     return f"""SELECT * FROM (
   SELECT coalesce(x.partition, o.partition) AS partition, coalesce(x.offset, o.offset) AS record, x.key,
@@ -58,8 +73,12 @@ LEFT JOIN {{rows}} o ON o.trigger.partition = f.partition AND o.trigger.offset =
 WHERE {wrong}"""
 
 
-def _as_processed(node: Node) -> str:
-    """Each fact with the last record of its key that was processed before it."""
+@Rule(
+    "KIP-77, KStream-KTable join, version of the table", _LOOKED_UP, requirements=(42, 69), excluded=_not_as_processed
+)
+def newest_version(node: Node) -> str:
+    """A record is joined with the table's newest row of its key, none that came after it."""
+    # Each fact with the last record of its key that was processed before it.
     right = _join(node).right
     turn = f", struct({HEAD} AS head, 1 AS side, partition, offset) AS turn"
     return f"""WITH facts AS (SELECT * FROM {facts(node)}),
@@ -74,59 +93,8 @@ found AS (
 {compared(node, "SELECT partition, offset, key, `left`, seen.`right` FROM found WHERE offset IS NOT NULL")}"""
 
 
-def _not_as_processed(node: Node) -> str | None:
-    join = _join(node)
-    if join.table_first:
-        return "an epoch's updates of a global table come before its facts: loaded_first"
-    if join.reads_history("right"):
-        return "a versioned table is looked up as of the record's time: version_of_its_time"
-    return without_sql(node)
-
-
 def _join(node: Node) -> StreamTableJoin | StreamGlobalJoin:
     return cast(StreamTableJoin | StreamGlobalJoin, node.join_spec)
 
 
-RULES = (
-    Invariant(
-        id="rows_come_from_facts",
-        sentence="No row is caused by an update of the looked-up table.",
-        document=KIP_99,
-        section="proposed changes",
-        requirements=(165,),
-        families=_LOOKED_UP,
-        needs_table=False,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_caused_by_facts,
-    ),
-    Invariant(
-        id="row_of_every_record",
-        sentence="A record with a value gives one row, in an inner join at most one; a record without gives none.",
-        document=KIP_77,
-        section="KStream-KTable join, number of results",
-        requirements=(29, 63),
-        families=_LOOKED_UP,
-        needs_table=False,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_row_of_every_record,
-        excluded=waits,
-    ),
-    Invariant(
-        id="newest_version",
-        sentence="A record is joined with the table's newest row of its key, none that came after it.",
-        document=KIP_77,
-        section="KStream-KTable join, version of the table",
-        requirements=(42, 69),
-        families=_LOOKED_UP,
-        needs_table=False,
-        severity="critical",
-        blocking=False,
-        stage="epoch",
-        violations=_as_processed,
-        excluded=_not_as_processed,
-    ),
-)
+RULES = (rows_come_from_facts, row_of_every_record, newest_version)

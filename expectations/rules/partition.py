@@ -15,12 +15,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rivermeet.expectations.invariant import ANY, EARLY, Invariant, quoted
+from rivermeet.expectations.invariant import ANY, Rule, quoted
 from rivermeet.expectations.rules.derived import of_family
 from rivermeet.pipelines import Node
 
 
-def _of_one_key(node: Node) -> str:
+def _hashed(node: Node) -> str | None:
+    if not node.partitions:
+        return None
+    return f"records lie in {node.partitions} partitions by the hash of the decoded key: equal keys lie together"
+
+
+def _cure(node: Node) -> str:
+    where = "sources" if node.operation is not None else "source"
+    return (
+        f"Declare partitions=N at the {where}, which puts records where the decoded key belongs, whoever wrote them, "
+        f"and read the topic anew with `rivermeet rebuild {node.pipeline.name}`"
+    )
+
+
+def _never_met(node: Node) -> str | None:
+    apart = of_family(node, "never_met")
+    return (apart(node) if apart is not None else None) or _hashed(node)
+
+
+@Rule(
+    "Early joins, KTable, a table is the fold of its changelog",
+    ANY,
+    profiles=None,
+    needs_table=True,
+    blocking=True,
+    excluded=_hashed,
+    cure=_cure,
+)
+def one_partition_per_key(node: Node) -> str:
+    """A table's key has its records in one partition of the topic: between two, nobody knows the last."""
     return """SELECT key, min(partition) AS first_partition, max(partition) AS last_partition,
        count_if(is_new) AS records
 FROM (SELECT key, partition, true AS is_new FROM {rows} WHERE key IS NOT NULL
@@ -28,8 +57,18 @@ FROM (SELECT key, partition, true AS is_new FROM {rows} WHERE key IS NOT NULL
 GROUP BY key HAVING min(partition) <> max(partition)"""
 
 
-def _of_equal_keys(node: Node) -> str:
-    """Keys that both sides have, and not in one and the same partition; of tables those that the epoch touches."""
+@Rule(
+    "Early joins, Joins, inputs are co-partitioned",
+    ("stream-stream", "stream-table", "table-table"),
+    requirements=(3,),
+    profiles=None,
+    blocking=True,
+    excluded=_never_met,
+    cure=_cure,
+)
+def equal_keys_meet(node: Node) -> str:
+    """Equal keys of both sides lie in the same partition: joined topics have one partitioner."""
+    # Keys that both sides have, and not in one and the same partition; of tables those that the epoch touches.
     lefts, rights = of_family(node, "equal_keys")(node)
     return f"""SELECT * FROM (
   SELECT key, min(l) AS left_first, max(l) AS left_last, min(r) AS right_first, max(r) AS right_last
@@ -49,55 +88,4 @@ def key_struct(columns: Iterable[str]) -> str:
     return f"struct({', '.join(f'key.{quoted(c)} AS {quoted(c)}' for c in columns)})"
 
 
-def _hashed(node: Node) -> str | None:
-    if not node.partitions:
-        return None
-    return f"records lie in {node.partitions} partitions by the hash of the decoded key: equal keys lie together"
-
-
-def _never_met(node: Node) -> str | None:
-    apart = of_family(node, "never_met")
-    return (apart(node) if apart is not None else None) or _hashed(node)
-
-
-def _cure(node: Node) -> str:
-    where = "sources" if node.operation is not None else "source"
-    return (
-        f"Declare partitions=N at the {where}, which puts records where the decoded key belongs, whoever wrote them, "
-        f"and read the topic anew with `rivermeet rebuild {node.pipeline.name}`"
-    )
-
-
-RULES = (
-    Invariant(
-        id="one_partition_per_key",
-        sentence="A table's key has its records in one partition of the topic: between two, nobody knows the last.",
-        document=EARLY,
-        section="KTable, a table is the fold of its changelog",
-        families=ANY,
-        profiles=None,
-        needs_table=True,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_of_one_key,
-        excluded=_hashed,
-        cure=_cure,
-    ),
-    Invariant(
-        id="equal_keys_meet",
-        sentence="Equal keys of both sides lie in the same partition: joined topics have one partitioner.",
-        document=EARLY,
-        section="Joins, inputs are co-partitioned",
-        requirements=(3,),
-        families=frozenset({"stream-stream", "stream-table", "table-table"}),
-        profiles=None,
-        needs_table=False,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_of_equal_keys,
-        excluded=_never_met,
-        cure=_cure,
-    ),
-)
+RULES = (one_partition_per_key, equal_keys_meet)

@@ -9,24 +9,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from rivermeet.expectations.invariant import KIP_99, Invariant
+from rivermeet.expectations.invariant import Rule
 from rivermeet.expectations.rules.lookups import compared, facts
 from rivermeet.expectations.rules.record_sql import records, without_sql
 from rivermeet.pipelines import Node, StreamGlobalJoin
-
-
-def _as_loaded(node: Node) -> str:
-    """Each fact with the global table's row as loaded; and whether the table had more when the epoch was planned."""
-    right = records(cast(StreamGlobalJoin, node.join_spec).right, "{right:SELECT mapped AS key FROM facts}", "right")
-    found = (
-        "SELECT f.partition, f.offset, f.key, f.`left`, r.`right` FROM facts f LEFT JOIN loaded r ON r.key = f.mapped"
-    )
-    return f"""WITH facts AS (SELECT * FROM {facts(node)}),
-loaded AS (SELECT key, `right` FROM {right})
-{compared(node, found)}
-UNION ALL
-SELECT o.partition, o.trigger.offset, o.key, o.offset, NULL, o.value
-FROM {{rows}} o CROSS JOIN {{unread}} u WHERE u.side = 'right'"""
 
 
 def _not_as_loaded(node: Node) -> str | None:
@@ -40,19 +26,20 @@ def _not_as_loaded(node: Node) -> str | None:
     return without_sql(node)
 
 
-RULES = (
-    Invariant(
-        id="loaded_first",
-        sentence="A fact is joined with the global table as loaded up to all that it had when the epoch was planned.",
-        document=KIP_99,
-        section="proposed changes, bootstrap",
-        requirements=(42, 167),
-        families=frozenset({"stream-globaltable"}),
-        needs_table=False,
-        severity="critical",
-        blocking=False,
-        stage="epoch",
-        violations=_as_loaded,
-        excluded=_not_as_loaded,
-    ),
-)
+@Rule("KIP-99, proposed changes, bootstrap", ("stream-globaltable",), requirements=(42, 167), excluded=_not_as_loaded)
+def loaded_first(node: Node) -> str:
+    """A fact is joined with the global table as loaded up to all that it had when the epoch was planned."""
+    # Each fact with the global table's row as loaded; and whether the table had more when the epoch was planned.
+    right = records(cast(StreamGlobalJoin, node.join_spec).right, "{right:SELECT mapped AS key FROM facts}", "right")
+    found = (
+        "SELECT f.partition, f.offset, f.key, f.`left`, r.`right` FROM facts f LEFT JOIN loaded r ON r.key = f.mapped"
+    )
+    return f"""WITH facts AS (SELECT * FROM {facts(node)}),
+loaded AS (SELECT key, `right` FROM {right})
+{compared(node, found)}
+UNION ALL
+SELECT o.partition, o.trigger.offset, o.key, o.offset, NULL, o.value
+FROM {{rows}} o CROSS JOIN {{unread}} u WHERE u.side = 'right'"""
+
+
+RULES = (loaded_first,)

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from rivermeet.expectations.invariant import EARLY, KIP_77, SEMANTICS, Invariant
+from rivermeet.expectations.invariant import Rule
 from rivermeet.expectations.rules.derived import SO_FAR
 from rivermeet.pipelines import Node, StreamStreamJoin
 
-_STREAM_STREAM = frozenset({"stream-stream"})
+_STREAM_STREAM = ("stream-stream",)
 _OUTER_SIDES = {"inner": (), "left": (0,), "outer": (0, 1)}
 
 # One line per joined record: `record` took part with `partner`, or alone where that is null.
@@ -38,7 +38,18 @@ _PARTS = """
         UNION ALL SELECT partition, offset, left_offset, right_offset, false FROM {earlier})"""
 
 
-def _no_spurious_row(node: Node) -> str:
+def _has_no_outer_side(node: Node) -> str | None:
+    return "an inner join has no one-sided rows" if stream_stream(node).how == "inner" else None
+
+
+@Rule(
+    "Kafka Streams Join Semantics, improved left/outer stream-stream join",
+    _STREAM_STREAM,
+    requirements=(37, 38),
+    blocking=True,
+)
+def no_spurious_one_sided_row(node: Node) -> str:
+    """A record that is joined never also appears alone, and never twice alone."""
     # Only records that the epoch touches: what was wrong before is not this epoch's fault.
     return f"""SELECT partition, side, record, count_if(partner IS NULL) AS one_sided,
        count_if(partner IS NOT NULL) AS paired, min(offset) AS first_offset, max(offset) AS last_offset
@@ -48,7 +59,9 @@ GROUP BY partition, side, record
 HAVING bool_or(is_new) AND count_if(partner IS NULL) > 0 AND count(*) > 1"""
 
 
-def _no_duplicate_pair(node: Node) -> str:
+@Rule("Early joins, output of a windowed join", _STREAM_STREAM, requirements=(26, 55, 194), blocking=True)
+def no_duplicate_pair(node: Node) -> str:
+    """Two records are joined with each other at most once."""
     return """SELECT partition, left_offset, right_offset, count(*) AS copies,
        min(offset) AS first_offset, max(offset) AS last_offset
 FROM (SELECT partition, offset, left_offset, right_offset, true AS is_new FROM {rows}
@@ -58,7 +71,9 @@ GROUP BY partition, left_offset, right_offset
 HAVING count(*) > 1 AND bool_or(is_new)"""
 
 
-def _pair_in_window(node: Node) -> str:
+@Rule("KIP-77, KStream-KStream join, window predicate", _STREAM_STREAM, requirements=(25,), blocking=True)
+def pair_in_window(node: Node) -> str:
+    """Both records of a pair exist, have its key, and lie within the declared window."""
     join = stream_stream(node)
     before, after = join.window.before, join.window.after
     return f"""SELECT partition, offset, key, left_offset, right_offset, left_key, right_key, left_timestamp,
@@ -69,7 +84,9 @@ WHERE left_offset IS NOT NULL AND right_offset IS NOT NULL
                    left_timestamp - ({before}L) AND left_timestamp + ({after}L), false)"""
 
 
-def _alone_where_allowed(node: Node) -> str:
+@Rule("Kafka Streams Join Semantics, tables of inner, left and outer stream-stream join", _STREAM_STREAM, blocking=True)
+def alone_only_on_outer_sides(node: Node) -> str:
+    """Only a record of an outer side appears without a partner."""
     wrong = {
         "inner": "left_offset IS NULL OR right_offset IS NULL",
         "left": "left_offset IS NULL",
@@ -79,7 +96,9 @@ def _alone_where_allowed(node: Node) -> str:
 FROM {{rows}} WHERE {wrong}"""
 
 
-def _made_of_values(node: Node) -> str:
+@Rule("KIP-77, suggested semantics, null-valued records of a stream", _STREAM_STREAM, requirements=(29,), blocking=True)
+def made_of_values(node: Node) -> str:
+    """No row is made of a record without a value."""
     return """SELECT partition, offset, key, side, record
 FROM (SELECT partition, offset, key, stack(2, 'left', left_offset, left_has_value, 'right', right_offset,
              right_has_value) AS (side, record, has_value) FROM {made_of})
@@ -137,7 +156,13 @@ def _made_of(node: Node) -> str:
     return f"SELECT o.partition, o.offset, o.key, o.left_offset, o.right_offset, {facts} FROM {{rows}} o {joins}"
 
 
-def _every_pair(node: Node) -> str:
+@Rule(
+    "Early joins, KStream-KStream join, inner join whatever the order of arrival",
+    _STREAM_STREAM,
+    requirements=(26, 42, 51, 53),
+)
+def every_pair_in_window(node: Node) -> str:
+    """Every two records that lie within the window, and arrive within its grace, are joined."""
     window = stream_stream(node).window
     # Else all records of one key are compared with each other: joins/stream_stream/time_buckets.py has the reason.
     width = min(4 * max(window.before + window.after, 1), 2**63 - 1)
@@ -161,7 +186,14 @@ def _bucket(time: str, width: int) -> str:
     return f"(({time}) - pmod({time}, {width}L))"
 
 
-def _every_lonely_record(node: Node) -> str:
+@Rule(
+    "Kafka Streams Join Semantics, improved left/outer stream-stream join",
+    _STREAM_STREAM,
+    requirements=(38, 42, 53),
+    excluded=_has_no_outer_side,
+)
+def every_lonely_record(node: Node) -> str:
+    """Every record of an outer side whose window closes without a match appears alone."""
     sides = ", ".join(map(str, _OUTER_SIDES[stream_stream(node).how]))
     paired = " UNION ALL ".join(
         f"SELECT partition, {side} AS side, {name}_offset AS offset FROM {relation} WHERE {name}_offset IS NOT NULL"
@@ -186,129 +218,38 @@ FROM (SELECT o.*, s.started, s.reached,
 WHERE {wrong}"""
 
 
-def _has_no_outer_side(node: Node) -> str | None:
-    return "an inner join has no one-sided rows" if stream_stream(node).how == "inner" else None
+@Rule(
+    "Kafka Streams Join Semantics, improved left/outer stream-stream join, table of expiry",
+    _STREAM_STREAM,
+    requirements=(38,),
+    excluded=_has_no_outer_side,
+)
+def alone_after_close(node: Node) -> str:
+    """No record appears alone before stream time has reached its window's end and grace."""
+    return _alone_out_of_time(node, "NOT coalesce(close <= reached, false)")
+
+
+@Rule(
+    "Kafka Streams Join Semantics, improved left/outer stream-stream join, delay of results",
+    _STREAM_STREAM,
+    requirements=(45,),
+    severity="warning",
+    excluded=_has_no_outer_side,
+)
+def alone_in_time(node: Node) -> str:
+    """A one-sided row comes in the epoch that closes its window: by window and grace late, no longer."""
+    return _alone_out_of_time(node, "close <= started")
 
 
 RULES = (
-    Invariant(
-        id="no_spurious_one_sided_row",
-        sentence="A record that is joined never also appears alone, and never twice alone.",
-        document=SEMANTICS,
-        section="improved left/outer stream-stream join",
-        requirements=(37, 38),
-        families=_STREAM_STREAM,
-        needs_table=False,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_no_spurious_row,
-    ),
-    Invariant(
-        id="pair_in_window",
-        sentence="Both records of a pair exist, have its key, and lie within the declared window.",
-        document=KIP_77,
-        section="KStream-KStream join, window predicate",
-        requirements=(25,),
-        families=_STREAM_STREAM,
-        needs_table=False,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_pair_in_window,
-    ),
-    Invariant(
-        id="no_duplicate_pair",
-        sentence="Two records are joined with each other at most once.",
-        document=EARLY,
-        section="output of a windowed join",
-        requirements=(26, 55, 194),
-        families=_STREAM_STREAM,
-        needs_table=False,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_no_duplicate_pair,
-    ),
-    Invariant(
-        id="alone_only_on_outer_sides",
-        sentence="Only a record of an outer side appears without a partner.",
-        document=SEMANTICS,
-        section="tables of inner, left and outer stream-stream join",
-        families=_STREAM_STREAM,
-        needs_table=False,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_alone_where_allowed,
-    ),
-    Invariant(
-        id="made_of_values",
-        sentence="No row is made of a record without a value.",
-        document=KIP_77,
-        section="suggested semantics, null-valued records of a stream",
-        requirements=(29,),
-        families=_STREAM_STREAM,
-        needs_table=False,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_made_of_values,
-    ),
-    Invariant(
-        id="every_pair_in_window",
-        sentence="Every two records that lie within the window, and arrive within its grace, are joined.",
-        document=EARLY,
-        section="KStream-KStream join, inner join whatever the order of arrival",
-        requirements=(26, 42, 51, 53),
-        families=_STREAM_STREAM,
-        needs_table=False,
-        severity="critical",
-        blocking=False,
-        stage="epoch",
-        violations=_every_pair,
-    ),
-    Invariant(
-        id="every_lonely_record",
-        sentence="Every record of an outer side whose window closes without a match appears alone.",
-        document=SEMANTICS,
-        section="improved left/outer stream-stream join",
-        requirements=(38, 42, 53),
-        families=_STREAM_STREAM,
-        needs_table=False,
-        severity="critical",
-        blocking=False,
-        stage="epoch",
-        violations=_every_lonely_record,
-        excluded=_has_no_outer_side,
-    ),
-    Invariant(
-        id="alone_after_close",
-        sentence="No record appears alone before stream time has reached its window's end and grace.",
-        document=SEMANTICS,
-        section="improved left/outer stream-stream join, table of expiry",
-        requirements=(38,),
-        families=_STREAM_STREAM,
-        needs_table=False,
-        severity="critical",
-        blocking=False,
-        stage="epoch",
-        violations=lambda node: _alone_out_of_time(node, "NOT coalesce(close <= reached, false)"),
-        excluded=_has_no_outer_side,
-    ),
-    Invariant(
-        id="alone_in_time",
-        sentence="A one-sided row comes in the epoch that closes its window: by window and grace late, no longer.",
-        document=SEMANTICS,
-        section="improved left/outer stream-stream join, delay of results",
-        requirements=(45,),
-        families=_STREAM_STREAM,
-        needs_table=False,
-        severity="warning",
-        blocking=False,
-        stage="epoch",
-        violations=lambda node: _alone_out_of_time(node, "close <= started"),
-        excluded=_has_no_outer_side,
-    ),
+    no_spurious_one_sided_row,
+    pair_in_window,
+    no_duplicate_pair,
+    alone_only_on_outer_sides,
+    made_of_values,
+    every_pair_in_window,
+    every_lonely_record,
+    alone_after_close,
+    alone_in_time,
 )
 DERIVED = {"arrived": _arrived, "made_of": _made_of}

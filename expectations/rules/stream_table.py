@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from rivermeet.expectations.invariant import KIP_77, Invariant
+from rivermeet.expectations.invariant import Rule
 from rivermeet.expectations.rules.changelog import waits
 from rivermeet.expectations.rules.lookups import HEAD, compared, facts
 from rivermeet.expectations.rules.partition import key_struct, touched
@@ -18,11 +18,23 @@ from rivermeet.pipelines import Node, StreamTableJoin
 from rivermeet.pipelines.expressions import quoted
 
 
-def _as_of_its_time(node: Node) -> str:
-    """Each fact with the version that is the newest at its time, of those put before it.
+def _not_as_of_its_time(node: Node) -> str | None:
+    join = cast(StreamTableJoin, node.join_spec)
+    if not join.reads_history("right"):
+        return "the table is not versioned"
+    return waits(node) or without_sql(node)
 
-    Not judged is what history may have forgotten, and what a delete at the time of a value may have undone.
-    """
+
+@Rule(
+    "KIP-77, KStream-KTable join, version of the table",
+    ("stream-table",),
+    requirements=(69,),
+    excluded=_not_as_of_its_time,
+)
+def version_of_its_time(node: Node) -> str:
+    """A record is joined with the version that its key had at the record's own time."""
+    # Each fact with the version that is the newest at its time, of those put before it.
+    # Not judged is what history may have forgotten, and what a delete at the time of a value may have undone.
     join = cast(StreamTableJoin, node.join_spec)
     turn = f", is_new, CASE WHEN is_new THEN struct({HEAD} AS head, 1 AS side, partition, offset) END AS turn"
     puts = records(join.right, "{right}", "right", turn)
@@ -39,13 +51,6 @@ def _as_of_its_time(node: Node) -> str:
 versions AS (SELECT *, count(*) OVER (PARTITION BY key, timestamp) AS alike FROM {puts}
              WHERE key IN (SELECT mapped FROM facts))
 {compared(node, found)}"""
-
-
-def _not_as_of_its_time(node: Node) -> str | None:
-    join = cast(StreamTableJoin, node.join_spec)
-    if not join.reads_history("right"):
-        return "the table is not versioned"
-    return waits(node) or without_sql(node)
 
 
 def equal_keys(node: Node) -> tuple[str, str]:
@@ -69,19 +74,4 @@ def never_met(node: Node) -> str | None:
     return None
 
 
-RULES = (
-    Invariant(
-        id="version_of_its_time",
-        sentence="A record is joined with the version that its key had at the record's own time.",
-        document=KIP_77,
-        section="KStream-KTable join, version of the table",
-        requirements=(69,),
-        families=frozenset({"stream-table"}),
-        needs_table=False,
-        severity="critical",
-        blocking=False,
-        stage="epoch",
-        violations=_as_of_its_time,
-        excluded=_not_as_of_its_time,
-    ),
-)
+RULES = (version_of_its_time,)

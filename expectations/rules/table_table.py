@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from rivermeet.expectations.invariant import SEMANTICS, Invariant, quoted
+from rivermeet.expectations.invariant import Rule, quoted
 from rivermeet.expectations.rules.partition import touched
 from rivermeet.expectations.rules.record_sql import last_of, records
 from rivermeet.expectations.rules.tables import versioned
@@ -51,8 +51,17 @@ def equal_keys(node: Node) -> tuple[str, str]:
     return touched(lefts, keys), touched(" UNION ALL ".join(rights), keys)
 
 
-def _live_keys(node: Node) -> str:
-    """Last row per key against both tables after the epoch."""
+@Rule(
+    "Kafka Streams Join Semantics, KTable-KTable join",
+    ("table-table",),
+    requirements=(14, 87),
+    needs_table=True,
+    blocking=True,
+    excluded=versioned,
+)
+def live_keys(node: Node) -> str:
+    """A joined row is there exactly where the tables that it needs have its key."""
+    # Last row per key against both tables after the epoch.
     join = _join(node)
     there = {"inner": "l.key IS NOT NULL AND r.key IS NOT NULL", "left": "l.key IS NOT NULL"}
     must = there.get(join.how, "l.key IS NOT NULL OR r.key IS NOT NULL")
@@ -64,19 +73,4 @@ LEFT JOIN (SELECT key FROM (SELECT {_right_as_left(join)} AS key FROM {{right}})
 WHERE (o.value IS NOT NULL) <> ({must})"""
 
 
-RULES = (
-    Invariant(
-        id="live_keys",
-        sentence="A joined row is there exactly where the tables that it needs have its key.",
-        document=SEMANTICS,
-        section="KTable-KTable join",
-        requirements=(14, 87),
-        families=frozenset({"table-table"}),
-        needs_table=True,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_live_keys,
-        excluded=versioned,
-    ),
-)
+RULES = (live_keys,)

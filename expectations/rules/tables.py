@@ -16,16 +16,33 @@ Source: wiki page "Early joins" (a join of tables is the join of the folds), KIP
 
 from __future__ import annotations
 
-from rivermeet.expectations.invariant import ANY, EARLY, KIP_77, KIP_213, Invariant, packed, quoted
+from rivermeet.expectations.invariant import ANY, Rule, packed, quoted
 from rivermeet.expectations.rules.derived import of_family
 from rivermeet.expectations.rules.record_sql import joined_value, last_of, without_sql
 from rivermeet.pipelines import Node
 
-_OF_TABLES = frozenset({"table-table", "fk-table-table", "one-to-many"})
 _POSITION = ("_timestamp", "_partition", "_offset")
 
 
-def _fold_equals_table(node: Node) -> str:
+def versioned(node: Node) -> str | None:
+    """Why a node's result is not that of the folded inputs: of a versioned one its join sees other rows."""
+    given = node.operation.inputs.values() if node.operation is not None else ()
+    old = [part.name for part in given if getattr(part, "history", None) is not None]
+    if not old:
+        return None
+    return f"{', '.join(old)} is versioned: its join sees the newest row of a key, its fold keeps the last"
+
+
+@Rule(
+    "Early joins, KTable, a table is the fold of its changelog",
+    ANY,
+    requirements=(85,),
+    profiles=None,
+    needs_table=True,
+    stage="table",
+)
+def fold_equals_table(node: Node) -> str:
+    """The table is the fold of its changelog, row by row and column by column."""
     row = packed((*node.key, *node.value, *_POSITION))
     fields = [f"key.{quoted(column)} AS {quoted(column)}" for column in node.key]
     fields += [f"value.{quoted(column)} AS {quoted(column)}" for column in node.value]
@@ -39,13 +56,30 @@ FULL OUTER JOIN (SELECT {packed(node.key)} AS key, {row} AS row FROM {{now}}) t 
 WHERE NOT (f.row <=> t.row)"""
 
 
-def _unique_keys(node: Node) -> str:
+@Rule(
+    "Early joins, KTable; windowed aggregate",
+    ANY,
+    requirements=(86, 184),
+    profiles=None,
+    needs_table=True,
+    stage="table",
+)
+def unique_keys(node: Node) -> str:
+    """A table has each key once."""
     return f"""SELECT key, count(*) AS copies, min(_offset) AS first_offset, max(_offset) AS last_offset
 FROM (SELECT {packed(node.key)} AS key, _offset FROM {{table}}) WHERE {{touched:key}}
 GROUP BY key HAVING count(*) > 1"""
 
 
-def _tombstone_ends_a_row(node: Node) -> str:
+@Rule(
+    "KIP-77, KTable-KTable join, tombstones",
+    ("table-table", "one-to-many"),
+    requirements=(84,),
+    needs_table=True,
+    blocking=True,
+)
+def tombstone_ends_a_row(node: Node) -> str:
+    """A tombstone ends a row that was there."""
     return f"""SELECT o.key, o.partition, o.offset
 FROM (SELECT *, lag(value IS NOT NULL) OVER (PARTITION BY key ORDER BY offset) AS was_live FROM {{rows}}) o
 LEFT JOIN (SELECT key FROM (SELECT {packed(node.key)} AS key FROM {{before}})
@@ -53,7 +87,16 @@ LEFT JOIN (SELECT key FROM (SELECT {packed(node.key)} AS key FROM {{before}})
 WHERE o.value IS NULL AND NOT coalesce(o.was_live, b.key IS NOT NULL)"""
 
 
-def _grown_by_what_it_got(node: Node) -> str:
+@Rule(
+    "Early joins, KTable, a table is the fold of its changelog",
+    ANY,
+    requirements=(85,),
+    profiles=None,
+    needs_table=True,
+    stage="table",
+)
+def table_size(node: Node) -> str:
+    """The table has as many rows more as its changelog began, and as many less as it ended."""
     return f"""SELECT s.before, s.after, s.before + grown AS must_be
 FROM (SELECT count_if(c.live) - count_if(b.key IS NOT NULL) AS grown
       FROM (SELECT key, max_by(value IS NOT NULL, struct(epoch, offset)) AS live
@@ -63,16 +106,16 @@ CROSS JOIN {{sizes}} s
 WHERE NOT (s.after <=> s.before + grown)"""
 
 
-def versioned(node: Node) -> str | None:
-    """Why a node's result is not that of the folded inputs: of a versioned one its join sees other rows."""
-    given = node.operation.inputs.values() if node.operation is not None else ()
-    old = [part.name for part in given if getattr(part, "history", None) is not None]
-    if not old:
-        return None
-    return f"{', '.join(old)} is versioned: its join sees the newest row of a key, its fold keeps the last"
-
-
-def _equals_batch_join(node: Node) -> str:
+@Rule(
+    "Early joins, KTable-KTable join; KIP-213 for foreign keys",
+    ("table-table", "fk-table-table", "one-to-many"),
+    requirements=(42, 85, 91, 112, 113, 125, 156),
+    needs_table=True,
+    stage="table",
+    excluded=lambda node: versioned(node) or without_sql(node),
+)
+def equals_batch_join(node: Node) -> str:
+    """The table is the join of the input tables as they are now, and a row of an old reference is gone."""
     join = node.join_spec
     assert join is not None, node.name
     rows = f"SELECT {packed(node.key)} AS key, {packed(node.value)} AS value FROM {{table}}"
@@ -85,88 +128,16 @@ FULL OUTER JOIN {stored} t ON e.key = t.key
 WHERE NOT (e.value <=> t.value)"""
 
 
-RULES = (
-    Invariant(
-        id="equals_batch_join",
-        sentence="The table is the join of the input tables as they are now, and a row of an old reference is gone.",
-        document=EARLY,
-        section="KTable-KTable join; KIP-213 for foreign keys",
-        requirements=(42, 85, 91, 112, 113, 125, 156),
-        families=_OF_TABLES,
-        needs_table=True,
-        severity="critical",
-        blocking=False,
-        stage="table",
-        violations=_equals_batch_join,
-        excluded=lambda node: versioned(node) or without_sql(node),
-    ),
-    Invariant(
-        id="tombstone_ends_a_row",
-        sentence="A tombstone ends a row that was there.",
-        document=KIP_77,
-        section="KTable-KTable join, tombstones",
-        requirements=(84,),
-        families=frozenset({"table-table", "one-to-many"}),
-        needs_table=True,
-        severity="critical",
-        blocking=True,
-        stage="epoch",
-        violations=_tombstone_ends_a_row,
-    ),
-    Invariant(
-        id="found_by_foreign_key",
-        sentence="A change is answered for rows that point to its very key: 'ab' is not found under 'a'.",
-        document=KIP_213,
-        section="prefix scanning using a combined key",
-        requirements=(118,),
-        families=frozenset({"fk-table-table", "one-to-many"}),
-        needs_table=True,
-        severity="critical",
-        blocking=False,
-        stage="epoch",
-        violations=lambda node: of_family(node, "points_there")(node),
-        excluded=versioned,
-    ),
-    Invariant(
-        id="fold_equals_table",
-        sentence="The table is the fold of its changelog, row by row and column by column.",
-        document=EARLY,
-        section="KTable, a table is the fold of its changelog",
-        requirements=(85,),
-        families=ANY,
-        profiles=None,
-        needs_table=True,
-        severity="critical",
-        blocking=False,
-        stage="table",
-        violations=_fold_equals_table,
-    ),
-    Invariant(
-        id="unique_keys",
-        sentence="A table has each key once.",
-        document=EARLY,
-        section="KTable; windowed aggregate",
-        requirements=(86, 184),
-        families=ANY,
-        profiles=None,
-        needs_table=True,
-        severity="critical",
-        blocking=False,
-        stage="table",
-        violations=_unique_keys,
-    ),
-    Invariant(
-        id="table_size",
-        sentence="The table has as many rows more as its changelog began, and as many less as it ended.",
-        document=EARLY,
-        section="KTable, a table is the fold of its changelog",
-        requirements=(85,),
-        families=ANY,
-        profiles=None,
-        needs_table=True,
-        severity="critical",
-        blocking=False,
-        stage="table",
-        violations=_grown_by_what_it_got,
-    ),
+@Rule(
+    "KIP-213, prefix scanning using a combined key",
+    ("fk-table-table", "one-to-many"),
+    requirements=(118,),
+    needs_table=True,
+    excluded=versioned,
 )
+def found_by_foreign_key(node: Node) -> str:
+    """A change is answered for rows that point to its very key: 'ab' is not found under 'a'."""
+    return of_family(node, "points_there")(node)
+
+
+RULES = (equals_batch_join, tombstone_ends_a_row, found_by_foreign_key, fold_equals_table, unique_keys, table_size)

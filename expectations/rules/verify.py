@@ -18,12 +18,14 @@ Held by ``tests/expectations/test_verify_rule.py``.
 
 from __future__ import annotations
 
-from rivermeet.expectations.invariant import ANY, OURS, Invariant
+from rivermeet.expectations.invariant import ANY, Rule
 from rivermeet.pipelines import Node
 
 
-def _differences(node: Node) -> str:
-    """Rows by place: ``partition``, ``offset``, ``committed`` and ``recomputed``, NULL where there is none."""
+@Rule("Rivermeet design, epochs, verify", ANY, profiles=None, stage="verify")
+def verify(node: Node) -> str:
+    """Computed once more from all that it has read, a node has the very rows that it has committed."""
+    # Rows by place: `partition`, `offset`, `committed` and `recomputed`, NULL where there is none.
     rows = "SELECT partition, offset, struct(key, value, timestamp) AS row FROM"
     # Only places that come twice are numbered: a window over all rows would hold them all.
     twice = "SELECT partition, offset FROM {changelog} GROUP BY partition, offset HAVING count(*) > 1"
@@ -41,16 +43,4 @@ WHERE copy > 1
 ORDER BY partition, offset"""
 
 
-VERIFY = Invariant(
-    id="verify",
-    sentence="Computed once more from all that it has read, a node has the very rows that it has committed.",
-    document=OURS,
-    section="epochs, verify",
-    families=ANY,
-    profiles=None,
-    needs_table=False,
-    severity="critical",
-    blocking=False,
-    stage="verify",
-    violations=_differences,
-)
+VERIFY = verify

@@ -15,7 +15,6 @@ from rivermeet.assets.quality.judge import _late as late_of
 from rivermeet.expectations.judge.duck import create_view, database
 from rivermeet.expectations.results import InvariantResult, Judged
 from rivermeet.expectations.rules.late import MAX_LATE_SHARE, RULES
-from rivermeet.expectations.verdict import verdict
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.engine.session import new_session
 from rivermeet.infra.epochs.stages.commit import Commit
@@ -243,10 +242,9 @@ def judged(late: int, read: int | None) -> InvariantResult:
 def test_the_share_decides_and_is_shown(late: int, read: int, state: str, shown: str) -> None:
     result = judged(late, read)
     assert (result.state, result.violations, result.checked) == (state, late, read)
-    found = verdict(result)
-    assert found.success == (state == "passed")
-    assert found.description == f"{RULE.sentence} {shown}"
-    assert (found.severity, found.blocking) == ("warning", False)
+    assert result.passed == (state == "passed")
+    assert result.description == f"{RULE.sentence} {shown}"
+    assert (RULE.severity, RULE.blocking) == ("warning", False)
     assert f"{MAX_LATE_SHARE:.0%}" in RULE.sentence
 
 

@@ -42,8 +42,7 @@ def rule(id: str, wrong: str) -> Invariant:
     return Invariant(
         id=id,
         sentence=f"No amount is {wrong}.",
-        document="the owner of the till",
-        section="amounts",
+        source="the owner of the till, amounts",
         families=ANY,
         profiles=None,
         needs_table=False,

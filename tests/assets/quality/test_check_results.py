@@ -43,7 +43,7 @@ def _rule(name: str, where: str, severity: Severity, blocking: bool = False) -> 
         invariants.ALL[0],
         id=name,
         sentence=f"The sentence of {name}.",
-        families=frozenset({"source"}),
+        families=("source",),
         needs_table=False,
         severity=severity,
         blocking=blocking,
@@ -248,7 +248,8 @@ def test_a_refused_epoch_is_red_where_it_was_green(planted: Home) -> None:
     again = checks(planted)["planted_blocking"]
     assert (again.passed, again.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert again.description == (
-        "The sentence of planted_blocking. No violations in 3 rows. Epoch 2 is held, and there it was violated."
+        "The sentence of planted_blocking. 1 violations in 2 rows. "
+        "That is epoch 2, which is held; what is committed holds."
     )
     assert [json.loads(row["key"])["id"] for row in _sample(again)] == ["d"]
     assert checks(planted)["planted_clean"].passed
