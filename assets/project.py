@@ -107,6 +107,17 @@ class Project:
         ----------
         name
             ``PIPELINE.NODE``, or one of its tables, such as ``shop.settled.late``, as `rivermeet sql` names them.
+
+        Returns
+        -------
+        NodeRows
+            The rows for ``to_arrow()``, ``to_pandas()``, ``to_polars()`` or ``to_duckdb()``, and for whatever takes
+            Arrow's own interface, as ``polars.DataFrame`` does; a notebook shows them.
+
+        Raises
+        ------
+        QueryError
+            If there is no such node, or it has committed nothing.
         """
         from rivermeet.assets.sql.rows import node_rows
 

@@ -13,6 +13,8 @@ from rivermeet.pipelines import (
     DeltaTable,
     Expr,
     Files,
+    GlobalTable,
+    GlobalView,
     JoinWindow,
     Kafka,
     Number,
@@ -23,8 +25,11 @@ from rivermeet.pipelines import (
     Shadow,
     SlidingWindows,
     Source,
+    Stream,
+    Table,
     Text,
     TimeWindows,
+    WindowedTable,
     average,
     count,
     expr,
@@ -33,6 +38,8 @@ from rivermeet.pipelines import (
     total,
 )
 from rivermeet.pipelines.errors import RivermeetError
+from rivermeet.pipelines.nodes import GroupedStream, GroupedTable, WindowedStream
+from rivermeet.pipelines.sink import TopicSink
 
 __all__ = [
     "JSON",
@@ -42,6 +49,10 @@ __all__ = [
     "DeltaTable",
     "Expr",
     "Files",
+    "GlobalTable",
+    "GlobalView",
+    "GroupedStream",
+    "GroupedTable",
     "JoinWindow",
     "Kafka",
     "Number",
@@ -54,8 +65,13 @@ __all__ = [
     "Shadow",
     "SlidingWindows",
     "Source",
+    "Stream",
+    "Table",
     "Text",
     "TimeWindows",
+    "TopicSink",
+    "WindowedStream",
+    "WindowedTable",
     "average",
     "count",
     "expr",

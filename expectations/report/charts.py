@@ -16,6 +16,7 @@ from typing import Any
 
 from rivermeet.expectations.report.checks import Cell
 from rivermeet.expectations.report.flow import PHASES, Flow, Latency
+from rivermeet.pipelines.extras import ExtraMissingError, require
 
 COLOURS: Mapping[str, str] = {
     "left": "var(--s1)",
@@ -212,6 +213,11 @@ def _drawn(values: Values, panels: Sequence[Mapping[str, Any]]) -> str:
 @lru_cache(maxsize=1024)
 def _svg(spec: str) -> str:
     """The chart drawn, which takes 20 ms; most checks of a node have found the same in the same rows."""
+    try:
+        require("vl_convert")
+    except ExtraMissingError as error:
+        # What a chart shows is in the tables, too.
+        return f'<p class="keys">{error}</p>'
     from vl_convert import vegalite_to_svg
 
     drawn = vegalite_to_svg(spec, vl_version="6.4")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from filelock import FileLock
@@ -17,16 +18,21 @@ from rivermeet.infra.engine.s3_classes import NAME, s3_classes_jar
 from rivermeet.infra.settings import Settings, SettingsError
 from rivermeet.pipelines.errors import RivermeetError
 
-PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
-NEEDED = (
-    "delta-spark_4.2_2.13-4.4.0",
-    "delta-storage-4.4.0",
-    "delta-kernel-api-4.4.0",
-    "delta-kernel-defaults-4.4.0",
-    "delta-kernel-unitycatalog-4.4.0",
+# Of the versions that are installed: pyproject.toml allows for any patch of theirs.
+_SPARK, _DELTA = version("pyspark"), version("delta-spark")
+PACKAGE = f"io.delta:delta-spark_4.2_2.13:{_DELTA}"
+NEEDED = tuple(
+    f"{name}-{_DELTA}"
+    for name in (
+        *("delta-spark_4.2_2.13", "delta-storage"),
+        *("delta-kernel-api", "delta-kernel-defaults", "delta-kernel-unitycatalog"),
+    )
 )
-KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
-KAFKA_NEEDED = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13", "kafka-clients", "commons-pool2")
+KAFKA_PACKAGE = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{_SPARK}"
+KAFKA_NEEDED = (
+    *(f"spark-sql-kafka-0-10_2.13-{_SPARK}", f"spark-token-provider-kafka-0-10_2.13-{_SPARK}"),
+    *("kafka-clients", "commons-pool2"),
+)
 _SDK = "2.35.4"
 # The SDK's bundle, which hadoop-aws asks for, is 686 MB; these three and what they need are 13 MB.
 S3_PACKAGES = (
@@ -150,7 +156,9 @@ def kafka_source_jars(settings: Settings) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "fetch.lock"):
         found = sorted((folder / "jars").glob("*.jar"))
-        if len(found) < len(KAFKA_NEEDED):
+        if not all(any(name in jar.stem for jar in found) for name in KAFKA_NEEDED):
+            # Those of another Spark would be on the class path, too.
+            shutil.rmtree(folder / "jars", ignore_errors=True)
             fetch(KAFKA_PACKAGE, folder, without=(*_SPARK_HAS, *_KAFKA_WITHOUT))
             found = sorted((folder / "jars").glob("*.jar"))
     return found

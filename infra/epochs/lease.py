@@ -36,7 +36,7 @@ from typing import Any
 from uuid import uuid4
 
 from rivermeet.infra.delta.fence import LeaseLostError
-from rivermeet.infra.settings import SettingsError
+from rivermeet.pipelines.extras import require
 
 NAME = "_lease.json"
 
@@ -189,12 +189,9 @@ class Lease:
 
     @cached_property
     def _store(self) -> Any:
-        try:
-            from obstore.store import from_url
-        except ImportError:
-            raise SettingsError(
-                "tables at a URL need obstore, for leases; install it with `pip install 'rivermeet[s3]'`"
-            ) from None
+        require("obstore")
+        from obstore.store import from_url
+
         patience = timedelta(seconds=self.term / 3)
         # Given any, obstore looks for no others in the environment.
         clear = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("true", "1")

@@ -17,12 +17,12 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 from rivermeet.infra.kafka.refusals import BrokerUnavailableError
 from rivermeet.infra.settings import SettingsError
 from rivermeet.pipelines import limits
+from rivermeet.pipelines.extras import require
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
@@ -47,11 +47,7 @@ class Connection:
     _refused: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if find_spec("confluent_kafka") is None:
-            raise SettingsError(
-                "topics are read and written with confluent-kafka, which is not installed: "
-                ".venv/bin/pip install -c constraints.txt -e '.[kafka]'"
-            )
+        require("confluent_kafka")
 
     @cached_property
     def admin(self) -> AdminClient:

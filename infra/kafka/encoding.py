@@ -27,6 +27,7 @@ from rivermeet.infra.kafka.json_text import as_json
 from rivermeet.infra.kafka.protobuf_types import filled, protobuf_file
 from rivermeet.infra.kafka.written_schemas import registered
 from rivermeet.pipelines import JSON, Avro, Protobuf
+from rivermeet.pipelines.extras import require
 
 Encode = Callable[[Mapping[str, Any]], bytes]
 """Gives the bytes of a row."""
@@ -58,6 +59,7 @@ def value_encoder(
 
 
 def _avro(topic: str, columns: Iterable[pa.Field], register: Callable[[str], int]) -> Encode:
+    require("fastavro")
     from fastavro import parse_schema, schemaless_writer
 
     # A topic's name may hold what no name of Avro does.

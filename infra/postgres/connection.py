@@ -29,6 +29,7 @@ from rivermeet.infra.postgres.refusals import (
 )
 from rivermeet.infra.settings import SettingsError
 from rivermeet.pipelines import limits
+from rivermeet.pipelines.extras import require
 
 if TYPE_CHECKING:
     import psycopg
@@ -75,10 +76,9 @@ class Database:
         replication
             Whether it takes commands of the replication protocol besides SQL.
         """
-        try:
-            import psycopg
-        except ImportError:
-            raise SettingsError("PostgreSQL is read with psycopg: pip install -e '.[postgres]'") from None
+        require("psycopg")
+        import psycopg
+
         if not self.dsn:
             raise SettingsError(
                 "a table of PostgreSQL is read, and no server is named: set RIVERMEET_POSTGRES to a connection string, "

@@ -25,6 +25,7 @@ from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError, fram
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.json_text import as_json
 from rivermeet.pipelines import Avro
+from rivermeet.pipelines.extras import require
 
 _DECIMAL = "rivermeet-decimal"
 """Logical type that stands for ``decimal`` in schemas to decode by: fastavro's own rounds to the precision."""
@@ -51,6 +52,7 @@ def avro_reader(writer: str | None, registry: Registry) -> Callable[[bytes], tup
     writer
         The schema of bare payloads; None: each begins with its id.
     """
+    require("fastavro")
     from fastavro import parse_schema, schemaless_reader
     from fastavro.read import LOGICAL_READERS
     from fastavro.schema import UnknownType

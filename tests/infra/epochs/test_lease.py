@@ -26,7 +26,8 @@ from rivermeet.infra.delta.lines import append_lines, opened
 from rivermeet.infra.epochs.lease import NAME, Lease, identity
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.node_lock import NodeLock
-from rivermeet.infra.settings import PROJECT, SettingsError
+from rivermeet.infra.settings import PROJECT
+from rivermeet.pipelines.extras import ExtraMissingError
 from tests.reliability import handled
 
 TERM = 30.0
@@ -71,7 +72,7 @@ def test_a_lease_that_was_given_back_is_taken_without_waiting(s3: str) -> None:
 def test_without_obstore_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("obstore", *(name for name in sys.modules if name.startswith("obstore."))):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(SettingsError, match=r"pip install 'rivermeet\[s3\]'"):
+    with pytest.raises(ExtraMissingError, match=r"pip install 'rivermeet\[s3\]'"):
         lease("s3://lake/node", "home").take()
 
 

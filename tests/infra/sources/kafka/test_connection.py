@@ -16,6 +16,7 @@ from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.refusals import BrokerUnavailableError
 from rivermeet.infra.settings import Settings, SettingsError
 from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.pipelines.extras import ExtraMissingError
 from tests.servers.ports import free_port
 
 
@@ -30,7 +31,7 @@ def test_properties_come_from_variables() -> None:
 
 def test_without_its_client_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    with pytest.raises(SettingsError, match=r"confluent-kafka, which is not installed: .*\[kafka\]"):
+    with pytest.raises(ExtraMissingError, match=r"confluent-kafka, which is not installed: .*\[kafka\]"):
         Connection({"bootstrap.servers": "kafka.example:9093"})
 
 
