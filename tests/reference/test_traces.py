@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from rivermeet.joins.reference.records import RULES, Join, Record, Row
-from tests.golden.load import cases as golden
-from tests.reference import test_reference
 from tests.reference.foreign_key import test_recorded as foreign_key
 from tests.reference.histories import records_of
 from tests.reference.recording import read
