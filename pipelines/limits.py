@@ -137,6 +137,8 @@ WALKED_KEYS = 10
 """Keys of a page that are walked back: each takes a moment, three seconds of ten million rows."""
 WALKED_ROWS = 3
 """Rows of a key that a page explains, as by ``--limit``."""
+REPLAYED_RECORDS = 1000
+"""A key's newest records that `why` puts through the reference join: a second or two of a window's every record."""
 WALKED_NODES = 30
 """Nodes in a row that are walked back through: a pipeline has no circles, and a longer one is cut."""
 MARKS_SECONDS = 86_400

@@ -21,9 +21,13 @@ from rivermeet.assets.why.walk import Walk
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.settings import Settings
+from rivermeet.joins.reference.records import Row
+from rivermeet.joins.why import generic
 from rivermeet.pipelines.family import families, family_of, register
 from tests import toy_family
 from tests.assets.home import Home, homed
+from tests.joins.why.given import Given
+from tests.reference.histories import records_of
 from tests.toy_family import FAMILY, declared, installed, registered
 
 TOY = declared()
@@ -76,6 +80,19 @@ def test_its_own_rules_are_judged_beside_those_of_all() -> None:
     with registered():
         rules = {rule.id for rule in invariants_of(BOTH)}
     assert rules >= {"tagged_by_its_side", "processing_order", "one_row_per_cause", "dense_offsets", "record_shape"}
+
+
+def test_without_words_its_rules_are_said_and_without_a_reference_its_trigger() -> None:
+    history = records_of([("left", "a", "x", 1), ("right", "a", None, 2), ("left", "b", "y", 3)])
+    trigger, given = history[0], Given(BOTH, history)
+    row = Row(("a",), {"tagged": "left: x"}, 1, trigger.position)
+    with registered(replace(FAMILY, why=generic.__name__)):
+        made = given.made(row)
+        assert (made.says, [part.offset for part in made.parts.values() if part]) == ((), [0])
+        assert given.missing("a") == {"unexplained", "null-value"} and given.missing("z") == {"no-left", "no-right"}
+    with registered(replace(FAMILY, reference=None)):
+        assert given.made(row).says == ("what else a tagged made it of is not explained",)
+        assert given.missing("a") == {"unexplained"}
 
 
 def deliver(home: Home, name: str, *lines: str) -> None:

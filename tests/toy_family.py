@@ -1,7 +1,7 @@
 """A family that the project does not know: the records of two streams in one, each named after its side.
 
-Its declaration, its operator, its rules, what explains its rows, and the value that names them all. Nothing of the
-project is changed for it: it is found by an entry point, or registered.
+Its declaration, its operator, its reference, its rules, the words for its rows, and the value that names them all.
+Nothing of the project is changed for it: it is found by an entry point, or registered.
 
     left  a {v: x}     a {tagged: 'left: x'}
     right a {v: y}     a {tagged: 'right: y'}
@@ -20,7 +20,12 @@ from pyspark.sql import functions as F
 
 from rivermeet.expectations.invariant import Invariant
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
-from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, named
+from rivermeet.joins.reference.families import Asks
+from rivermeet.joins.reference.records import Record, Row, no_row, places
+from rivermeet.joins.why.evidence import Found, Key, Reason, named
+from rivermeet.joins.why.families import Met
+from rivermeet.joins.why.replay import Replay
+from rivermeet.joins.why.words import by_rule
 from rivermeet.pipelines import Files, Node, Operation, Pipeline, Stream
 from rivermeet.pipelines.family import GROUP, Family, known, register
 
@@ -77,17 +82,44 @@ def _rows(records: DataFrame, side: str) -> DataFrame:
     )
 
 
-def made_of(operation: Tagged, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:
-    """The record that is tagged."""
-    return Made({trigger.side: trigger}, (f"it is tagged {trigger.side}",))
+@dataclass(frozen=True)
+class TaggedReference:
+    """The same in plain Python: each record is tagged by itself."""
+
+    def process(self, x: Record) -> list[Row]:
+        """The record with its side before its value."""
+        if x.value is None:
+            return no_row(x, "null-value")
+        tagged = {"tagged": f"{NAMES[x.side]}: {x.value.columns['v']}"}
+        return [Row(x.key, tagged, x.timestamp, x.position, **places(x), rule="joined")]
 
 
-def missing(operation: Tagged, key: Key, evidence: Evidence) -> list[Reason]:
-    """Why no record of a key is tagged: neither side has one."""
-    return [
+def asks(operation: Tagged) -> Asks:
+    """Nothing."""
+    return {}
+
+
+def reference_of(operation: Tagged) -> TaggedReference:
+    """The reference, which has no state."""
+    return TaggedReference()
+
+
+def reads(operation: Tagged, key: Key, trigger: Found | None) -> Mapping[str, Key]:
+    """The key of both sides."""
+    return dict.fromkeys(operation.inputs, key)
+
+
+def of_row(operation: Tagged, met: Met, replayed: Replay) -> list[Reason]:
+    """By which side it is tagged."""
+    return [Reason("joined", f"it is tagged {met.trigger.side}")]
+
+
+def of_absence(operation: Tagged, key: Key, replayed: Replay) -> list[Reason]:
+    """Why no record of a key is tagged: neither side has one, or it has no value."""
+    found = [by_rule(replayed, one) for side in operation.inputs for one in replayed.of_key(side, key)]
+    return found or [
         Reason(f"no-{side}", f"nothing to tag: '{node.name}' has no record of {named(key)}", asked=(side, key))
         for side, node in operation.inputs.items()
-        if not evidence.records(side, key)
     ]
 
 
@@ -105,13 +137,13 @@ RULES = (
     ),
 )
 HERE = "tests.toy_family"
-FAMILY = Family(declaration=Tagged, operators={"3.1": HERE}, rules=HERE, why=HERE)
+FAMILY = Family(declaration=Tagged, operators={"3.1": HERE}, reference=HERE, rules=HERE, why=HERE)
 
 
 @contextmanager
-def registered() -> Iterator[None]:
+def registered(family: Family = FAMILY) -> Iterator[None]:
     """The family is known within the block, in this process."""
-    register(FAMILY)
+    register(family)
     try:
         yield
     finally:

@@ -28,13 +28,13 @@ def _rows(case: Case) -> Iterator[Row]:
     join, asks = reference.reference_of(operation), reference.asks(operation)
     commit = getattr(join, "commit", list)
     for position, given in enumerate(case.input):
-        yield from join.process(_record(given, position, asks))
+        yield from join.process(record_of(given, position, asks))
         if (position + 1) % case.commit_every == 0:
             yield from commit()
     yield from commit()
 
 
-def _record(given: Input, position: int, asks: Asks) -> Record:
+def record_of(given: Input, position: int, asks: Asks) -> Record:
     """The record with its columns as cases are declared: a key is its case, here 0, and its text."""
     head, bar, _ = (given.value or "").partition("|")
     cells = {"case": 0, "c": 0, "k": given.key, BEFORE_THE_BAR: head if bar and head else None}

@@ -1,4 +1,4 @@
-"""What declared expressions give of one record: columns are looked up, all else is asked of Spark where that may be.
+"""What declared expressions give of records: columns are looked up, all else is asked of Spark where that may be.
 
     tail_number              the record's own column
     `tail_number`            the same
@@ -26,33 +26,33 @@ _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([A-Za-z_]\w*))\s*")
 
 @dataclass(frozen=True)
 class Expressions:
-    """Evaluates expressions over a record's columns; ``session`` is None where Spark is not to be asked."""
+    """Evaluates expressions over records' columns; ``session`` is None where Spark is not to be asked."""
 
     session: Callable[[], SparkSession] | None
 
-    def key(self, mapper: Mapping[str, str], record: pa.Table) -> Mapping[str, Any] | Unknown | None:
-        """The key that a mapper gives of a record; None where any part of it is null.
+    def of(self, asked: Mapping[str, Any], records: pa.Table) -> list[dict[str, Any]]:
+        """What named expressions give of each record.
 
         Parameters
         ----------
-        record
-            One row: the columns that the expressions see.
+        records
+            The columns that the expressions see.
         """
-        columns = {name: _column(sql, record) for name, sql in mapper.items()}
-        if None in columns.values():
-            if self.session is None:
-                return Unknown(", ".join(mapper.values()))
-            row = self.session().createDataFrame(record).selectExpr(*mapper.values()).toArrow().to_pylist()[0]
-            values = dict(zip(mapper, row.values(), strict=True))
+        columns = {name: _column(sql, records) for name, sql in asked.items()}
+        others = {name: sql for name, sql in asked.items() if columns[name] is None}
+        found = {name: records[column].to_pylist() for name, column in columns.items() if column is not None}
+        if others and self.session is not None and all(isinstance(sql, str) for sql in others.values()):
+            made = self.session().createDataFrame(records).selectExpr(*others.values()).toArrow()
+            found |= {name: made[at].to_pylist() for at, name in enumerate(others)}
         else:
-            values = {name: record[column][0].as_py() for name, column in columns.items() if column is not None}
-        return None if None in values.values() else values
+            found |= {name: [Unknown(str(sql))] * len(records) for name, sql in others.items()}
+        return [{name: found[name][at] for name in asked} for at in range(len(records))]
 
 
-def _column(sql: str, record: pa.Table) -> str | None:
+def _column(sql: Any, records: pa.Table) -> str | None:
     """The column that an expression is, in whatever case; None where it is more than that."""
-    match = _COLUMN.fullmatch(sql)
+    match = _COLUMN.fullmatch(sql) if isinstance(sql, str) else None
     if match is None:
         return None
     wanted = (match[1].replace("``", "`") if match[1] else match[2]).lower()
-    return next((name for name in record.column_names if name.lower() == wanted), None)
+    return next((name for name in records.column_names if name.lower() == wanted), None)

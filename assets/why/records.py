@@ -8,16 +8,18 @@ input and partition (``joins/order.py``), read from two columns of the epoch's s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rivermeet.assets.why.changelogs import Changelogs, Row
 from rivermeet.assets.why.expressions import Expressions
-from rivermeet.joins.why.evidence import Found, Key, Late, Order, Unknown, is_there, standing
-from rivermeet.pipelines import GlobalView, Node, Operation
+from rivermeet.joins.why.evidence import Found, Key, Late, Order, Unknown, is_there, named
+from rivermeet.joins.why.replay import time_decides, values_of
+from rivermeet.pipelines import GlobalView, Node, Operation, limits
 
 SIDES = ("left", "right")
 
@@ -29,7 +31,10 @@ class Records:
     changelogs: Changelogs
     node: Node
     expressions: Expressions
+    cut: dict[str, None] = field(default_factory=dict)
+    """Sentences about keys of which not all records are replayed."""
     _times: dict[tuple[str, int, int], pa.Table] = field(default_factory=dict)
+    _of_key: dict[tuple[str, Any], list[Found]] = field(default_factory=dict)
 
     @property
     def operation(self) -> Operation:
@@ -50,41 +55,65 @@ class Records:
         if not isinstance(node, GlobalView) or isinstance(node.join_spec.right, GlobalView) or trigger.order is None:
             return None
         view = node.join_spec
-        key = self._key(view.key, found, self.stored(side)[1])
-        if key is None or isinstance(key, Unknown):
+        (cells,) = self.evaluated(side, view.key, [found])
+        if any(cell is None or isinstance(cell, Unknown) for cell in cells.values()):
             return view.right, None
         at: Order = (trigger.order[0], math.inf) if self.operation.table_first else trigger.order
         place = self.stored(side)[0].removesuffix(".left") + ".right"
-        rows = self.changelogs.of(view.right).of_key(key)
-        standing_then = standing([self._found(side, row, place, view.right) for row in rows], at)
-        return view.right, standing_then if is_there(standing_then) else None
+        rows = [self._found(side, row, place, view.right) for row in self.changelogs.of(view.right).of_key(cells)]
+        seen = [(one.order, one) for one in rows if one.order is not None and one.order <= at]
+        last = max(seen, key=lambda pair: pair[0], default=(None, None))[1]
+        return view.right, last if is_there(last) else None
 
     def record(self, side: str, partition: int, offset: int) -> Found | None:
         """The record at a place of an input."""
         row = self.changelogs.of(self.stored(side)[1]).at(partition, offset)
         return None if row is None else self._found(side, row)
 
-    def records(self, side: str, key: Key | None) -> Sequence[Found]:
-        """All records of a key, by partition and offset."""
-        return [self._found(side, row) for row in self.changelogs.of(self.stored(side)[1]).of_key(key)]
+    def records(self, side: str, key: Key) -> Sequence[Found]:
+        """Records of a key, by partition and offset: the newest `limits.REPLAYED_RECORDS`."""
+        asked = side, values_of(key)
+        if asked not in self._of_key:
+            node = self.stored(side)[1]
+            rows = self.changelogs.of(node).of_key(key)
+            newest = rows[-limits.REPLAYED_RECORDS :]
+            if len(newest) < len(rows):
+                says = f"'{node.name}' has {len(rows)} records of {named(key)}, of which only the newest"
+                self.cut[f"{says} {len(newest)} are looked at"] = None
+            self._of_key[asked] = [self._found(side, row) for row in newest]
+        return self._of_key[asked]
 
-    def mapped(self, mapper: Mapping[str, str], record: Found) -> Key | Unknown | None:
-        """The key of another table that a record points to."""
-        return self._key(mapper, record, self.stored(record.side)[1])
+    def evaluated(self, side: str, asked: Mapping[str, Any], records: Sequence[Found]) -> list[dict[str, Any]]:
+        """What expressions give of records of one side, by name."""
+        seen = [{**(one.key or {}), **(one.value or {}), "_timestamp": one.timestamp} for one in records]
+        columns = self.changelogs.of(self.stored(side)[1]).columns
+        return self.expressions.of(asked, pa.Table.from_pylist(seen, columns))
 
-    def _key(self, mapper: Mapping[str, str], record: Found, node: Node) -> Key | Unknown | None:
-        seen = {**(record.key or {}), **(record.value or {}), "_timestamp": record.timestamp}
-        return self.expressions.key(mapper, pa.Table.from_pylist([seen], self.changelogs.of(node).columns))
+    def reached(self, side: str, partition: int, before: Order) -> int | None:
+        """The highest timestamp (ms) of an input's partition that was consumed before a place in the order."""
+        place, node = self.stored(side)
+        epoch, *within = before
+        found: list[int] = []
+        for read, after, upto in self._bounds(place, partition):
+            if read > epoch:
+                break
+            offsets, heads = self._heads(place, node, partition, after, upto)
+            count = len(heads)
+            if read == epoch and within:
+                head, other, at, offset = within
+                # Equal heads go by side, partition and offset.
+                own = SIDES.index(side), partition
+                count = int(np.searchsorted(heads, head, "right" if own < (other, at) else "left"))
+                if own == (other, at):
+                    count = int(np.searchsorted(offsets, offset))
+            if count:
+                found.append(int(heads[count - 1]))
+        return max(found, default=None)
 
     def late(self, key: Key | None) -> Sequence[Late]:
         """Records of a key that the join dropped as late."""
         names = ("side", "key", "timestamp", "partition", "offset", "stream_time", "close", "reason")
         return [Late(**{name: row[name] for name in names}) for row in self.changelogs.of(self.node).late(key)]
-
-    def stream_time(self, partition: int) -> int | None:
-        """Stream time (ms) of a partition after all that was consumed."""
-        note = self.changelogs.of(self.node).note
-        return None if note is None else note.stream_time.get(partition)
 
     def rebuilt(self) -> list[str]:
         """Inputs that were computed anew since the node has read them: offsets mean other records there."""
@@ -106,16 +135,29 @@ class Records:
         return Found(side, row["key"], row["value"], row["timestamp"], row["partition"], row["offset"], order)
 
     def _order(self, side: str, place: str, node: Node, partition: int, offset: int) -> Order | None:
+        for epoch, after, upto in self._bounds(place, partition):
+            if after < offset <= upto:
+                offsets, heads = self._heads(place, node, partition, after, upto)
+                at = int(np.searchsorted(offsets, offset, "right"))
+                return epoch, int(heads[at - 1]) if at else 0, SIDES.index(side), partition, offset
+        return None
+
+    def _bounds(self, place: str, partition: int) -> Iterator[tuple[int, int, int]]:
+        """Each epoch that read a partition of an input: the last offset before it, and its own last one."""
         for plan in self.changelogs.of(self.node).plans:
             part = plan.inputs.get(place)
-            after = -1 if part is None else part.after.get(partition, -1)
-            if part is None or not after < offset <= part.upto.get(partition, -1):
-                continue
-            asked = place, plan.epoch, partition
-            if asked not in self._times:
-                self._times[asked] = self.changelogs.of(node).times(partition, after, part.upto[partition])
-            times = self._times[asked]
-            upto = pc.call_function("less_equal", [times["offset"], pa.scalar(offset, pa.int64())])
-            head = pc.call_function("max", [times["timestamp"].filter(upto)]).as_py()
-            return plan.epoch, head if head is not None else 0, SIDES.index(side), partition, offset
-        return None
+            after, upto = (-1, -1) if part is None else (part.after.get(partition, -1), part.upto.get(partition, -1))
+            if after < upto:
+                yield plan.epoch, after, upto
+
+    def _heads(self, place: str, node: Node, partition: int, after: int, upto: int) -> tuple[Any, Any]:
+        """Offsets in ``(after, upto]``, and the highest timestamp from the first to each."""
+        timed = time_decides(self.operation)
+        # Where time decides, all epochs are asked for: they are read at once.
+        asked = place, partition, -1 if timed else after
+        if asked not in self._times:
+            last = max(upto for _, _, upto in self._bounds(place, partition)) if timed else upto
+            self._times[asked] = self.changelogs.of(node).times(partition, asked[2], last).sort_by("offset")
+        offsets, times = (self._times[asked][name].to_numpy() for name in ("offset", "timestamp"))
+        first, last = np.searchsorted(offsets, [after, upto], "right")
+        return offsets[first:last], np.maximum.accumulate(times[first:last])

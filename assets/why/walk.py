@@ -21,9 +21,8 @@ from rivermeet.assets.why.expressions import Expressions
 from rivermeet.assets.why.letters import Letter, letters_of
 from rivermeet.assets.why.origins import origin_of
 from rivermeet.assets.why.records import Records
-from rivermeet.joins.why.agreement import disagreement
 from rivermeet.joins.why.evidence import Found, Key, Reason, ResultRow, Trigger
-from rivermeet.joins.why.families import explanation_of
+from rivermeet.joins.why.families import made_of, missing
 from rivermeet.pipelines import Node, limits
 
 
@@ -63,6 +62,7 @@ class Walk:
             f"'{part}' was computed anew, and '{node.name}' has not read it since: run `rivermeet run {name}`"
             for part in rebuilt
         ]
+        found += (says for records in self._records.values() for says in records.cut)
         context = self.changelogs.platform.runner(node.pipeline)
         for state in states(context, node):
             if state.open:
@@ -89,15 +89,13 @@ class Walk:
         trigger = records.record(at["side"], at["partition"], at["offset"])
         if trigger is None or trigger.order is None:
             return replace(plain, says=(f"its trigger, {_place(at)}, is not there any more",))
-        made = explanation_of(node.operation).made_of(node.operation, _result(row), trigger, records)
-        parts = dict(made.parts)
-        causes = [self._cause(records, side, found, trigger, depth) for side, found in parts.items()]
-        if all(found is None or not _same(found, trigger) for found in parts.values()):
+        made = made_of(node.operation, _result(row), trigger, records)
+        causes = [self._cause(records, side, found, trigger, depth) for side, found in made.parts.items()]
+        if all(found is None or not _same(found, trigger) for found in made.parts.values()):
             causes.append(self._cause(records, trigger.side, trigger, trigger, depth))
         for side, key in made.asked:
             self._collect(records.stored(side)[1], key)
-        doubt = disagreement(node.operation, row["value"], parts)
-        return replace(plain, causes=tuple(causes), says=made.says if doubt is None else (*made.says, doubt))
+        return replace(plain, causes=tuple(causes), says=made.says)
 
     def _replaced(self, node: Node, after: Row | None) -> Replaced | None:
         if after is None:
@@ -130,7 +128,7 @@ class Walk:
             return (self._not_in_source(node, key),)
         records = self.records(node)
         found: list[Absent] = []
-        for reason in explanation_of(node.operation).missing(node.operation, key, records):
+        for reason in missing(node.operation, key, records):
             shown = []
             for record in reason.records:
                 part = records.stored(record.side)[1]

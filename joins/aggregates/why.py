@@ -11,47 +11,54 @@ All records of a group are not listed: each is the trigger of a row of its own. 
 
 from __future__ import annotations
 
-from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, moment, named, span
+from collections.abc import Mapping
+
+from rivermeet.joins.why.evidence import Found, Key, Reason, moment, named
+from rivermeet.joins.why.families import Met
+from rivermeet.joins.why.replay import Replay
+from rivermeet.joins.why.words import late, no_record
 from rivermeet.pipelines import TableAggregate, WindowedAggregate
 
 Aggregate = TableAggregate | WindowedAggregate
 WINDOW = ("window_start", "window_end")
 
 
-def made_of(operation: Aggregate, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:
-    """The record that changed the group."""
-    says = ["its group's other records are the triggers of its earlier rows"]
-    if row.value is None:
-        says = ["the last record of the group left it"]
-    elif trigger.value is None:
-        says.append("the trigger is a deletion: its old row left the group")
-    return Made({"left": trigger}, tuple(says))
+def reads(operation: Aggregate, key: Key, trigger: Found | None) -> Mapping[str, Key]:
+    """Of a window its key; of a group, which an expression gives, the key of what triggered a row."""
+    if isinstance(operation, TableAggregate):
+        return {} if trigger is None or trigger.key is None else {"left": trigger.key}
+    return {"left": {column: value for column, value in key.items() if column not in WINDOW}}
 
 
-def missing(operation: Aggregate, key: Key, evidence: Evidence) -> list[Reason]:
+def of_row(operation: Aggregate, met: Met, replayed: Replay) -> list[Reason]:
+    """Whether the record joined the group or left it, and whether anything is left there."""
+    if met.is_end:
+        return [Reason("left-group", "the last record of the group left it")]
+    found = [Reason("joined", "its group's other records are the triggers of its earlier rows")]
+    if met.trigger.value is None:
+        found.append(Reason("left-group", "the trigger is a deletion: its old row left the group"))
+    elif met.rule == "left-group":
+        found.append(Reason("left-group", "the trigger belongs to another group now, and left this one"))
+    return found
+
+
+def of_absence(operation: Aggregate, key: Key, replayed: Replay) -> list[Reason]:
     """Why the group has no row."""
     name = operation.input.name
     if isinstance(operation, TableAggregate):
         by = ", ".join(f"`{column.sql}`" for column in operation.key.values())
         return [Reason("no-group", f"no row of '{name}' that was read belongs to {named(key)} by {by}")]
-    own = {column: value for column, value in key.items() if column not in WINDOW}
-    records = evidence.records("left", own)
+    own = reads(operation, key, None)["left"]
+    records = replayed.of_key("left", own)
     if not records:
-        return [Reason("no-left", f"'{name}' has no record of {named(own)}", asked=("left", own))]
+        return [no_record(replayed, "left", own)]
     start, end = (key[column] for column in WINDOW)
     within = [one for one in records if start <= one.timestamp < end]
-    found: list[Reason] = []
-    for late in evidence.late(own):
-        if start <= late.timestamp < end and late.close is not None and late.stream_time is not None:
-            by = span(late.stream_time - late.close)
-            says = f"its record at {moment(late.timestamp)} came {by} after its last window had closed (late table)"
-            found.append(Reason("late", says))
-    if waiting := tuple(one for one in within if one.order is None):
-        found.append(Reason("left-not-read", f"it is in '{name}', and was not read yet: run the pipeline", waiting))
     if not within:
         nearest = min(records, key=lambda one: (max(start - one.timestamp, one.timestamp - end), one.offset))
         says = f"no record of {named(own)} lies in the window; the nearest is at {moment(nearest.timestamp)}"
-        found.append(Reason("outside", says, (nearest,)))
-    elif not found:
-        found.append(Reason("closed", "the window had closed when its records came", tuple(within)))
-    return found
+        return [Reason("outside", says, (nearest,))]
+    found = late(replayed, within)
+    if waiting := tuple(one for one in within if one.order is None):
+        found.append(Reason("left-not-read", f"it is in '{name}', and was not read yet: run the pipeline", waiting))
+    return found or [Reason("closed", "the window had closed when its records came", tuple(within))]

@@ -10,67 +10,54 @@ Held by ``tests/joins/why/test_tables.py``.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 
-from rivermeet.joins.why.evidence import (
-    Evidence,
-    Found,
-    Key,
-    Made,
-    Reason,
-    ResultRow,
-    Unknown,
-    is_there,
-    named,
-    standing,
-)
-from rivermeet.joins.why.tables import history, nothing_there, seen_at, unknown
+from rivermeet.joins.why.evidence import Found, Key, Reason, Unknown, is_there, named
+from rivermeet.joins.why.families import Met
+from rivermeet.joins.why.replay import Replay, values_of
+from rivermeet.joins.why.words import nothing_there, unknown
 from rivermeet.pipelines import OneToManyJoin
 
 
-def made_of(join: OneToManyJoin, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:
-    """Both records of the row's two keys, as the trigger found them."""
-    assert row.key is not None
-    at = seen_at(join, trigger)
-    one, many = _keys(join, row.key)
-    left = standing(evidence.records("left", one), at, history(join.left))
-    right = standing(evidence.records("right", many), at, history(join.right))
-    says: list[str] = []
-    if not is_there(right):
-        says.append(f"its right record was deleted from '{join.right.name}'")
-    elif right is not None:
-        refers = evidence.mapped(join.foreign_key, right)
-        if not isinstance(refers, Unknown) and refers != one:
-            says.append(f"its reference moved from {named(one)} to {named(refers) if refers else 'null'}")
-            right, left = None if trigger.side == "left" else right, None
-    if right is not None and left is not None and left.value is None:
-        says.append(f"its left record was deleted from '{join.left.name}'")
-    return Made({"left": left, "right": right}, tuple(says))
+def reads(join: OneToManyJoin, key: Key, trigger: Found | None) -> Mapping[str, Key]:
+    """The left and the right key that a row's is made of."""
+    values, count = list(key.values()), len(join.left.key)
+    parts = {"left": (join.left, values[:count]), "right": (join.right, values[count:])}
+    return {side: dict(zip(node.key, own, strict=True)) for side, (node, own) in parts.items()}
 
 
-def missing(join: OneToManyJoin, key: Key, evidence: Evidence) -> list[Reason]:
+def of_row(join: OneToManyJoin, met: Met, replayed: Replay) -> list[Reason]:
+    """Which record was deleted, or where the reference leads now."""
+    assert met.key is not None
+    if not met.is_end:
+        return []
+    keys = reads(join, met.key, None)
+    if met.rule == "no-reference" and met.right is not None:
+        return [_elsewhere(met.right, keys, replayed)]
+    return [nothing_there(replayed, side, key, met.at) for side, key in keys.items() if not is_there(met.parts[side])]
+
+
+def of_absence(join: OneToManyJoin, key: Key, replayed: Replay) -> list[Reason]:
     """Why no row of the key is live now."""
-    one, many = _keys(join, key)
+    keys = reads(join, key, None)
     found: list[Reason] = []
-    rights, lefts = evidence.records("right", many), evidence.records("left", one)
-    right = standing(rights, (math.inf,), history(join.right))
+    right = replayed.standing("right", keys["right"])
     if right is None or right.value is None:
-        found.append(nothing_there(join.right, "right", many, rights, None))
-    else:
-        refers = evidence.mapped(join.foreign_key, right)
-        if isinstance(refers, Unknown):
-            found.append(unknown("left", refers))
-        elif refers != one:
-            to = named(refers) if refers else "nothing"
-            found.append(Reason("no-reference", f"{named(many)} refers to {to}, not to {named(one)}", (right,)))
-    left = standing(lefts, (math.inf,), history(join.left))
-    if not is_there(left):
-        found.append(nothing_there(join.left, "left", one, lefts, None))
+        found.append(nothing_there(replayed, "right", keys["right"]))
+    elif values_of(_key(replayed.pointer(right))) != values_of(keys["left"]):
+        found.append(_elsewhere(right, keys, replayed))
+    if not is_there(replayed.standing("left", keys["left"])):
+        found.append(nothing_there(replayed, "left", keys["left"]))
     return found
 
 
-def _keys(join: OneToManyJoin, key: Key) -> tuple[Key, Key]:
-    """The left and the right key that a row's is made of."""
-    values = list(key.values())
-    count = len(join.left.key)
-    return dict(zip(join.left.key, values[:count], strict=True)), dict(zip(join.right.key, values[count:], strict=True))
+def _elsewhere(right: Found, keys: Mapping[str, Key], replayed: Replay) -> Reason:
+    refers = replayed.pointer(right)
+    if isinstance(refers, Unknown):
+        return unknown(refers)
+    says = f"{named(keys['right'])} refers to {named(refers) if refers else 'nothing'}, not to {named(keys['left'])}"
+    return Reason("no-reference", says, (right,))
+
+
+def _key(pointer: Key | Unknown | None) -> Key | None:
+    return None if isinstance(pointer, Unknown) else pointer

@@ -10,7 +10,7 @@ waits. Source: golden `s000.tt.cache.*`, docs/kafka-streams.md 5 "Record cache".
 from collections.abc import Iterator
 from typing import Any
 
-from rivermeet.joins.reference.records import Record, Row
+from rivermeet.joins.reference.records import Record
 from rivermeet.joins.reference.versioned import Change, PlainTable
 
 
@@ -37,22 +37,3 @@ class CachedTable:
             self.flushed.put(x)
             if old is not None or x.value is not None:
                 yield x, old
-
-
-class ResultCache:
-    """The cache of a join's result: `present` are the keys that have a row as far as emitted."""
-
-    def __init__(self) -> None:
-        self.present: set[Any] = set()
-        self.dirty: dict[Any, Row] = {}
-
-    def put(self, row: Row) -> None:
-        self.dirty.pop(row.key, None)
-        self.dirty[row.key] = row
-
-    def flush(self) -> list[Row]:
-        waiting, self.dirty = list(self.dirty.values()), {}
-        emitted = [row for row in waiting if row.value is not None or row.key in self.present]
-        for row in emitted:
-            (self.present.discard if row.value is None else self.present.add)(row.key)
-        return emitted

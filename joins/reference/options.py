@@ -8,72 +8,15 @@ Source: KIP-889, KIP-914 and the record cache, docs/kafka-streams.md 5.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 from rivermeet.joins.reference.records import Join, Record, Row, no_row
-
-
-class CommittedJoin(Join, Protocol):
-    """A join that holds rows back until a commit."""
-
-    def commit(self) -> list[Row]: ...
-
-
-def run_commits(join: CommittedJoin, records: Iterable[Record], every: int) -> list[Row]:
-    """A commit after so many records, counting also those a table skips, and one at the end."""
-    rows: list[Row] = []
-    uncommitted = 0
-    for record in records:
-        rows += join.process(record)
-        uncommitted += 1
-        if uncommitted == every:
-            rows += join.commit()
-            uncommitted = 0
-    return rows + (join.commit() if uncommitted else [])
-
-
-@dataclass
-class _Versions:
-    """What decides of a key's next change: the present version's start and the end of the one before."""
-
-    present: int | None = None
-    ended: int | None = None
-
-
-@dataclass
-class VersionedTable:
-    """Which changes a versioned table forwards.
-
-    The highest timestamp seen is that of all keys. A tombstone is a version, so an older change is
-    not the latest. Kafka forgets one tombstone: k=a@10 deleted @10 leaves no version behind, and
-    k=b@5 is the latest after it. (Not so where an older version of k had ended at 10.)
-    """
-
-    retention: int
-    seen: int = -1
-    keys: dict[Any, _Versions] = field(default_factory=dict)
-
-    def hands_on(self, x: Record) -> bool:
-        if x.key is None or x.timestamp < self.seen - self.retention:
-            return False
-        self.seen = max(self.seen, x.timestamp)
-        versions = self.keys.setdefault(x.key, _Versions())
-        latest = versions.present if versions.present is not None else versions.ended
-        if latest is not None and x.timestamp < latest:
-            if versions.present is not None and (versions.ended is None or versions.ended <= x.timestamp):
-                versions.ended = versions.present  # the change itself is an older version, up to the present one
-            return False
-        if versions.present is None:
-            versions.ended = x.timestamp if x.value is None else versions.ended
-        elif x.timestamp > versions.present:
-            versions.ended = x.timestamp
-        versions.present = None if x.value is None else x.timestamp
-        return True
+from rivermeet.joins.reference.versioned import VersionedTable
 
 
 class VersionedSides:
-    """A join of which one side or both are versioned.
+    """A join of which one side or both are versioned: only the latest version of a key is a change.
 
     A skipped change is forwarded without its key, which every table ignores: the join still counts it.
     """
@@ -84,10 +27,10 @@ class VersionedSides:
         self.tables = {side: VersionedTable(ms) for side, ms in retentions.items() if ms is not None}
 
     def process(self, x: Record) -> list[Row]:
-        if x.key is None or x.side not in self.tables or self.tables[x.side].hands_on(x):
+        rule = self.tables[x.side].put(x).rule if x.key is not None and x.side in self.tables else None
+        if rule is None:
             return self.join.process(x)
-        rows = self.join.process(replace(x, key=None, trace=None))
-        return rows or no_row(x, "not-latest")
+        return self.join.process(replace(x, key=None, trace=None)) or no_row(x, rule)
 
     def commit(self) -> list[Row]:
         commit = getattr(self.join, "commit", None)

@@ -10,7 +10,7 @@ Source: KIP-353, docs/kafka-streams.md 0.1; docs/order.md has the proof
 that a sort by running maximum gives the same order.
 
 What became of a record is said by a rule of `RULES`: in each row that it is in, and in its own `trace` where it gives
-none. Held by ``tests/reference/test_traces.py``.
+none. Held by ``tests/joins/why/test_recorded.py``.
 """
 
 from collections import deque

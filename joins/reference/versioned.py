@@ -29,6 +29,11 @@ class Change:
     kept: bool = True
     latest: bool = True
 
+    @property
+    def rule(self) -> str | None:
+        """Why who joins tables does not see it, of `RULES`; None where it does."""
+        return None if self.latest else "not-latest" if self.kept else "expired"
+
 
 class Table(Protocol):
     """`get` gives the value of now, `as_of` the one that was valid at a time."""

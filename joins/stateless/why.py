@@ -9,40 +9,49 @@ Which record a row comes from is its trigger. Held by ``tests/joins/why/test_one
 
 from __future__ import annotations
 
-from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, named
+from collections.abc import Mapping
+
+from rivermeet.joins.why.evidence import Found, Key, Reason, named
+from rivermeet.joins.why.families import Met
+from rivermeet.joins.why.replay import Replay
+from rivermeet.joins.why.words import by_rule, no_record
 from rivermeet.pipelines import Filter, Operation, SelectKey
 
 
-def made_of(operation: Operation, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:
-    """The record that triggers it."""
-    says: tuple[str, ...] = ()
-    if isinstance(operation, Filter) and row.value is None and trigger.value is not None:
-        says = (f"it does not pass `{operation.where}`",)
-    return Made({trigger.side: trigger}, says)
+def reads(operation: Operation, key: Key, trigger: Found | None) -> Mapping[str, Key]:
+    """Of a row nothing but its trigger; else the key, and of one that an expression gives no record is known."""
+    if trigger is not None or isinstance(operation, SelectKey):
+        return {}
+    return {side: dict(zip(node.key, key.values(), strict=True)) for side, node in operation.inputs.items()}
 
 
-def missing(operation: Operation, key: Key, evidence: Evidence) -> list[Reason]:
+def of_row(operation: Operation, met: Met, replayed: Replay) -> list[Reason]:
+    """Why a table's row ended."""
+    if isinstance(operation, Filter) and met.is_end and met.trigger.value is not None:
+        return [Reason("filtered", f"it does not pass `{operation.where}`")]
+    return []
+
+
+def of_absence(operation: Operation, key: Key, replayed: Replay) -> list[Reason]:
     """Why no record of the key is a live row."""
     if isinstance(operation, SelectKey):
         sql = ", ".join(f"`{column.sql}`" for column in operation.key.values())
         name = operation.input.name
         return [Reason("no-left", f"no record of '{name}' that was read gives the key {named(key)} by {sql}")]
     found: list[Reason] = []
-    for side, node in operation.inputs.items():
-        records = evidence.records(side, key)
+    for side, own in reads(operation, key, None).items():
+        records = replayed.of_key(side, own)
         if not records:
-            own = dict(zip(node.key, key.values(), strict=True))
-            found.append(Reason(f"no-{side}", f"'{node.name}' has no record of {named(key)}", asked=(side, own)))
-        for one in records[-1:] if node.is_table else records:
-            found += _without_row(operation, node.name, one, evidence)
+            found.append(no_record(replayed, side, own))
+        for one in records[-1:] if operation.inputs[side].is_table else records:
+            found.append(_without_row(operation, one, replayed))
     return found
 
 
-def _without_row(operation: Operation, name: str, one: Found, evidence: Evidence) -> list[Reason]:
-    if one.order is None:
-        return [Reason(f"{one.side}-not-read", f"it is in '{name}', and was not read yet: run the pipeline", (one,))]
-    if one.value is None:
-        return [Reason(f"{one.side}-deleted", f"its record in '{name}' is a tombstone", (one,))]
-    if isinstance(operation, Filter):
-        return [Reason("filtered", f"its record in '{name}' does not pass `{operation.where}`", (one,))]
-    return []
+def _without_row(operation: Operation, one: Found, replayed: Replay) -> Reason:
+    name, note = operation.inputs[one.side].name, replayed.rule(one)
+    if one.order is not None and one.value is None:
+        return Reason(f"{one.side}-deleted", f"its record in '{name}' is a tombstone", (one,))
+    if note is not None and isinstance(operation, Filter):
+        return Reason("filtered", f"its record in '{name}' does not pass `{operation.where}`", (one,))
+    return by_rule(replayed, one)

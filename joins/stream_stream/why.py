@@ -7,144 +7,102 @@ Window 10/10, grace 5, left join:
     right k c @15    at stream time 36, is dropped: it came 6 ms after its window closed                       late
     left  x C @60                      no row yet: it waits until stream time is 75                           waiting
 
-Held by ``tests/joins/why/test_stream_stream.py``, which compares with what the reference join has dropped and what
-waits in it.
+Held by ``tests/joins/why/test_stream_stream.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from rivermeet.joins.why.evidence import (
-    Evidence,
-    Found,
-    Key,
-    Late,
-    Made,
-    Reason,
-    ResultRow,
-    is_there,
-    moment,
-    named,
-    span,
-)
-from rivermeet.pipelines import Node, StreamStreamJoin
-
-OUTER = {"inner": (), "left": ("left",), "outer": ("left", "right")}
+from rivermeet.joins.why.evidence import Found, Key, Reason, is_there, moment, named, span
+from rivermeet.joins.why.families import Met
+from rivermeet.joins.why.replay import Replay
+from rivermeet.joins.why.words import late, no_record, not_read
+from rivermeet.pipelines import StreamStreamJoin
 
 
-def made_of(join: StreamStreamJoin, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:
-    """The records at the row's offsets; of a row with one of them, why it has no partner."""
-    offsets = {"left": row.left_offset, "right": row.right_offset}
-    if set(offsets.values()) == {None}:
-        return Made({trigger.side: trigger}, ("the row names no records: only its trigger is known",))
-    # Where a key is null the record may lie in any partition: its row lies in the same.
-    parts = {side: None if at is None else evidence.record(side, row.partition, at) for side, at in offsets.items()}
-    alone = next((one for side, one in parts.items() if one is not None and offsets[_other(side)] is None), None)
-    if alone is None:
-        return Made(parts)
-    says = [_left_alone(join, alone, trigger)]
-    says += [reason.says for reason in partners(join, alone, evidence)]
-    return Made(parts, tuple(says), () if alone.key is None else ((_other(alone.side), alone.key),))
+def reads(join: StreamStreamJoin, key: Key, trigger: Found | None) -> Mapping[str, Key]:
+    """The key of both sides."""
+    return dict.fromkeys(("left",) if join.is_self_join else ("left", "right"), key)
 
 
-def _left_alone(join: StreamStreamJoin, alone: Found, trigger: Found) -> str:
+def of_row(join: StreamStreamJoin, met: Met, replayed: Replay) -> list[Reason]:
+    """Of a row with one record, why it has no partner."""
+    alone = met.left or met.right
+    if alone is None or None not in (met.left, met.right):
+        return []
     if alone.key is None:
-        return "it has no key, so it can have no partner"
-    if (alone.side, alone.partition, alone.offset) == (trigger.side, trigger.partition, trigger.offset):
-        return "it had no partner when it came"
-    return f"its window closed at {moment(close(join, alone))}, and the trigger moved stream time there"
+        return [Reason("null-key", "it has no key, so it can have no partner")]
+    asked, note = (_other(alone.side), alone.key), replayed.rule(alone)
+    if (alone.side, alone.partition, alone.offset) == (met.trigger.side, met.trigger.partition, met.trigger.offset):
+        why = Reason("alone", "it had no partner when it came", asked=asked)
+    else:
+        close = "" if note is None or note.close is None else f" at {moment(note.close)}"
+        why = Reason("closed", f"its window closed{close}, and the trigger moved stream time there", asked=asked)
+    return [why, *_partners(join, alone, replayed)]
 
 
-def missing(join: StreamStreamJoin, key: Key, evidence: Evidence) -> list[Reason]:
+def of_absence(join: StreamStreamJoin, key: Key, replayed: Replay) -> list[Reason]:
     """Why no record of the key is in a row."""
-    sides = {side: evidence.records(side, key) for side in ("left", "right")}
-    found = _dropped(join, evidence.late(key))
-    dropped = {(late.side, late.partition, late.offset) for late in evidence.late(key)}
-    for side, records in sides.items():
+    found: list[Reason] = []
+    for side in join.inputs:
+        records = replayed.of_key(side, key)
         if not records:
-            says = f"'{_node(join, side).name}' has no record of {named(key)}"
-            found.append(Reason(f"no-{side}", says, asked=(side, key)))
+            found.append(no_record(replayed, side, key))
+        found += late(replayed, records)
         for one in records:
-            if (side, one.partition, one.offset) not in dropped:
-                found += _alone(join, one, evidence)
+            found += _without_row(join, one, replayed)
     return found
 
 
-def _alone(join: StreamStreamJoin, one: Found, evidence: Evidence) -> list[Reason]:
+def _without_row(join: StreamStreamJoin, one: Found, replayed: Replay) -> list[Reason]:
     """Why a record of a key without rows is in none."""
-    name = _node(join, one.side).name
+    name, note = join.inputs[one.side].name, replayed.rule(one)
     if one.order is None:
-        return [Reason(f"{one.side}-not-read", f"it is in '{name}', and was not joined yet: run the pipeline", (one,))]
+        return [not_read(replayed, one)]
     if one.value is None:
         return [Reason("null-value", f"its record in '{name}' has no value, and joins nothing", (one,))]
-    found = partners(join, one, evidence)
-    reached = evidence.stream_time(one.partition)
-    if one.side in OUTER[join.how] and (reached is None or reached < close(join, one)):
-        now = "" if reached is None else f"; that is {moment(reached)} now"
-        says = f"its record in '{name}' waits for a partner until stream time is {moment(close(join, one))}{now}"
+    if note is not None and note.rule == "late":
+        return []
+    found = _partners(join, one, replayed)
+    if note is not None and note.rule == "waiting" and note.close is not None:
+        now = "" if replayed.time is None else f"; that is {moment(replayed.time)} now"
+        says = f"its record in '{name}' waits for a partner until stream time is {moment(note.close)}{now}"
         found.append(Reason("waiting", says, (one,)))
     return found
 
 
-def partners(join: StreamStreamJoin, one: Found, evidence: Evidence) -> list[Reason]:
+def _partners(join: StreamStreamJoin, one: Found, replayed: Replay) -> list[Reason]:
     """Why no record of the other side is the partner of one that has none: the nearest of its key."""
-    if one.key is None:
-        return []
+    assert one.key is not None
     side = _other(one.side)
-    name, late = _node(join, side).name, evidence.late(one.key)
-    dropped = {(each.side, each.partition, each.offset) for each in late}
-    others = [o for o in evidence.records(side, one.key) if is_there(o)]
-    within = [o for o in others if beyond(join, one, o) == 0]
-    found = _dropped(join, [each for each in late if any(_is(each, o) for o in within)])
-    open_ones = [o for o in within if (o.side, o.partition, o.offset) not in dropped]
-    if open_ones:
-        unread = [o for o in open_ones if o.order is None]
-        if unread:
-            says = f"a record within its window is in '{name}', and was not joined yet: run the pipeline"
-            found.append(Reason(f"{side}-not-read", says, (unread[0],)))
-        if len(unread) < len(open_ones):
-            met = next(o for o in open_ones if o.order is not None)
-            says = f"a record of '{name}' lies within its window, and met it when one of the two windows was closed"
-            found.append(Reason("closed", says, (met,)))
-    if within:
-        return found
+    name = join.inputs[side].name
+    others = [other for other in replayed.of_key(side, one.key) if is_there(other)]
+    within = [other for other in others if beyond(join, one, other) == 0]
     if not others:
         return [Reason(f"no-{side}", f"'{name}' has no record of {named(one.key)}", (one,))]
-    return [_outside(join, one, others)]
+    if not within:
+        return [_outside(join, one, others)]
+    found = late(replayed, within)
+    waiting = [other for other in within if other.order is None]
+    if waiting:
+        says = f"a record within its window is in '{name}', and was not joined yet: run the pipeline"
+        found.append(Reason(f"{side}-not-read", says, (waiting[0],)))
+    met = [other for other in within if other.order is not None and not late(replayed, [other])]
+    if met:
+        says = f"a record of '{name}' lies within its window, and met it when one of the two windows was closed"
+        found.append(Reason("closed", says, (met[0],)))
+    return found
 
 
 def _outside(join: StreamStreamJoin, one: Found, others: Sequence[Found]) -> Reason:
     nearest = min(others, key=lambda o: (beyond(join, one, o), o.offset))
     apart = nearest.timestamp - one.timestamp
     says = (
-        f"the nearest record of '{_node(join, nearest.side).name}' is {span(apart)} "
+        f"the nearest record of '{join.inputs[_other(one.side)].name}' is {span(apart)} "
         f"{'later' if apart >= 0 else 'earlier'}, {span(beyond(join, one, nearest))} beyond the window"
     )
     return Reason("outside", says, (one, nearest))
-
-
-def _dropped(join: StreamStreamJoin, late: Sequence[Late]) -> list[Reason]:
-    found: list[Reason] = []
-    for one in late:
-        name = _node(join, one.side).name
-        if one.close is None or one.stream_time is None:
-            found.append(Reason("late", f"a record of '{name}' is in the late table: {one.reason}"))
-            continue
-        by = span(one.stream_time - one.close)
-        says = f"a record of '{name}' at {moment(one.timestamp)} came {by} after its window had closed (late table)"
-        found.append(Reason("late", says))
-    return found
-
-
-def _is(late: Late, record: Found) -> bool:
-    return (late.side, late.partition, late.offset) == (record.side, record.partition, record.offset)
-
-
-def close(join: StreamStreamJoin, one: Found) -> int:
-    """Stream time (ms) at which a record's window is closed."""
-    bound = join.window.after if one.side == "left" else join.window.before
-    return one.timestamp + max(bound, 0) + join.window.grace
 
 
 def beyond(join: StreamStreamJoin, one: Found, other: Found) -> int:
@@ -156,7 +114,3 @@ def beyond(join: StreamStreamJoin, one: Found, other: Found) -> int:
 
 def _other(side: str) -> str:
     return "right" if side == "left" else "left"
-
-
-def _node(join: StreamStreamJoin, side: str) -> Node:
-    return join.left if side == "left" else join.right

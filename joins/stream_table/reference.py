@@ -55,7 +55,7 @@ class StreamTableJoin:
 
     def _update(self, x: Record) -> list[Row]:
         if x.key is not None:
-            return no_row(x, "kept" if self.table.put(x).kept else "expired")
+            return no_row(x, self.table.put(x).rule or "kept")
         if self.semantics == "0.10.0":
             raise ValueError("Kafka Streams 0.10.1 refuses a table record without key")
         return no_row(x, "null-key")

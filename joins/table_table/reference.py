@@ -18,9 +18,9 @@ Source: golden `s000.tt.*`, `s002.tt.*`, KIP-77, KIP-914, docs/laws.md, docs/kaf
 from dataclasses import replace
 from typing import Any
 
-from rivermeet.joins.reference.cache import CachedTable, ResultCache
+from rivermeet.joins.reference.cache import CachedTable
 from rivermeet.joins.reference.families import Asks
-from rivermeet.joins.reference.options import NetOfCommits
+from rivermeet.joins.reference.options import NetOfCommits, ResultTable
 from rivermeet.joins.reference.records import Join, Record, Row, no_row, places
 from rivermeet.joins.reference.versioned import PlainTable, VersionedTable
 from rivermeet.pipelines import joins as declared
@@ -55,7 +55,7 @@ class TableTableJoin:
             "left": self._table(left_versioned_ms),
             "right": self._table(right_versioned_ms),
         }
-        self.result = ResultCache() if cache and (materialized or semantics == "3.1") else None
+        self.result = ResultTable() if cache and (materialized or semantics == "3.1") else None
         self.last = -1
 
     def _table(self, versioned_ms: int | None) -> PlainTable | VersionedTable | CachedTable:
@@ -71,9 +71,8 @@ class TableTableJoin:
             return no_row(x, "null-key")
         table = self.sides[x.side]
         old = table.get(x.key)
-        change = table.put(x)
-        if not (change.kept and change.latest):
-            return no_row(x, "not-latest" if change.kept else "expired")
+        if rule := table.put(x).rule:
+            return no_row(x, rule)
         if isinstance(table, CachedTable):
             return no_row(x, "commit")
         rows = self._changed(x, old)
@@ -87,15 +86,14 @@ class TableTableJoin:
                     # Both sides are looked up through their caches: what was not flushed counts.
                     rows += self._forward(self._changed(x, old))
         if self.result is not None:
-            rows += self.result.flush()
+            rows += self.result.commit()
         # Kafka Streams names no record that caused a flushed row: the commit did.
         return rows if self.semantics == "3.1" else [replace(row, trigger=self.last) for row in rows]
 
     def _forward(self, rows: list[Row]) -> list[Row]:
         if self.result is None:
             return rows
-        for row in rows:
-            self.result.put(row)
+        self.result.put(rows)
         return []
 
     def _changed(self, x: Record, old: Record | None) -> list[Row]:

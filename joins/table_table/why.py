@@ -9,64 +9,39 @@ Held by ``tests/joins/why/test_tables.py``.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 
-from rivermeet.joins.why.evidence import (
-    Evidence,
-    Found,
-    Key,
-    Made,
-    Reason,
-    ResultRow,
-    is_there,
-    named,
-    standing,
-    unread,
-)
-from rivermeet.joins.why.tables import history, nothing_there, seen_at
-from rivermeet.pipelines import Node, TableTableJoin
+from rivermeet.joins.why.evidence import Found, Key, Reason, is_there
+from rivermeet.joins.why.families import Met
+from rivermeet.joins.why.replay import Replay
+from rivermeet.joins.why.words import newer, nothing_there
+from rivermeet.pipelines import TableTableJoin
 
 
-def made_of(join: TableTableJoin, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:
-    """Both records of the key, as the trigger found them."""
-    assert row.key is not None
-    at = seen_at(join, trigger)
-    parts: dict[str, Found | None] = {}
-    says: list[str] = []
-    asked: list[tuple[str, Key]] = []
-    for side, node in _sides(join).items():
-        key = _key_of(join, side, row.key)
-        records = evidence.records(side, key)
-        parts[side] = standing(records, at, history(node))
-        if not is_there(parts[side]):
-            says.append(nothing_there(node, side, key, records, at).says)
-            asked.append((side, key))
-    return Made(parts, tuple(says), tuple(asked))
-
-
-def missing(join: TableTableJoin, key: Key, evidence: Evidence) -> list[Reason]:
-    """Why no row of the key is live now: sides that it needs and that have no row."""
-    found: list[Reason] = []
-    for side, node in _sides(join).items():
-        own = _key_of(join, side, key)
-        records = evidence.records(side, own)
-        needed = join.how != "left" or side == "left"
-        if needed and not is_there(standing(records, (math.inf,), history(node))):
-            found.append(nothing_there(node, side, own, records, None))
-        elif waiting := unread(records):
-            says = f"newer records of {named(own)} in '{node.name}' were not joined yet: run the pipeline"
-            found.append(Reason(f"{side}-not-read", says, waiting))
-    return found
-
-
-def _sides(join: TableTableJoin) -> dict[str, Node]:
-    return {"left": join.left, "right": join.right}
-
-
-def _key_of(join: TableTableJoin, side: str, key: Key) -> Key:
-    """The row's key as a side has it: under its own names, and in its own window."""
-    if side == "left":
-        return key
+def reads(join: TableTableJoin, key: Key, trigger: Found | None) -> Mapping[str, Key]:
+    """The row's key as each side has it: under its own names, and in its own window."""
     shift = join.window_map or 0
-    moved = {c: v + shift if shift and c in ("window_start", "window_end") else v for c, v in key.items()}
-    return dict(zip(join.right.key, moved.values(), strict=True))
+    moved = [v + shift if shift and c in ("window_start", "window_end") else v for c, v in key.items()]
+    return {"left": key, "right": dict(zip(join.right.key, moved, strict=True))}
+
+
+def of_row(join: TableTableJoin, met: Met, replayed: Replay) -> list[Reason]:
+    """Why a side was empty."""
+    assert met.key is not None
+    return [
+        nothing_there(replayed, side, key, met.at)
+        for side, key in reads(join, met.key, None).items()
+        if not is_there(met.parts[side])
+    ]
+
+
+def of_absence(join: TableTableJoin, key: Key, replayed: Replay) -> list[Reason]:
+    """Which sides that it needs have no row now."""
+    found: list[Reason] = []
+    for side, own in reads(join, key, None).items():
+        needed = join.how != "left" or side == "left"
+        if needed and not is_there(replayed.standing(side, own)):
+            found.append(nothing_there(replayed, side, own))
+        else:
+            found += newer(replayed, side)
+    return found

@@ -1,15 +1,15 @@
 """What the explanation of one row is made from: the few records of its key, and their places in the order.
 
-Each family asks for what its rule needs, and names the records that a row was made of, or says why there is no row. A
-record's ``order`` sorts all records that one join has consumed (``joins/order.py``); None is one that it has not
-consumed yet.
+Each family names the keys whose records its rule needs (``reads``); these are replayed through the family's reference
+join (``replay.py``). A record's ``order`` sorts all records that one join has consumed (``joins/order.py``); None is
+one that it has not consumed yet.
 
     right f x    order (1, 5, 1, 0, 0)
     left  k f    order (1, 7, 0, 0, 0)      saw f x: it is the last of f before it
     right f y    order (2, 9, 1, 0, 1)      a later epoch
     right f z    order None                 not joined yet
 
-Held by ``tests/joins/why``, which compares what is said with the reference joins.
+Held by ``tests/joins/why``, which compares what is said with the reference joins over whole histories.
 """
 
 from __future__ import annotations
@@ -104,10 +104,16 @@ class Made:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why there is no row: a code that names the rule, a sentence, and the records that show it.
+    """Why there is no row, or no record on a side of one.
 
     Attributes
     ----------
+    code
+        The rule, of ``joins.reference.records.RULES`` or of what was not read.
+    says
+        It in a sentence.
+    records
+        The records that show it.
     asked
         Side and key of which there is no record: why, is to be asked of that input.
     """
@@ -125,50 +131,22 @@ class Evidence(Protocol):
         """The record at a place of an input."""
         ...
 
-    def records(self, side: str, key: Key | None) -> Sequence[Found]:
-        """All records of a key, by partition and offset; those that were not consumed yet come with them."""
+    def records(self, side: str, key: Key) -> Sequence[Found]:
+        """Records of a key, by partition and offset; those that were not consumed yet come with them."""
         ...
 
-    def mapped(self, mapper: Mapping[str, str], record: Found) -> Key | Unknown | None:
-        """The key of another table that a record points to; None if any part of it is null."""
+    def evaluated(self, side: str, asked: Mapping[str, Any], records: Sequence[Found]) -> list[dict[str, Any]]:
+        """What expressions give of records of one side, by name; `Unknown` where only Spark can say it."""
         ...
 
-    def late(self, key: Key | None) -> Sequence[Late]:
-        """Records of a key that the join dropped as late."""
+    def reached(self, side: str, partition: int, before: Order) -> int | None:
+        """The highest timestamp (ms) of an input's partition that was consumed before a place in the order."""
         ...
-
-    def stream_time(self, partition: int) -> int | None:
-        """Stream time (ms) of a partition after all that was consumed; None before the first record."""
-        ...
-
-
-def standing(records: Sequence[Found], at: Order, history: int | None = None) -> Found | None:
-    """The record that a table has at a place in the order, which may be a tombstone; None before the first.
-
-    Parameters
-    ----------
-    history
-        Of a versioned table (ms): there the highest timestamp counts, and not the last arrival.
-    """
-    seen = [(one.order, one) for one in records if one.order is not None and one.order <= at]
-    if history is not None:
-        return max(seen, key=lambda pair: (pair[1].timestamp, pair[0]), default=(None, None))[1]
-    return max(seen, key=lambda pair: pair[0], default=(None, None))[1]
-
-
-def before(records: Sequence[Found], at: Order, history: int | None = None) -> Found | None:
-    """The record that a table had just before a place in the order."""
-    return standing([one for one in records if one.order is not None and one.order < at], at, history)
 
 
 def is_there(record: Found | None) -> bool:
     """Whether a record is a row, and no tombstone."""
     return record is not None and record.value is not None
-
-
-def unread(records: Sequence[Found]) -> tuple[Found, ...]:
-    """Those that the join has not consumed yet."""
-    return tuple(one for one in records if one.order is None)
 
 
 def named(key: Key | None) -> str:

@@ -1,29 +1,108 @@
-"""What explains the rows of a family: the module that it names, or the generic one."""
+"""What made a row, and why there is none: a family's reference replayed, in the words of its ``why`` module.
+
+reference    row (k, x) by rule "no-right", left k at 3        for each row the rule, and what it was made of
+words        "it points to g: 'planes' has no record of g"     for each rule a sentence, from the records there are
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow
+from rivermeet.joins.why.agreement import disagreement
+from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, Unknown
+from rivermeet.joins.why.replay import Replay, replay
+from rivermeet.joins.why.words import unknown
 from rivermeet.pipelines import Operation
 from rivermeet.pipelines.family import family_of
 
+NOT_SURE = "not sure: replayed by themselves, the records of its key give no such row"
 
-class Explanation(Protocol):
-    """What explains the rows of one family."""
+
+@dataclass(frozen=True)
+class Met:
+    """What a row was made of, and by which rule of `joins.reference.records.RULES`.
+
+    Attributes
+    ----------
+    at
+        Position in the replay of the record that caused it.
+    is_end
+        Whether the row is a tombstone.
+    """
+
+    key: Key | None
+    rule: str
+    left: Found | None
+    right: Found | None
+    trigger: Found
+    at: float
+    is_end: bool
+
+    @property
+    def parts(self) -> dict[str, Found | None]:
+        """Side to its record."""
+        return {"left": self.left, "right": self.right}
+
+
+class Words(Protocol):
+    """A family's ``why`` module."""
 
     @staticmethod
-    def made_of(operation: Any, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:
-        """The records that a row was made of."""
+    def reads(operation: Any, key: Key, trigger: Found | None) -> Mapping[str, Key]:
+        """Side to the key whose records decide of a row; of a join's side that is pointed to, nothing."""
         ...
 
     @staticmethod
-    def missing(operation: Any, key: Key, evidence: Evidence) -> list[Reason]:
+    def of_row(operation: Any, met: Met, replayed: Replay) -> Sequence[Reason]:
+        """Why a row lacks a side, or ended."""
+        ...
+
+    @staticmethod
+    def of_absence(operation: Any, key: Key, replayed: Replay) -> Sequence[Reason]:
         """Why a key has no row."""
         ...
 
 
-def explanation_of(operation: Operation) -> Explanation:
-    """What explains an operation's rows."""
-    return cast(Explanation, import_module(family_of(operation).why))
+def made_of(operation: Operation, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:
+    """The records that a row was made of."""
+    if family_of(operation).reference is None:
+        return Made({trigger.side: trigger}, (f"what else a {operation.family} made it of is not explained",))
+    # Where a key is null the record may lie in any partition: its row lies in the same.
+    named = {side: at for side, at in (("left", row.left_offset), ("right", row.right_offset)) if at is not None}
+    known = {side: evidence.record(side, row.partition, at) for side, at in named.items()}
+    words, also = _words_of(operation), [trigger, *(one for one in known.values() if one is not None)]
+    keys = {} if row.key is None else words.reads(operation, row.key, trigger)
+    replayed = replay(operation, keys, evidence, also)
+    if not (alike := replayed.alike(row, trigger)):
+        replayed = replay(operation, keys, evidence, also, clocks=False)
+        alike = replayed.alike(row, trigger)
+    if not alike and not known and operation.joins_sides:
+        unsure = next((unknown(key).says for key in replayed.points.values() if isinstance(key, Unknown)), NOT_SURE)
+        return Made({trigger.side: trigger}, (unsure,))
+    may_be = [(known or replayed.parts(found), found.rule, found.trigger) for found in alike]
+    may_be = may_be or [(known or {trigger.side: trigger}, "joined", math.inf)]
+    doubts = [disagreement(operation, row.value, {"left": None, "right": None} | parts) for parts, _, _ in may_be]
+    best = doubts.index(None) if None in doubts else 0
+    parts, rule, at = may_be[best]
+    met = Met(row.key, rule, parts.get("left"), parts.get("right"), trigger, at, row.value is None)
+    said = [*words.of_row(operation, met, replayed)]
+    asked = tuple(reason.asked for reason in said if reason.asked is not None)
+    doubt = doubts[best]
+    says = (*(reason.says for reason in said), *(() if doubt is None else (doubt,)))
+    return Made(met.parts if operation.joins_sides else parts, says, asked)
+
+
+def missing(operation: Operation, key: Key, evidence: Evidence) -> list[Reason]:
+    """Why a key has no row."""
+    if family_of(operation).reference is None:
+        return [Reason("unexplained", f"why a {operation.family} has no row of a key is not explained")]
+    words = _words_of(operation)
+    return [*words.of_absence(operation, key, replay(operation, words.reads(operation, key, None), evidence))]
+
+
+def _words_of(operation: Operation) -> Words:
+    return cast(Words, import_module(family_of(operation).why))

@@ -1,16 +1,32 @@
-"""Families without an explanation of their own: the trigger, and what is known of every node."""
+"""Words for a family that has none of its own, but a reference: its rules as they are."""
 
 from __future__ import annotations
 
-from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow
+from collections.abc import Mapping
+
+from rivermeet.joins.reference.records import RULES
+from rivermeet.joins.why.evidence import Found, Key, Reason
+from rivermeet.joins.why.families import Met
+from rivermeet.joins.why.replay import Replay
+from rivermeet.joins.why.words import by_rule, no_record
 from rivermeet.pipelines import Operation
 
 
-def made_of(operation: Operation, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:
-    """The trigger alone."""
-    return Made({trigger.side: trigger}, (f"what else a {operation.family} made it of is not explained",))
+def reads(operation: Operation, key: Key, trigger: Found | None) -> Mapping[str, Key]:
+    """The key on each side that has as many columns."""
+    same = {side: node.key for side, node in operation.inputs.items() if len(node.key) == len(key)}
+    return {side: dict(zip(columns, key.values(), strict=True)) for side, columns in same.items()}
 
 
-def missing(operation: Operation, key: Key, evidence: Evidence) -> list[Reason]:
-    """That there is no explanation."""
-    return [Reason("unexplained", f"why a {operation.family} has no row of a key is not explained")]
+def of_row(operation: Operation, met: Met, replayed: Replay) -> list[Reason]:
+    """The rule, where it is not that all were joined."""
+    return [] if met.rule == "joined" else [Reason(met.rule, RULES[met.rule])]
+
+
+def of_absence(operation: Operation, key: Key, replayed: Replay) -> list[Reason]:
+    """The rule of each record, or that there is none."""
+    found: list[Reason] = []
+    for side, own in reads(operation, key, None).items():
+        records = replayed.of_key(side, own)
+        found += [by_rule(replayed, one) for one in records] or [no_record(replayed, side, own)]
+    return found

@@ -1,101 +1,63 @@
-"""What families share whose stream records look up a table: what was found, and why nothing was.
+"""Words of the families whose stream records look up a table.
 
 left  k A     row (A, null): 'right' had no k yet, it came later      right-came-later
 right k a     nothing: the table never triggers
 left  k B     row (B, a)
+
+With a grace the record waits, and another record releases it: then the trigger is not the record itself. Held by
+``tests/joins/why/test_lookups.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import replace
 
-from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Order, Reason, Unknown, is_there, named, standing
-from rivermeet.joins.why.tables import history, nothing_there, unknown
-from rivermeet.pipelines import Node
-from rivermeet.pipelines.joins import How
-
-
-class LookUp(Protocol):
-    """A join of a stream with a table that is looked up by ``key``."""
-
-    @property
-    def how(self) -> How:
-        """Inner or left."""
-        ...
-
-    @property
-    def left(self) -> Node:
-        """The stream."""
-        ...
-
-    @property
-    def right(self) -> Node:
-        """The table."""
-        ...
-
-    @property
-    def key(self) -> Mapping[str, str]:
-        """Key column of the table to an expression over the stream record."""
-        ...
+from rivermeet.joins.why.evidence import Found, Key, Reason, Unknown
+from rivermeet.joins.why.families import Met
+from rivermeet.joins.why.replay import Replay
+from rivermeet.joins.why.words import by_rule, no_record, nothing_there, unknown
+from rivermeet.pipelines.joins import Join
 
 
-Looked = tuple[Found | None, Reason | None]
-"""The row that a record finds, and why there is none."""
+def reads(join: Join, key: Key, trigger: Found | None) -> Mapping[str, Key]:
+    """The stream's key; the table's is what its records look up."""
+    return {"left": key}
 
 
-def looked_up(join: LookUp, left: Found, at: Order, evidence: Evidence, as_of: int | None = None) -> Looked:
-    """What a stream record finds in the table as it is at a place in the order; as of a time (ms) if that is given."""
-    key = evidence.mapped(join.key, left)
+def of_row(join: Join, met: Met, replayed: Replay) -> list[Reason]:
+    """What released the record, and why it found nothing."""
+    waited = met.left is not None and replayed.place(met.left) != replayed.place(met.trigger)
+    released = Reason("waiting", "it waited for the grace of the table, and the trigger released it")
+    says = [released] if waited else []
+    return says if met.left is None or met.right is not None else [*says, _not_found(join, met.left, replayed, met.at)]
+
+
+def _not_found(join: Join, left: Found, replayed: Replay, at: float) -> Reason:
+    key = replayed.pointer(left)
     if isinstance(key, Unknown):
-        return None, unknown("right", key)
+        return unknown(key)
     if key is None:
-        return None, Reason("no-look-up-key", f"its key to look up in '{join.right.name}' is null", (left,))
-    records = evidence.records("right", key)
-    known = records if as_of is None else [one for one in records if one.timestamp <= as_of]
-    right = standing(known, at, history(join.right))
-    if is_there(right):
-        return right, None
-    return None, nothing_there(join.right, "right", key, records, at)
+        return Reason("no-look-up-key", f"its key to look up in '{join.right.name}' is null", (left,))
+    return nothing_there(replayed, "right", key, at)
 
 
-def made(left: Found, looked: Looked, says: tuple[str, ...] = ()) -> Made:
-    """A row of a stream record and what it found."""
-    right, why = looked
-    if why is None or right is not None:
-        return Made({"left": left, "right": right}, says)
-    return Made({"left": left, "right": right}, (*says, why.says), (why.asked,) if why.asked else ())
+def of_absence(join: Join, key: Key, replayed: Replay) -> list[Reason]:
+    """Why no record of the stream's key gave a row, each with its reason."""
+    lefts = replayed.of_key("left", key)
+    return [_without_row(join, one, replayed) for one in lefts] or [no_record(replayed, "left", key)]
 
 
-def missing(join: LookUp, key: Key, evidence: Evidence, joined: Callable[[Found], Reason | None]) -> list[Reason]:
-    """Why no record of the stream's key gave a row, each with its reason.
-
-    Parameters
-    ----------
-    joined
-        Why a record that was joined has no row; None where the rules give it one.
-    """
-    lefts = evidence.records("left", key)
-    if not lefts:
-        return [Reason("no-left", f"'{join.left.name}' has no record of {named(key)}", asked=("left", key))]
-    return [_without_row(join, one, joined) for one in lefts]
-
-
-def not_found(join: LookUp, left: Found, looked: Looked) -> Reason | None:
-    """Why an inner join has no row of a record: it found nothing."""
-    right, why = looked
-    if join.how != "inner" or right is not None or why is None:
-        return None
-    return Reason(why.code, why.says, (left, *why.records), why.asked)
-
-
-def _without_row(join: LookUp, left: Found, joined: Callable[[Found], Reason | None]) -> Reason:
-    if left.order is None:
-        return Reason(
-            "left-not-read", f"it is in '{join.left.name}', and was not joined yet: run the pipeline", (left,)
-        )
-    if left.value is None:
-        return Reason("null-value", f"its record in '{join.left.name}' has no value, and looks up nothing", (left,))
-    return joined(left) or Reason(
-        "unexplained", "it was joined, and has no row: rivermeet verify compares with a full recompute", (left,)
-    )
+def _without_row(join: Join, left: Found, replayed: Replay) -> Reason:
+    note = replayed.rule(left)
+    if note is None:
+        return by_rule(replayed, left)
+    if note.rule == "null-value":
+        says = f"its record in '{join.left.name}' has no value, and looks up nothing"
+        return Reason(note.rule, says, (left,))
+    if note.rule == "waiting":
+        return Reason(note.rule, "it waits for the grace of the table: no later record has released it", (left,))
+    if note.rule in ("no-right", "no-look-up-key"):
+        found = _not_found(join, left, replayed, replayed.positions[replayed.place(left)])
+        return replace(found, records=(left, *found.records))
+    return by_rule(replayed, left)

@@ -12,22 +12,22 @@ RECORD = pa.table({"tail": ["N1"], "odd name": ["x"], "none": [None], "_timestam
 
 
 @pytest.mark.parametrize(
-    ("sql", "key"),
+    ("sql", "given"),
     [
-        ("tail", {"k": "N1"}),
-        (" TAIL ", {"k": "N1"}),
-        ("`odd name`", {"k": "x"}),
+        ("tail", "N1"),
+        (" TAIL ", "N1"),
+        ("`odd name`", "x"),
         ("none", None),
-        ("_timestamp", {"k": 5}),
+        ("_timestamp", 5),
         ("upper(tail)", Unknown("upper(tail)")),
         ("tail2", Unknown("tail2")),
     ],
 )
-def test_a_column_is_looked_up(sql: str, key: object) -> None:
-    assert Expressions(None).key({"k": sql}, RECORD) == key
+def test_a_column_is_looked_up(sql: str, given: object) -> None:
+    assert Expressions(None).of({"k": sql}, RECORD) == [{"k": given}]
 
 
 def test_spark_evaluates_the_rest_where_it_may(spark) -> None:
-    asked = Expressions(lambda: spark)
-    assert asked.key({"k": "upper(concat(tail, 'b'))", "j": "tail"}, RECORD.drop("none")) == {"k": "N1B", "j": "N1"}
-    assert asked.key({"k": "nullif(tail, 'N1')"}, RECORD.drop("none")) is None
+    asked, records = Expressions(lambda: spark), RECORD.drop("none")
+    assert asked.of({"k": "upper(concat(tail, 'b'))", "j": "tail"}, records) == [{"k": "N1B", "j": "N1"}]
+    assert asked.of({"k": "nullif(tail, 'N1')"}, pa.concat_tables([records, records])) == [{"k": None}] * 2

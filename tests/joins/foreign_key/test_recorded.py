@@ -15,10 +15,10 @@ from rivermeet.assets.replay.declared import BEFORE_THE_BAR
 from rivermeet.assets.replay.frames import records as frame_of
 from rivermeet.assets.replay.run import Way, at_once, replay
 from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
-from rivermeet.joins.reference.options import CommittedJoin, NetOfCommits, VersionedSides
+from rivermeet.joins.reference.options import NetOfCommits, VersionedSides
 from rivermeet.joins.reference.records import Record
 from tests.reference.foreign_key.record import HOWS, RECORDED
-from tests.reference.foreign_key.test_recorded import reference_join, text
+from tests.reference.foreign_key.test_recorded import CommittedJoin, reference_join, text
 from tests.reference.histories import foreign_key_of
 from tests.reference.recording import read
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rivermeet.joins.reference.records import Record, Row
-from rivermeet.joins.why.evidence import Found, Key, Late, Made, Order, ResultRow, Trigger, Unknown
-from rivermeet.joins.why.families import explanation_of
+from rivermeet.joins.why.evidence import Found, Key, Made, Order, ResultRow, Trigger
+from rivermeet.joins.why.families import made_of, missing
 from rivermeet.pipelines import Files, Node, Operation, Pipeline
 from tests.reference.histories import foreign_key_of
 
@@ -34,8 +34,10 @@ class Given:
     history: Sequence[Record]
     consumed: int | None = None
     epochs: Sequence[int] = ()
-    dropped: Sequence[Late] = ()
-    reached: Mapping[int, int] = field(default_factory=dict)
+    points: Callable[[Found], str | None] = lambda one: (
+        None if one.value is None else foreign_key_of(None, one.value["v"])
+    )
+    """What every expression gives of a record."""
 
     @property
     def operation(self) -> Operation:
@@ -43,32 +45,30 @@ class Given:
         return self.node.operation
 
     def record(self, side: str, partition: int, offset: int) -> Found | None:
+        side = "left" if self.operation.is_self_join else side
         place = side, partition, offset
         return next((self.found(r) for r in self.history if (r.side, r.partition, r.offset) == place), None)
 
-    def records(self, side: str, key: Key | None) -> Sequence[Found]:
-        wanted = None if key is None else next(iter(key.values()))
-        return [self.found(r) for r in self.history if r.side == side and r.key == wanted]
+    def records(self, side: str, key: Key) -> Sequence[Found]:
+        wanted = tuple(key.values())
+        return [self.found(r) for r in self.history if r.side == side and _columns(r.key) == wanted]
 
-    def mapped(self, mapper: Mapping[str, str], record: Found) -> Key | Unknown | None:
-        (column,) = mapper
-        if record.value is None:
-            return None
-        found = foreign_key_of(None, record.value["v"])
-        return None if found is None else {column: found}
+    def evaluated(self, side: str, asked: Mapping[str, Any], records: Sequence[Found]) -> list[dict[str, Any]]:
+        return [dict.fromkeys(asked, self.points(one)) for one in records]
 
-    def late(self, key: Key | None) -> Sequence[Late]:
-        return [late for late in self.dropped if late.key == key]
-
-    def stream_time(self, partition: int) -> int | None:
-        return self.reached.get(partition)
+    def reached(self, side: str, partition: int, before: Order) -> int | None:
+        # A table's changelog has no record without a key.
+        keyless = not self.operation.inputs[side].is_table
+        own = (r for r in self.history if (r.side, r.partition) == (side, partition) and (keyless or r.key is not None))
+        seen = [(self._order(r), r) for r in own]
+        return max((r.timestamp for order, r in seen if order is not None and order < before), default=None)
 
     def found(self, record: Record) -> Found:
-        name = next(iter(self.operation.inputs[record.side].key))
+        names, key = self.operation.inputs[record.side].key, _columns(record.key)
         return Found(
             record.side,
-            None if record.key is None else {name: record.key},
-            None if record.value is None else {"v": record.value},
+            None if key is None else dict(zip(names, key, strict=True)),
+            None if record.value is None else getattr(record.value, "columns", {"v": record.value}),
             record.timestamp,
             record.partition,
             record.offset,
@@ -82,22 +82,22 @@ class Given:
 
     def made(self, row: Row) -> Made:
         """What a row of the reference was made of, as it is explained."""
-        trigger = next(r for r in self.history if r.position == row.trigger)
-        left, right = (None if at is None else self.at(at) for at in (row.left, row.right))
-        keys = row.key if isinstance(row.key, tuple) else (row.key,)
-        key = None if row.key is None else dict(zip(self.node.key, keys, strict=True))
+        trigger = self.at(row.trigger)
+        by_place = self.operation.family == "stream-stream"
+        left, right = (None if at is None or not by_place else self.at(at).offset for at in (row.left, row.right))
+        key = _columns(row.key)
         asked = ResultRow(
-            key,
-            None if row.value is None else {"v": row.value},
+            None if key is None else dict(zip(self.node.key, key, strict=True)),
+            _selected(row.value),
             row.timestamp,
             trigger.partition,
             0,
             1,
             Trigger(trigger.side, trigger.partition, trigger.offset),
-            None if left is None else left.offset,
-            None if right is None else right.offset,
+            left,
+            right,
         )
-        return explanation_of(self.operation).made_of(self.operation, asked, self.found(trigger), self)
+        return made_of(self.operation, asked, self.found(trigger), self)
 
     def at(self, position: int) -> Record:
         return next(r for r in self.history if r.position == position)
@@ -105,7 +105,18 @@ class Given:
     def missing(self, *key: Any) -> set[str]:
         """Codes of the reasons why a key has no row."""
         asked = dict(zip(self.node.key, key, strict=True))
-        return {reason.code for reason in explanation_of(self.operation).missing(self.operation, asked, self)}
+        return {reason.code for reason in missing(self.operation, asked, self)}
+
+
+def _selected(value: Any) -> Mapping[str, Any] | None:
+    """A row's value by `SELECT`; of one input it is of no interest here."""
+    sides = value if isinstance(value, tuple) and len(value) == 2 else (None, None)
+    cells = {name: getattr(side, "columns", {"v": side})["v"] for name, side in zip(SELECT, sides, strict=True)}
+    return None if value is None else cells
+
+
+def _columns(key: Any) -> tuple[Any, ...] | None:
+    return key if key is None or isinstance(key, tuple) else (key,)
 
 
 def values(made: Made) -> tuple[str | None, str | None]:

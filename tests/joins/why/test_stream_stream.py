@@ -8,8 +8,7 @@ import pytest
 
 from rivermeet.joins.reference.records import run
 from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
-from rivermeet.joins.stream_stream.why import beyond, close
-from rivermeet.joins.why.evidence import Late
+from rivermeet.joins.stream_stream.why import beyond
 from rivermeet.pipelines import JoinWindow
 from tests.joins.why.given import SELECT, Given, two
 from tests.reference.histories import NASTY_STREAM_STREAM, random_histories, records_of
@@ -22,17 +21,7 @@ def joined(how: str, history: Any, before: int = 10, after: int = 10, grace: int
     verb = {"inner": left.join, "left": left.left_join, "outer": left.outer_join}[how]
     node = verb(right, "n", window=JoinWindow(before, after, grace), select=SELECT)
     join = StreamStreamJoin(how, before, after, grace)
-    rows = run(join, history)
-    given = Given(node, history)
-    given.dropped = [_late(given, late) for late in join.late]
-    given.reached = {0: max(r.timestamp for r in history)}
-    return given, join, rows
-
-
-def _late(given: Given, late: Any) -> Late:
-    record = given.found(late.record)
-    at = record.timestamp, record.partition, record.offset
-    return Late(record.side, record.key, *at, late.stream_time, late.close, "closed")
+    return Given(node, history), join, run(join, history)
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
@@ -113,10 +102,3 @@ def test_what_waits_is_what_waits_in_the_reference() -> None:
             assert ("waiting" in given.missing(key)) == (key in waiting)
             waited += key in waiting
     assert waited
-
-
-def test_the_close_is_the_references() -> None:
-    history = records_of(NASTY_STREAM_STREAM)
-    for before, after in ((10, 10), (-3, 8), (8, -3)):
-        given, join, _ = joined("left", history, before, after)
-        assert [close(given.operation, given.found(r)) for r in history] == [join.close(r) for r in history]  # type: ignore[arg-type]

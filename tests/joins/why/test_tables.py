@@ -79,7 +79,7 @@ def test_a_move_is_named_with_both_keys() -> None:
     row = [row for record in history for row in join.process(record)][-1]
     assert given.made(row).says == (
         "its foreign key moved from b=f to b=g",
-        "it points to b=g: 'r' has no record of b=g",
+        "its foreign key points to b=g: 'r' has no record of b=g",
     )
     assert given.missing("k") == {"no-right", "pointed"}
 

@@ -1,6 +1,7 @@
 """What Kafka Streams answered to foreign-key joins, against the references: row for row, in order."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 import pytest
 from hypothesis import given
@@ -9,13 +10,32 @@ from hypothesis import strategies as st
 from rivermeet.joins.foreign_key.reference.cached import CachedForeignKeyJoin
 from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
 from rivermeet.joins.foreign_key.reference.profile_0_10_2 import ForeignKeyJoin30
-from rivermeet.joins.reference.options import CommittedJoin, NetOfCommits, VersionedSides, run_commits
+from rivermeet.joins.reference.options import NetOfCommits, VersionedSides
 from rivermeet.joins.reference.records import Join, Record, Row, run
 from tests.reference.foreign_key.record import GROUPS, HOWS, RECORDED, cases
 from tests.reference.histories import foreign_key_of, histories
 from tests.reference.recording import by_group
 
 Case = dict[str, Any]
+
+
+class CommittedJoin(Join, Protocol):
+    """A join that holds rows back until a commit."""
+
+    def commit(self) -> list[Row]: ...
+
+
+def run_commits(join: CommittedJoin, records: Iterable[Record], every: int) -> list[Row]:
+    """A commit after so many records, counting also those a table skips, and one at the end."""
+    rows: list[Row] = []
+    uncommitted = 0
+    for record in records:
+        rows += join.process(record)
+        uncommitted += 1
+        if uncommitted == every:
+            rows += join.commit()
+            uncommitted = 0
+    return rows + (join.commit() if uncommitted else [])
 
 
 def reference_join(case: Case) -> CommittedJoin:
