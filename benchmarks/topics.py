@@ -88,7 +88,7 @@ def judged(platform: Platform, node: Node, count: int) -> float:
     run.close()
     if outcome.result is None or outcome.judgement is None or outcome.result.rows != count:
         sys.exit(f"{node.pipeline.name}: {outcome.result and outcome.result.rows} rows of {count:,} records")
-    if missed := [one.invariant for one in outcome.judgement.verdicts if one.state == "not evaluated"]:
+    if missed := [one.invariant.id for one in outcome.judgement.verdicts if one.state == "not evaluated"]:
         sys.exit(f"{node.pipeline.name}: checks were not evaluated, its time means nothing: {', '.join(missed)}")
     return seconds
 

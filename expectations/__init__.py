@@ -1,5 +1,5 @@
 """Documented invariants: what they say, the query that finds violations, verdicts, history.
 
-To add an invariant: one entry in the file of its kind (``stream_rules``, ``table_rules``,
-``changelog_rules``, ``late_rules``), and a planted violation in ``tests/expectations`` that it catches.
+To add an invariant: a function with `Rule` in the rules file of its family or subject, and a violation that it finds in
+``tests/expectations/planted.py``.
 """

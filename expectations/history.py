@@ -38,19 +38,11 @@ SCHEMA = {
 
 
 FOUND = ("state", "checked", "violations", "seconds", "sql", "error", "scope", "judged_by", "because")
-"""What an `InvariantResult` has under the same names."""
+"""Columns that an `InvariantResult` has as attributes."""
 
 
 def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]) -> list[dict[str, Any]]:
-    """Rows of the table for one evaluation, in the columns of `SCHEMA`.
-
-    Parameters
-    ----------
-    epoch
-        The epoch that was judged, or the last one of the tables that were.
-    run
-        Id of the run that judged it.
-    """
+    """Rows of the table for one evaluation by a run; ``epoch`` is the one judged, or the last of the tables judged."""
     about = {"pipeline": node.pipeline.name, "node": node.name, "epoch": epoch, "run": run}
     about["judged_at"] = int(time.time() * 1000)
     return [

@@ -1,6 +1,6 @@
 """What an invariant is: a sentence from a document, and a query that returns what breaks it.
 
-A query names relations in braces; whoever evaluates it says what they are. Before an epoch is committed (stage
+A query names relations in braces; its evaluation says what they are. Before an epoch is committed (stage
 ``epoch``):
 
 | relation | rows |
@@ -20,8 +20,8 @@ A query names relations in braces; whoever evaluates it says what they are. Befo
 | ``{times}`` | partition, stream_time before the epoch; absent: none yet |
 | ``{unread}`` | side, partition, records that an input had when the epoch was planned, and that wait |
 
-``{left:KEYS}`` has those of the rows of ``{left}`` whose key the subquery ``KEYS`` gives, in its column ``key``: of a
-large table an engine reads what it must for them.
+``{left:KEYS}`` has the rows of ``{left}`` whose key the subquery ``KEYS`` gives in its column ``key``: an engine reads
+only what it must of a large table.
 
 A rule that compares all rows of tables has the condition ``{touched:KEY}`` on its keys: of a large table, after a small
 fold, it holds for the keys of ``{changelog}`` alone, else for all (``assets/quality/relations/folded.py``).
@@ -82,7 +82,7 @@ def _nothing(node: Node) -> None:
 class Rule:
     """What is declared of an invariant besides its query, which it decorates.
 
-        @Rule("KIP-213, original value hash", ("fk-table-table",), requirements=(113, 122), blocking=True)
+        @Rule("KIP-213, original value hash", ("fk-table-table",), (113, 122), blocking=True)
         def foreign_key_hash(node: Node) -> str:
             \"\"\"A key's last row was made for the current left value.\"\"\"
             return "SELECT … FROM {rows} …"
@@ -140,7 +140,7 @@ class Invariant(Rule):
     sentence
         What holds, as a reader of the checks page sees it.
     violations
-        The query for a node: bad rows only. A brace that is no relation is doubled.
+        The query for a node: bad rows only. A brace that names no relation is doubled.
     """
 
     id: str
@@ -182,14 +182,14 @@ def judged_relation(query: str) -> str | None:
 def moment_of(invariant: Invariant, node: Node) -> Moment:
     """When a run judges an invariant: with the epoch's rows, their commit, or the fold of the table.
 
-    The rows of an epoch are judged once, before its commit, also by rules about ``{changelog}``: the files that are
-    judged are the files that the commit names.
+    The rows of an epoch are judged once, before its commit, also by rules about ``{changelog}``: the commit names the
+    very files that were judged.
     """
     if invariant.stage == "commit":
         return "commit"
     try:
         named = FOLDED & {*relations_of(invariant.violations(node))}
-    except Exception:  # a rule of a user's that is no query: judging it says so
+    except Exception:  # a user's rule that is not a query: judging it says so
         named = frozenset()
     return "fold" if invariant.stage == "table" and (invariant.needs_table or named) else "audit"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from rivermeet.expectations.invariant import Invariant, Scope
 
@@ -12,37 +12,29 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermeet.pipelines import Node
-
 State = Literal["passed", "violated", "not evaluated"]
 Engine = Literal["duckdb", "spark"]
 
 
-class Part(Protocol):
-    """Rows that relations are made of, such as some files of a table: each engine reads them its own way."""
+@dataclass(frozen=True)
+class Part:
+    """Rows that relations are made of, such as some files of a table.
 
-    @property
-    def bytes(self) -> int:
-        """How much there is to read."""
-        ...
+    Attributes
+    ----------
+    shown, in_spark
+        What ``rivermeet sql``, and a session of Spark with Delta, read them by, after FROM.
+    query, frame
+        DuckDB's query and Spark's frame of them.
+    size
+        Bytes to read, where they are known.
+    """
 
-    @property
-    def shown(self) -> str:
-        """What ``rivermeet sql`` reads them by, after FROM."""
-        ...
-
-    @property
-    def in_spark(self) -> str:
-        """What a session of Spark with Delta reads them by."""
-        ...
-
-    def query(self, connection: DuckDBPyConnection) -> str:
-        """DuckDB's query of them."""
-        ...
-
-    def frame(self, spark: SparkSession) -> DataFrame:
-        """Spark's frame of them."""
-        ...
+    shown: str
+    in_spark: str
+    query: Callable[[DuckDBPyConnection], str]
+    frame: Callable[[SparkSession], DataFrame]
+    size: Callable[[], int] = lambda: 0
 
 
 @dataclass(frozen=True)
@@ -52,7 +44,7 @@ class Relation:
     Attributes
     ----------
     key
-        Columns of the part ``table`` that are the key of its rows here, each quoted; none where no part is so.
+        Columns of the part ``table`` that are the key of its rows, each quoted; empty if there is no such part.
     """
 
     sql: str
@@ -62,12 +54,12 @@ class Relation:
     def of_keys(self, keys: str) -> str:
         """The query of the rows whose key a subquery gives; of the table it reads at least these.
 
-        Readers skip what a join by ``=`` rules out by statistics. It finds no NULL, which part of a key may be.
+        Readers skip what a join by ``=`` rules out by statistics. It finds no NULL, and part of a key may be NULL.
         """
         table = "{table}"
         if self.key:
             equal = " AND ".join(f"t.{column} = k.key.{column}" for column in self.key)
-            # The table is in brackets: no alias goes behind the version that a reader puts there.
+            # The table is in brackets, since no alias may follow the version that a reader puts there.
             missing = " OR ".join(f"{column} IS NULL" for column in self.key)
             table = f"""(SELECT t.* FROM (SELECT * FROM {{table}}) t LEFT SEMI JOIN ({keys}) k ON {equal}
   UNION ALL SELECT * FROM {{table}} WHERE {missing})"""
@@ -92,10 +84,6 @@ class Judged:
     checked: Mapping[str, int | None] = field(default_factory=dict)
     scope: Scope = "epoch"
 
-    def scope_of(self, about: str) -> Scope:
-        """Of a rule about one of the relations: a folded table is there as a whole, unless some keys are named."""
-        return "whole" if about == "table" and "touched" not in self.relations else self.scope
-
 
 @dataclass(frozen=True)
 class InvariantResult:
@@ -108,9 +96,9 @@ class InvariantResult:
     violations
         Bad rows; None where it could not be evaluated.
     sample
-        Some of them, every value as text (JSON where it is no text).
+        Some of them, every value as text (JSON where it is not text).
     sql
-        The query over committed tables: it runs as it is in ``rivermeet sql``. One that only Spark understands says so.
+        The query over committed tables. It runs as it is in ``rivermeet sql``; one that only Spark understands says so.
     seconds
         How long it took.
     error
@@ -142,12 +130,8 @@ class InvariantResult:
         """``passed``, ``violated``, or ``not evaluated``, which is neither."""
         if self.error is not None or self.violations is None:
             return "not evaluated"
-        return "violated" if self.violations > self.allowed else "passed"
-
-    @property
-    def allowed(self) -> int:
-        """How many of the checked rows may be bad."""
-        return int(self.invariant.tolerated * (self.checked or 0))
+        allowed = int(self.invariant.tolerated * (self.checked or 0))
+        return "violated" if self.violations > allowed else "passed"
 
     @property
     def passed(self) -> bool:
@@ -168,22 +152,3 @@ class InvariantResult:
             return f"No violations{of}."
         share = f" ({self.violations / self.checked:.1%})" if self.invariant.tolerated and self.checked else ""
         return f"{self.violations:,} violations{of}{share}."
-
-
-class Judge(Protocol):
-    """An engine that evaluates rules."""
-
-    def evaluate(
-        self, node: Node, rules: Sequence[Invariant], judged: Judged, sample: int = 20
-    ) -> list[InvariantResult]:
-        """Judge a node; one result for each rule, in their order.
-
-        A rule whose query fails, or whose relation cannot be had, is "not evaluated": it is no pass, and the others are
-        judged all the same.
-
-        Parameters
-        ----------
-        sample
-            At most so many bad rows are kept of each.
-        """
-        ...

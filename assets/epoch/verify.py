@@ -21,7 +21,7 @@ from rivermeet.assets.epoch.recompute import Recomputation, can_be_recomputed
 from rivermeet.assets.quality.judge_committed import judge_everything
 from rivermeet.assets.quality.judges import evaluate
 from rivermeet.assets.quality.quality_table import remember
-from rivermeet.assets.quality.relations.parts import FrameRows, StagedRows, TableRows
+from rivermeet.assets.quality.relations.parts import frame_part, node_part, staged_part
 from rivermeet.expectations.results import InvariantResult, Judged, Part, Relation
 from rivermeet.expectations.rules.verify import VERIFY
 from rivermeet.infra.commit_note import CommitNote
@@ -133,16 +133,16 @@ def _recomputed(context: EpochContext, node: Node, note: CommitNote) -> Iterator
         rows = Recomputation(context, node, note, context.session()).rows(shared)
         staged = stage(rows, paths.changelog, "verify", anew=True)
         if staged is None:
-            yield FrameRows(paths, "changelog", note.epoch, rows)
+            yield frame_part(paths, "changelog", note.epoch, rows)
             return
     try:
-        yield StagedRows(paths, staged)
+        yield staged_part(paths, staged)
     finally:
         discard(staged)
 
 
 def _compared(context: EpochContext, node: Node, version: int, rows: int, again: Part) -> InvariantResult:
-    committed = TableRows.of(context.paths(node), "changelog", version)
+    committed = node_part(context.paths(node), "changelog", version)
     relations = {
         "changelog": lambda: Relation("SELECT * FROM {rows}", {"rows": committed}),
         "recomputed": lambda: Relation("SELECT * FROM {rows}", {"rows": again}),

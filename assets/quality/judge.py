@@ -7,27 +7,27 @@
 | yes | to release these very rows | is committed as it is |
 | either | to drop the epoch | is committed without its rows |
 
-The rows that are judged are read from the files that the commit then names. Judged elsewhere: the commit itself
-(``assets/quality/judge_commit.py``) and the folded table (``assets/quality/judge_fold.py``). Held by
-``tests/assets/quality/test_quarantine.py``.
+The rows are read from the files that the commit then names. The commit is judged afterwards (`judge_commit`), and the
+folded table by ``assets/quality/judge_fold.py``. Held by ``tests/assets/quality/test_quarantine.py`` and
+``tests/assets/quality/test_judge_commit.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from rivermeet.assets.quality.judges import evaluate
-from rivermeet.assets.quality.relations.epoch import epoch_relations, nothing_late
-from rivermeet.assets.quality.relations.inputs import InputRelations, effective
-from rivermeet.assets.quality.relations.parts import FrameRows, StagedRows
+from rivermeet.assets.quality.relations.epoch import audited, effective, nothing_late
+from rivermeet.assets.quality.relations.parts import bounds, frame_part, node_part, staged_part
 from rivermeet.assets.refused.quarantine import enforce
 from rivermeet.assets.refused.states import decision_on
 from rivermeet.expectations.invariant import Moment, moment_of
 from rivermeet.expectations.invariants import Invariant, invariants_of
-from rivermeet.expectations.results import InvariantResult, Judged, Part, Relation
+from rivermeet.expectations.results import InvariantResult, Judged, Relation
 from rivermeet.infra.commit_note import Decision
+from rivermeet.infra.delta.changelog_files import epoch_files
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
@@ -37,7 +37,7 @@ from rivermeet.pipelines import Node
 
 @dataclass(frozen=True)
 class Audited:
-    """The outcome: what was found, and what a person has decided."""
+    """What was found of an epoch, and what a person has decided about it."""
 
     results: Sequence[InvariantResult] = ()
     decision: Decision | None = None
@@ -59,46 +59,26 @@ class Judge:
         return f"{len(rules)} invariants, {sum(rule.blocking for rule in rules)} of them blocking"
 
     def run(self, context: EpochContext, written: Written) -> Audited:
-        """Judge the rows; an epoch whose verdicts are kept nowhere is not judged.
+        """Judge the rows; where no verdicts are kept, an epoch is not judged.
 
         Raises
         ------
         AuditRefusedError
-            Where a blocking invariant is violated or could not be evaluated, and nobody has decided otherwise.
+            If a blocking invariant is violated or could not be evaluated, and nobody has decided otherwise.
         """
         if context.quality is None:
             return Audited()
         plan, paths = written.plan, context.paths(self.node)
         node = effective(self.node, plan)
         rows = (
-            StagedRows(paths, written.staged)
+            staged_part(paths, written.staged)
             if written.staged
-            else FrameRows(paths, "changelog", plan.epoch, written.rows)
+            else frame_part(paths, "changelog", plan.epoch, written.rows)
         )
         judged = audited(context, node, plan, rows, written.counts.rows, lambda: _late(paths, written))
         results = evaluate(context, node, judged_at(node, "audit"), judged)
         decision = decision_on(context.log, plan)
         return Audited(enforce(context, self.node, plan, written.rows, results, decision, self.run_id), decision)
-
-
-def audited(
-    context: EpochContext, node: Node, plan: EpochPlan, rows: Part, count: int, late: Callable[[], Relation]
-) -> Judged:
-    """The relations by which an epoch's rows are judged, and how many rows there are of each that is judged.
-
-    Parameters
-    ----------
-    rows
-        The epoch's, staged or committed.
-    count
-        How many they are.
-    late
-        Makes the relation of what it dropped.
-    """
-    inputs = InputRelations(node, plan, context.tables)
-    relations = {**epoch_relations(context.paths(node), plan, rows, inputs), "late": late}
-    read = sum(part.records for part in plan.inputs.values())
-    return Judged(relations, {"rows": count, "changelog": count, "read": read})
 
 
 def _late(paths: NodeTables, written: Written) -> Relation:
@@ -107,8 +87,22 @@ def _late(paths: NodeTables, written: Written) -> Relation:
         return nothing_late()
     staged, epoch = written.staged_sides.get("late"), written.plan.epoch
     if staged is None:
-        return Relation("SELECT * FROM {late}", {"late": FrameRows(paths, "late", epoch, written.sides["late"])})
-    return Relation(f"SELECT * FROM {{late}} WHERE epoch = {epoch}", {"late": StagedRows(paths, staged, "late")})
+        return Relation("SELECT * FROM {late}", {"late": frame_part(paths, "late", epoch, written.sides["late"])})
+    return Relation(f"SELECT * FROM {{late}} WHERE epoch = {epoch}", {"late": staged_part(paths, staged, "late")})
+
+
+def judge_commit(context: EpochContext, node: Node, plan: EpochPlan, version: int) -> list[InvariantResult]:
+    """Judge a committed epoch in the files that the changelog's log names at ``version``.
+
+    Its rows were judged before, in files that no log named; this is about their partitions and offsets alone:
+
+        changelog ended at offset 9, the epoch has 3 rows      its files have offsets 10, 11, 12        passes
+        a file is named twice                                  10, 10, 11, 11, 12, 12                   violated
+    """
+    rows = node_part(context.paths(node), "changelog", version, lambda files: epoch_files(files, plan.epoch))
+    named = Relation(f"SELECT * FROM {{changelog}} WHERE epoch = {plan.epoch}", {"changelog": rows})
+    judged = Judged({"changelog": lambda: named, "bounds": lambda: bounds(plan)})
+    return evaluate(context, node, judged_at(node, "commit"), judged)
 
 
 def judged_at(node: Node, moment: Moment) -> list[Invariant]:

@@ -1,4 +1,4 @@
-"""The verdicts of an epoch once it is committed: recorded, found again where a run was killed, or judged once more.
+"""The verdicts of an epoch once it is committed: recorded, found after a killed run, or judged again.
 
 | called | judges |
 |---|---|
@@ -15,15 +15,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rivermeet.assets.quality.judge import audited, judged_at
-from rivermeet.assets.quality.judge_commit import judge_commit
+from rivermeet.assets.quality.judge import judge_commit, judged_at
 from rivermeet.assets.quality.judge_fold import judge_fold_of_another_home, judged_fold
 from rivermeet.assets.quality.judges import evaluate
 from rivermeet.assets.quality.quality_table import States, last_states, quality_of, record
-from rivermeet.assets.quality.relations.epoch import late
+from rivermeet.assets.quality.relations.epoch import audited, effective, late
 from rivermeet.assets.quality.relations.folded import judged, whole
-from rivermeet.assets.quality.relations.inputs import InputRelations, effective
-from rivermeet.assets.quality.relations.parts import TableRows, at_version, located, shown_as
+from rivermeet.assets.quality.relations.parts import at_version, located, node_part, shown_as
 from rivermeet.assets.refused.held_verdicts import as_held
 from rivermeet.assets.refused.states import AuditRefusedError
 from rivermeet.expectations.results import InvariantResult
@@ -50,28 +48,30 @@ def judge_epoch(
 ) -> Judgement:
     """Judge the commit of an epoch, at ``version`` of the changelog, and record that with what its audit found."""
     start = time.monotonic()
-    # A rebuild puts other rows in the place of these: the query goes on with the version that has them.
+    # A rebuild replaces these rows: the query names the version that has them.
     paths = context.paths(node)
     rows = at_version(shown_as(paths, "changelog"), version)
     audit = [replace(result, sql=located(result.sql, paths, rows)) for result in audit]
     results = [*audit, *judge_commit(context, effective(node, plan), plan, version)]
-    # An executor is lost with the rows that a check wanted: the next run has them from the commit. It tries once, as a
-    # query that always fails would be tried by each run (test_what_could_not_be_evaluated_is_judged_once_more).
-    is_done = all(result.state != "not evaluated" for result in results)
-    return _recorded(context, node, plan, results, run, start, is_done=is_done)
+    verdicts = record(context, node, plan.epoch, results, run, f"epoch-{plan.epoch:06d}")
+    # An executor may be lost with the rows that a check wanted: the next run has them from the commit. It tries once,
+    # else a query that always fails would be tried by each run (test_what_could_not_be_evaluated_is_judged_once_more).
+    if all(result.state != "not evaluated" for result in results):
+        _mark_judged(context, plan, run)
+    return Judgement(plan.epoch, verdicts, time.monotonic() - start)
 
 
 def judge_missed(context: EpochContext, node: Node, epoch: int, run: str) -> Judgement | None:
-    """Judge a committed epoch whose run was killed before its verdicts, or could not evaluate them all; else None."""
+    """Judge a committed epoch whose run was killed before its verdicts or could not evaluate them all; else None."""
     if context.quality is None or not epoch or context.log.lines(node.name, "judged", epoch - 1):
         return None
     return _late(context, node, epoch, run)
 
 
 def judge_again(context: EpochContext, node: Node, run: str) -> Judgement | None:
-    """Judge the last committed epoch once more, and all of the tables; None where there is none yet.
+    """Judge the last committed epoch again, and all of the tables; None if there is none yet.
 
-    What the audit found of an epoch that is held stands.
+    What the audit found of a held epoch stands.
     """
     paths, start = context.paths(node), time.monotonic()
     found = last_note(paths.changelog)
@@ -86,31 +86,30 @@ def judge_again(context: EpochContext, node: Node, run: str) -> Judgement | None
 
 
 def judge_everything(context: EpochContext, node: Node) -> list[InvariantResult]:
-    """What rules find in all that the node's changelog and its table hold."""
+    """What rules find in the node's whole changelog and table."""
     paths = context.paths(node)
     everything = whole(node, paths, context.log, None)
     mine = effective(node, everything.span)
     rules = [rule for rule in judged_at(mine, "audit") if rule.stage == "table"] + judged_at(mine, "commit")
-    inputs = InputRelations(mine, everything.span, context.tables, everything=True)
-    results = evaluate(context, mine, rules, judged(everything, inputs))
+    results = evaluate(context, mine, rules, judged(everything, mine, context.tables))
     table, folded = opened(paths.table), last_note(paths.table)
-    # One of an earlier incarnation is behind by a rebuild that was killed: what it was made of is gone.
+    # A table of an earlier incarnation is left by a killed rebuild: its inputs are gone.
     if table is not None and folded is not None and folded[1].incarnation == everything.note.incarnation:
         results += judged_fold(context, whole(node, paths, context.log, table.version()))
     return results
 
 
 def judge_refused(context: EpochContext, node: Node, refusal: AuditRefusedError, run: str) -> Judgement:
-    """Keep what the audit found of an epoch that it refused."""
-    results, start = list(refusal.results), time.monotonic()
-    verdicts = record(context, node, refusal.epoch, results, run, _name(refusal.epoch))
-    return Judgement(refusal.epoch, verdicts, time.monotonic() - start)
+    """Record what the audit found of an epoch that it refused."""
+    start, epoch = time.monotonic(), refusal.epoch
+    verdicts = record(context, node, epoch, refusal.results, run, f"epoch-{epoch:06d}")
+    return Judgement(epoch, verdicts, time.monotonic() - start)
 
 
 def states_of(context: EpochContext, node: Node, epoch: int, run: str) -> States:
-    """What was found of a committed epoch and of the last fold; judged now if it never was, here or as a whole.
+    """The results of a committed epoch and of the last fold; what this home has not judged yet is judged now.
 
-    Where several homes share tables, an epoch is judged by the one that made it: the others have no verdicts of it.
+    Where several homes share tables, the one that made an epoch judges it: the others have no verdicts on it.
     """
     quality = quality_of(context)
     judge_missed(context, node, epoch, run)
@@ -127,35 +126,22 @@ def _late(context: EpochContext, node: Node, epoch: int, run: str) -> Judgement:
     start, plan = time.monotonic(), _plan_of(context, node, epoch)
     mine, (version, _) = effective(node, plan), note_upto(context.paths(node).changelog, epoch)
     results = [*_rows_again(context, mine, plan), *judge_commit(context, mine, plan, version)]
-    return _recorded(context, node, plan, results, run, start)
+    verdicts = record(context, node, epoch, results, run, f"epoch-{epoch:06d}")
+    _mark_judged(context, plan, run)
+    return Judgement(epoch, verdicts, time.monotonic() - start)
 
 
 def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[InvariantResult]:
     """What the audit of an epoch finds in its rows as they are committed."""
     paths = context.paths(node)
     version, note = note_upto(paths.changelog, plan.epoch)
-    rows = TableRows.of(paths, "changelog", version, lambda files: epoch_files(files, plan.epoch))
+    rows = node_part(paths, "changelog", version, lambda files: epoch_files(files, plan.epoch))
     found = audited(context, node, plan, rows, count_between(plan.ends, note.ends), lambda: late(paths, plan))
     return evaluate(context, node, judged_at(node, "audit"), found)
 
 
-def _recorded(
-    context: EpochContext,
-    node: Node,
-    plan: EpochPlan,
-    results: list[InvariantResult],
-    run: str,
-    start: float,
-    is_done: bool = True,
-) -> Judgement:
-    verdicts = record(context, node, plan.epoch, results, run, _name(plan.epoch))
-    if is_done:
-        context.log.write(node.name, plan.incarnation, plan.epoch, "judged", json.dumps({"run": run}))
-    return Judgement(plan.epoch, verdicts, time.monotonic() - start)
-
-
-def _name(epoch: int) -> str:
-    return f"epoch-{epoch:06d}"
+def _mark_judged(context: EpochContext, plan: EpochPlan, run: str) -> None:
+    context.log.write(plan.node, plan.incarnation, plan.epoch, "judged", json.dumps({"run": run}))
 
 
 def _plan_of(context: EpochContext, node: Node, epoch: int) -> EpochPlan:

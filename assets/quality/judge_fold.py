@@ -1,4 +1,4 @@
-"""Judging a fold: the folded table, by what the epochs since the last fold touch.
+"""Judging a fold: the folded table, as far as the epochs since the last fold touch it.
 
 A table that is behind its changelog keeps the verdicts of its last fold, shown with the epoch that it was folded to:
 
@@ -15,16 +15,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rivermeet.assets.quality.judge import judged_at
 from rivermeet.assets.quality.judges import evaluate
 from rivermeet.assets.quality.quality_table import States, record
+from rivermeet.assets.quality.relations.epoch import effective
 from rivermeet.assets.quality.relations.folded import Folded, folded, judged, rows_of_table
-from rivermeet.assets.quality.relations.inputs import InputRelations, effective
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra import crash
-from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.stages.fold import Fold
@@ -43,7 +42,7 @@ class FoldOutcome:
 
 
 def fold_node(context: EpochContext, node: Node, run: str) -> FoldOutcome | None:
-    """Fold a node's table if that is due, and judge it; None where it was folded and judged already.
+    """Fold a node's table if that is due, and judge it; None if it was already folded and judged.
 
     The node's lock is held: a second run of the node would plan on a table that changes.
     """
@@ -55,43 +54,34 @@ def fold_node(context: EpochContext, node: Node, run: str) -> FoldOutcome | None
             return None
         start = time.monotonic()
         done = Fold(node).run(context, committed[1])
-        folding = time.monotonic() - start
+        seconds = time.monotonic() - start
         crash.reached("folded", node.name)
         if context.quality is None or (not done and is_judged(context, node)):
-            return FoldOutcome(committed[1].epoch, (), None, folding, 0.0) if done else None
-        outcome = judge_fold(context, node, run, folding)
-        return None if outcome is None else FoldOutcome(*outcome, folding, time.monotonic() - start - folding)
+            return FoldOutcome(committed[1].epoch, (), None, seconds, 0.0) if done else None
+        return judge_fold(context, node, run, seconds)
 
 
 def is_judged(context: EpochContext, node: Node) -> bool:
     """Whether the table's last fold has its verdicts, or there is none."""
     found = last_note(context.paths(node).table)
-    return found is None or bool(_lines(context, node, found[1]))
+    return found is None or found[1].epoch in context.log.lines(node.name, "folded", found[1].epoch - 1)
 
 
-def judge_fold(
-    context: EpochContext, node: Node, run: str, seconds: float
-) -> tuple[int, Sequence[InvariantResult], int | None] | None:
-    """Judge the newest fold, which took ``seconds``, and record that: its epoch, verdicts, and rows of the table."""
+def judge_fold(context: EpochContext, node: Node, run: str, seconds: float) -> FoldOutcome | None:
+    """Judge the newest fold, which took ``seconds``, and record that; None where there is none."""
     of = folded(node, context.paths(node), context.log)
     if of is None:
         return None
     start = time.monotonic()
     verdicts = _recorded(context, of, run)
-    took = {"fold": round(seconds, 3), "checks": round(time.monotonic() - start, 3)}
-    line = json.dumps({"run": run, **took, "scope": of.scope})
-    context.log.write(node.name, of.note.incarnation, of.note.epoch, "folded", line)
-    return of.note.epoch, verdicts, rows_of_table(of)
+    checks = time.monotonic() - start
+    line = {"run": run, "fold": round(seconds, 3), "checks": round(checks, 3), "scope": of.scope}
+    context.log.write(node.name, of.note.incarnation, of.note.epoch, "folded", json.dumps(line))
+    return FoldOutcome(of.note.epoch, verdicts, rows_of_table(of, of.table), seconds, checks)
 
 
 def judge_fold_of_another_home(context: EpochContext, node: Node, known: States, run: str) -> bool:
-    """Judge the newest fold if this home keeps no verdicts of it, as where another one folded; whether it did.
-
-    Parameters
-    ----------
-    known
-        What this home knows of the node.
-    """
+    """Judge the newest fold if this home has no verdicts on it, since another one folded; whether it did."""
     found, rules = last_note(context.paths(node).table) if node.is_table else None, judged_at(node, "fold")
     if found is None or not rules or any(r.id in known and known[r.id].epoch == found[1].epoch for r in rules):
         return False
@@ -109,9 +99,4 @@ def _recorded(context: EpochContext, of: Folded, run: str) -> Sequence[Invariant
 def judged_fold(context: EpochContext, of: Folded) -> list[InvariantResult]:
     """What a folded table's invariants find."""
     node = effective(of.node, of.span)
-    inputs = InputRelations(node, of.span, context.tables, everything=of.scope == "whole")
-    return evaluate(context, node, judged_at(node, "fold"), judged(replace(of, node=node), inputs))
-
-
-def _lines(context: EpochContext, node: Node, note: CommitNote) -> str | None:
-    return context.log.lines(node.name, "folded", note.epoch - 1).get(note.epoch)
+    return evaluate(context, node, judged_at(node, "fold"), judged(of, node, context.tables))

@@ -1,4 +1,4 @@
-"""Who judges: DuckDB in this process; Spark where the files are more than one process should read, and some rules.
+"""Which engine judges: DuckDB in this process, or Spark if one process should not read that much, and for some rules.
 
 | ``RIVERMEET_JUDGE`` | judges |
 |---|---|
@@ -6,20 +6,22 @@
 | ``duckdb`` | DuckDB; what it cannot evaluate is not evaluated |
 | ``spark`` | Spark |
 
-Each verdict says which engine it is of. Held by ``tests/assets/quality/test_judges.py``.
+Each verdict names its engine. Held by ``tests/assets/quality/test_judges.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 
+from rivermeet.assets.quality.quality_table import quality_of
 from rivermeet.expectations.invariant import Invariant, relations_of
 from rivermeet.expectations.judge.duck import InProcess
 from rivermeet.expectations.judge.expressions import unlike
 from rivermeet.expectations.judge.spark import OnEngine
-from rivermeet.expectations.results import InvariantResult, Judged, Relation
+from rivermeet.expectations.results import InvariantResult, Judged
 from rivermeet.expectations.rules.derived import derived_of
 from rivermeet.expectations.rules.record_sql import users_expressions
 from rivermeet.infra.epochs.context import EpochContext
@@ -28,9 +30,7 @@ from rivermeet.pipelines import Node, limits
 
 def evaluate(context: EpochContext, node: Node, rules: Sequence[Invariant], judged: Judged) -> list[InvariantResult]:
     """Judge a node; one result for each rule, in their order."""
-    quality = context.quality
-    assert quality is not None, "verdicts are kept somewhere"
-    engine = OnEngine(context.session)
+    quality, engine = quality_of(context), OnEngine(context.session)
     judged = replace(judged, relations={name: cache(make) for name, make in judged.relations.items()})
     because = "RIVERMEET_JUDGE=spark" if quality.judge == "spark" else ""
     if quality.judge == "auto" and (read := _bytes(node, rules, judged)) > limits.DUCKDB_BYTES:
@@ -39,55 +39,44 @@ def evaluate(context: EpochContext, node: Node, rules: Sequence[Invariant], judg
         return [replace(result, because=because) for result in engine.evaluate(node, rules, judged)]
     alike = [rule for rule in rules if unlike(node, rule) is None]
     found = {r.invariant.id: r for r in InProcess(quality.memory, quality.spill).evaluate(node, alike, judged)}
-    if quality.judge == "auto":
-        again = [rule for rule in rules if rule.id not in found or not _stands(node, found[rule.id])]
-        for result in engine.evaluate(node, again, judged):
-            mine = found.get(result.invariant.id)
-            result = replace(result, because=_because(node, result.invariant, mine))
-            if mine is not None and mine.state == "violated":
-                # DuckDB's query is the one that a user can run.
-                result = replace(result, sql=mine.sql)
-            found[result.invariant.id] = result
-    return [found[rule.id] if rule.id in found else _not_asked(node, rule, judged) for rule in rules]
+    if quality.judge == "duckdb":
+        for rule in (rule for rule in rules if rule not in alike):
+            reason = f"{_because(node, rule, None)} than Spark; set RIVERMEET_JUDGE=auto"
+            found[rule.id] = InvariantResult(rule, None, None, [], "", 0.0, reason, judged.scope)
+        return [found[rule.id] for rule in rules]
+    again = {rule: why for rule in rules if (why := _because(node, rule, found.get(rule.id)))}
+    for result in engine.evaluate(node, list(again), judged):
+        mine = found.get(result.invariant.id)
+        result = replace(result, because=again[result.invariant])
+        # Of what DuckDB found, its query is the one that a user can run.
+        found[result.invariant.id] = replace(result, sql=mine.sql) if mine and mine.state == "violated" else result
+    return [found[rule.id] for rule in rules]
 
 
-def _stands(node: Node, found: InvariantResult) -> bool:
-    """Whether DuckDB's verdict is the last word: of a violation by an expression of users Spark has it.
-
-    Decimals of more than 38 digits are rounded by Spark, and are another number to DuckDB.
-    """
-    return found.passed or (found.state == "violated" and not users_expressions(found.invariant.violations(node)))
-
-
-def _because(node: Node, rule: Invariant, mine: InvariantResult | None) -> str:
-    """Why Spark judges a rule, of which DuckDB may have found something."""
+def _because(node: Node, rule: Invariant, mine: InvariantResult | None) -> str | None:
+    """Why Spark judges a rule that DuckDB may have judged; None where DuckDB's verdict is the last word."""
     if mine is None:
         return f"DuckDB may understand {unlike(node, rule)!r} otherwise"
-    if mine.state == "violated":
+    if mine.state == "not evaluated":
+        return f"DuckDB could not evaluate it: {(mine.error or 'no reason known').splitlines()[0][:200]}"
+    # Spark rounds decimals of more than 38 digits, which are another number to DuckDB.
+    if mine.state == "violated" and users_expressions(rule.violations(node)):
         return "DuckDB found violations by an expression of the pipeline's own"
-    return f"DuckDB could not evaluate it: {(mine.error or 'no reason known').splitlines()[0][:200]}"
-
-
-def _not_asked(node: Node, rule: Invariant, judged: Judged) -> InvariantResult:
-    reason = f"DuckDB may understand {unlike(node, rule)!r} otherwise than Spark; set RIVERMEET_JUDGE=auto"
-    return InvariantResult(rule, None, None, [], "", 0.0, reason, judged.scope)
+    return None
 
 
 def _bytes(node: Node, rules: Sequence[Invariant], judged: Judged) -> int:
-    """Of the files that rules read, each counted once; what cannot be had is for the evaluation to say."""
+    """Size of the files that rules read, each counted once; what cannot be read, the evaluation reports."""
     names: set[str] = set()
     for rule in rules:
         try:
             named = relations_of(rule.violations(node))
-        except Exception:  # a rule of a user's that is no query
+        except Exception:  # a user's rule that is not a query
             continue
         derived = [query(node) for name, query in derived_of(node).items() if name in named]
         names |= {name for query in derived for name in relations_of(query)} | {*named}
-    return sum(_size(judged.relations[name]) for name in names if name in judged.relations)
-
-
-def _size(make: Callable[[], Relation]) -> int:
-    try:
-        return sum(part.bytes for part in make().parts.values())
-    except Exception:
-        return 0
+    size = 0
+    for name in names & set(judged.relations):
+        with suppress(Exception):
+            size += sum(part.size() for part in judged.relations[name]().parts.values())
+    return size

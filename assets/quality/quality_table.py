@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class State(NamedTuple):
-    """What was found of an invariant, and the epoch of that: of a folded table, the one that it was folded to.
+    """The last result of an invariant, and its epoch: for a rule about a folded table, the one it was folded to.
 
-    ``judged_by`` is the engine, where it was recorded, and ``because`` why it is Spark.
+    ``judged_by`` is the engine, if recorded, and ``because`` says why it was Spark.
     """
 
     state: str
@@ -35,19 +35,13 @@ class State(NamedTuple):
 
 
 States = Mapping[str, State]
-"""Invariant to what was found of it last."""
+"""Invariant to its last result."""
 
 
 def record(
     context: EpochContext, node: Node, epoch: int, results: Sequence[InvariantResult], run: str, name: str
 ) -> list[InvariantResult]:
-    """Record results, and give them in the order in which the invariants are declared.
-
-    Parameters
-    ----------
-    name
-        Names what was judged, like ``epoch-000007``.
-    """
+    """Record results under ``name``, like ``epoch-000007``, and return them in the order of their declaration."""
     order = {invariant.id: place for place, invariant in enumerate(invariants_of(node))}
     found = sorted(results, key=lambda result: order[result.invariant.id])
     remember(quality_of(context), node, epoch, found, run, name)
@@ -55,13 +49,13 @@ def record(
 
 
 def quality_of(context: EpochContext) -> Quality:
-    """Where a context that judges keeps what was found."""
+    """The quality settings of a context that judges."""
     assert context.quality is not None, "verdicts are kept somewhere"
     return context.quality
 
 
 def remember(quality: Quality, node: Node, epoch: int, results: Sequence[InvariantResult], run: str, name: str) -> None:
-    """Append what was found, once per run, epoch and ``name``."""
+    """Append results, once per run, epoch and ``name``."""
     with FileLock(quality.lock):
         app_id = f"{node.pipeline.name}.{node.name}/{run}/{name}"
         append_lines(history(node, epoch, run, results), _schema(), quality.table, app_id, epoch)
@@ -84,29 +78,21 @@ def lines_about(node: Node, epoch: int | None = None) -> pc.Expression:
 def quality_lines(
     quality: Quality, wanted: pc.Expression, columns: list[str] | None = None, oldest: int = 0, by: str = "epoch"
 ) -> Sequence[Mapping[str, Any]]:
-    """Rows in the columns of `expectations.history.SCHEMA`.
-
-    Parameters
-    ----------
-    columns
-        Only these.
-    oldest
-        Files with only smaller values of ``by`` are not looked at.
-    """
+    """Rows in the columns of `expectations.history.SCHEMA`, or some; files with only ``by < oldest`` are skipped."""
     import pyarrow.compute as pc
 
-    def not_older(files: pa.Table) -> pa.Table:
-        newest = f"max.{by}"
-        return files.filter(pc.field(newest) >= oldest) if newest in files.column_names else files
-
-    table = opened(quality.table)
+    table, newest = opened(quality.table), f"max.{by}"
     if table is None:
         return ()
-    return lines_of(table, quality.table, _schema(), not_older).to_table(columns, filter=wanted).to_pylist()
+
+    def chosen(files: pa.Table) -> pa.Table:
+        return files.filter(pc.field(newest) >= oldest) if newest in files.column_names else files
+
+    return lines_of(table, quality.table, _schema(), chosen).to_table(columns, filter=wanted).to_pylist()
 
 
 def last_states(quality: Quality, node: Node, epoch: int | None = None) -> States:
-    """What the node's newest judgement found, or that of one epoch; of its folded table, what its last fold gave."""
+    """The newest results of a node, or those of one epoch; for rules about its folded table, those of the last fold."""
     columns = ["epoch", "invariant", "state", "checked", "violations", "judged_at", "judged_by", "because"]
     of_fold = [rule.id for rule in invariants_of(node) if moment_of(rule, node) == "fold"]
     about = quality_lines(quality, lines_about(node, epoch), columns, oldest=epoch or 0)

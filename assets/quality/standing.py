@@ -1,7 +1,7 @@
-"""What checks show where a run finds nothing new: the verdicts of the epoch that stands.
+"""What checks show when a run finds nothing new: the verdicts of the standing epoch.
 
-A run plans every check of its nodes, and Dagster shows a planned check without a verdict as skipped. A schedule finds
-nothing new most of the time, so the verdicts are given again:
+A run plans every check of its nodes, and Dagster shows a planned check without a verdict as skipped. Most scheduled
+runs find nothing new, so the verdicts are given again:
 
 | node | its verdicts are given by |
 |---|---|
@@ -16,21 +16,20 @@ Held by ``tests/assets/defs/test_materialise.py`` and ``tests/assets/quality/tes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from rivermeet.assets.defs.keys import changelog_key, keys_of
 from rivermeet.assets.defs.metadata import check_severity, checked_assets
 from rivermeet.assets.epoch.platform import Platform
-from rivermeet.expectations.invariant import moment_of
+from rivermeet.expectations.invariant import Invariant, moment_of
 from rivermeet.expectations.invariants import invariants_of
+from rivermeet.infra.commit_note import Decision
 from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
-    from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-        AssetCheckEvaluationTargetMaterializationData,
-    )
+    from rivermeet.assets.quality.quality_table import State
 
 
 def standing_epoch(platform: Platform, node: Node, run: str) -> tuple[int, list[dg.AssetCheckResult]] | None:
@@ -40,35 +39,30 @@ def standing_epoch(platform: Platform, node: Node, run: str) -> tuple[int, list[
     from rivermeet.infra.delta.io import last_note
 
     runner = platform.runner(node.pipeline)
-    # Whoever has just committed it is then done with its checks.
+    # Once the lock is free, a run that has just committed has recorded its verdicts.
     with runner.lock(node).held():
         note = last_note(runner.paths(node).changelog)
         if note is None:
             return None
         epoch, decided = note[1].epoch, note[1].decided
         states = states_of(runner, node, epoch, run)
-    results = []
-    asset_of = checked_assets(node)
-    for invariant in invariants_of(node):
-        found = states.get(invariant.id, State("not evaluated", None, None, epoch))
-        known = decided is not None and invariant.id in decided.invariants
-        is_of_rows = found.epoch == epoch and moment_of(invariant, node) != "fold"
-        since = "nothing is new since" if is_of_rows else "the table was not folded since"
-        result = dg.AssetCheckResult(
-            asset_key=asset_of[invariant.id],
-            check_name=invariant.id,
-            passed=found.state == "passed",
-            severity=dg.AssetCheckSeverity.WARN if known else check_severity(found.state, invariant.severity),
-            description=f"As judged with epoch {found.epoch}; {since}.",
-            metadata={
-                "epoch": found.epoch,
-                "state": found.state,
-                "checked": found.checked or 0,
-                "violations": found.violations or 0,
-            },
-        )
-        results.append(result)
-    return epoch, results
+    lost = State("not evaluated", None, None, epoch)
+    return epoch, [_shown(node, rule, states.get(rule.id, lost), epoch, decided) for rule in invariants_of(node)]
+
+
+def _shown(node: Node, rule: Invariant, found: State, epoch: int, decided: Decision | None) -> dg.AssetCheckResult:
+    known = decided is not None and rule.id in decided.invariants
+    is_of_rows = found.epoch == epoch and moment_of(rule, node) != "fold"
+    since = "nothing is new since" if is_of_rows else "the table was not folded since"
+    counts = {"checked": found.checked or 0, "violations": found.violations or 0}
+    return dg.AssetCheckResult(
+        asset_key=checked_assets(node)[rule.id],
+        check_name=rule.id,
+        passed=found.state == "passed",
+        severity=dg.AssetCheckSeverity.WARN if known else check_severity(found.state, rule.severity),
+        description=f"As judged with epoch {found.epoch}; {since}.",
+        metadata={"epoch": found.epoch, "state": found.state, **counts},
+    )
 
 
 def verdicts_of_fold(platform: Platform, node: Node, run: str) -> Iterator[dg.AssetCheckResult]:
@@ -79,7 +73,7 @@ def verdicts_of_fold(platform: Platform, node: Node, run: str) -> Iterator[dg.As
 
 
 def confirmed(platform: Platform, node: Node, run: str) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-    """The standing epoch once more, as a step's results."""
+    """The standing epoch again, as a step's results."""
     standing = standing_epoch(platform, node, run)
     assert standing is not None
     epoch, results = standing
@@ -102,7 +96,7 @@ def show_standing(
     own = standing_epoch(platform, node, context.run.run_id)
     yield from own[1] if own is not None else ()
     shown.add(node.name)
-    # Of these no step is executed that could give a result.
+    # No step of theirs is executed that could give a result.
     nodes = [one for one in below(node, context) if one.name not in shown]
     shown.update(one.name for one in nodes)
     targets = _newest_materialisations(context.instance, nodes)
@@ -138,9 +132,7 @@ def below(node: Node, context: dg.AssetExecutionContext) -> Iterator[Node]:
             yield other
 
 
-def _newest_materialisations(
-    instance: dg.DagsterInstance, nodes: list[Node]
-) -> dict[dg.AssetKey, AssetCheckEvaluationTargetMaterializationData]:
+def _newest_materialisations(instance: dg.DagsterInstance, nodes: list[Node]) -> dict[dg.AssetKey, Any]:
     from dagster._core.definitions.asset_checks.asset_check_evaluation import (
         AssetCheckEvaluationTargetMaterializationData,
     )

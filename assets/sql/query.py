@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from rivermeet.assets.quality.relations.inputs import TAIL, live_rows, newest
-from rivermeet.assets.quality.relations.parts import TableRows
+from rivermeet.assets.quality.relations.epoch import live_rows, records_between
+from rivermeet.assets.quality.relations.parts import table_part
 from rivermeet.expectations.judge.duck import add_hash, create_view, database
 from rivermeet.expectations.results import Relation
-from rivermeet.infra.delta.changelog_files import files_with
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.delta.offsets import between_sql
 from rivermeet.pipelines.errors import RivermeetError
 
 if TYPE_CHECKING:
@@ -167,7 +165,7 @@ class CommittedState:
             table = None
         if table is None:
             raise QueryError(f"{'.'.join(name)} has no version {version}: its newest is {newest.version()}")
-        return Relation("SELECT * FROM {table}", {"table": TableRows(path, ".".join(name), table.version())})
+        return Relation("SELECT * FROM {table}", {"table": table_part(path, ".".join(name), table.version())})
 
     def _now(self, name: Sequence[str], paths: NodeTables) -> Relation:
         """What a node has now, in the columns of a folded table."""
@@ -180,8 +178,7 @@ class CommittedState:
             if folded is None or folded[1].incarnation != committed[1].incarnation
             else (folded[0], folded[1].ends)
         )
-        files = newest(paths, lambda files: files_with(files, upto, ends))
-        rows = Relation(f"SELECT {TAIL} FROM {{changelog}} WHERE {between_sql(upto, ends)}", {"changelog": files})
+        rows = records_between(paths, upto, ends)
         # A run that was killed before its first fold leaves a table's changelog alone.
         if opened(paths.table) is not None or committed[1].declared.get("kind", "stream") != "stream":
             rows = live_rows(paths, version, upto, ends, rows)

@@ -14,17 +14,17 @@ The page is our own template, which escapes everything that it shows and loads n
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import cache
 from html import unescape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from rivermeet.expectations.gx.expectation import ROW, expect_invariant_holds
 from rivermeet.expectations.invariant import Invariant
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.report.templates import templates_of
@@ -32,6 +32,8 @@ from rivermeet.pipelines import Node, limits
 from rivermeet.pipelines.times import moment
 
 Row = Mapping[str, Any]
+METRIC, ROW = "table.rivermeet_invariant", "row"
+"""The metric, and the frame's only column: an invariant's row of the quality table, under ``SUITE: INVARIANT``."""
 _TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 
 
@@ -66,7 +68,7 @@ def page_of(folder: Path, run: str) -> Path:
 
 def write_page(folder: Path, run: str, suites: Sequence[Suite]) -> Path:
     """Write a run's page and the index, each as a whole; one writer of a folder at a time."""
-    # Read when it is imported, and by no one later: it would report its use over the network.
+    # Read on import only; without it Great Expectations reports its use over the network.
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     import great_expectations as gx
 
@@ -91,7 +93,6 @@ def _validated(run: str, suites: Sequence[Suite]) -> Mapping[str, Any]:
     """Suite to its result: one checkpoint, in a context that keeps nothing."""
     import great_expectations as gx
     import pandas as pd
-    from great_expectations.core.run_identifier import RunIdentifier
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
     context = gx.get_context(mode="ephemeral")
@@ -105,13 +106,10 @@ def _validated(run: str, suites: Sequence[Suite]) -> Mapping[str, Any]:
         declared = {invariant.id: invariant for invariant in invariants_of(one.node)}
         expectations = [_expectation(one.name, row, declared.get(row["invariant"])) for row in one.rows]
         suite = context.suites.add(gx.ExpectationSuite(name=one.name, expectations=expectations))
-        definitions.append(
-            context.validation_definitions.add(gx.ValidationDefinition(name=one.name, data=batch, suite=suite))
-        )
+        definition = gx.ValidationDefinition(name=one.name, data=batch, suite=suite)
+        definitions.append(context.validation_definitions.add(definition))
     checkpoint = gx.Checkpoint(name=run, validation_definitions=definitions, result_format="COMPLETE")
-    done = context.checkpoints.add(checkpoint).run(
-        batch_parameters={"dataframe": frame}, run_id=RunIdentifier(run_name=run, run_time=datetime.now(UTC))
-    )
+    done = context.checkpoints.add(checkpoint).run(batch_parameters={"dataframe": frame})
     return {result.suite_name: result for result in done.run_results.values()}
 
 
@@ -170,3 +168,52 @@ def _write(path: Path, **shown: Any) -> None:
         encoding="utf-8",
     )
     made.replace(path)
+
+
+@cache
+def expect_invariant_holds() -> type[Any]:
+    """Make the expectation ``ExpectInvariantHolds(suite=…, invariant=…)``, over a frame of the quality table's rows.
+
+    An invariant without a row there, or whose row says why it was not evaluated, raises: no pass.
+    """
+    from great_expectations.core.metric_domain_types import MetricDomainTypes
+    from great_expectations.execution_engine.pandas_execution_engine import PandasExecutionEngine
+    from great_expectations.expectations.expectation import BatchExpectation
+    from great_expectations.expectations.metrics.metric_provider import metric_value
+    from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
+
+    class RecordedInvariant(TableMetricProvider):
+        metric_name = METRIC
+        value_keys = ("suite", "invariant")
+
+        @metric_value(engine=PandasExecutionEngine)
+        def _pandas(
+            cls: Any, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any
+        ) -> dict[str, Any]:
+            frame, _, _ = execution_engine.get_compute_domain(metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE)
+            name = f"{metric_value_kwargs['suite']}: {metric_value_kwargs['invariant']}"
+            found = frame[ROW][frame.index == name].tolist()
+            if len(found) != 1:
+                raise ValueError(f"{len(found)} rows of results, not one")
+            if found[0]["state"] == "not evaluated":
+                raise RuntimeError(found[0]["error"] or "not evaluated")
+            return found[0]
+
+    class ExpectInvariantHolds(BatchExpectation):
+        suite: str
+        invariant: str
+        metric_dependencies: ClassVar[tuple[str, ...]] = (METRIC,)
+        success_keys: ClassVar[tuple[str, ...]] = ("suite", "invariant")
+
+        def _validate(self, metrics: dict[str, Any], **_: Any) -> Any:
+            row = metrics[METRIC]
+            of = f" of {row['checked']:,}" if row["checked"] is not None else ""
+            return {
+                "success": row["state"] == "passed",
+                "result": {
+                    "observed_value": f"{row['violations']:,}{of}",
+                    "details": {"unexpected_rows": json.loads(row["sample"] or "[]"), "sql": row["sql"]},
+                },
+            }
+
+    return ExpectInvariantHolds

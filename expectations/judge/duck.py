@@ -1,8 +1,7 @@
 """DuckDB judges, in this process: over the very files that an epoch staged, and those of pinned versions.
 
 Each evaluation has a database of its own, in memory, with a limit; what does not fit is spilled into the home.
-Relations are views, and so is what they are made of: a rule reads what it needs of them. What is derived of relations
-is a table, as several rules read it.
+Relations are views, and so is what they are made of: a rule reads what it needs of them.
 
     {rows} of epoch 3     CREATE VIEW part_1 AS SELECT … FROM read_parquet(['…/epoch-3-5f0c/part-00000.parquet'])
                           CREATE VIEW r_rows AS SELECT * FROM part_1 WHERE epoch = 3
@@ -11,14 +10,15 @@ is a table, as several rules read it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.expectations.invariant import Invariant, of_keys, relations_of
-from rivermeet.expectations.judge.evaluation import Evaluation, Found
-from rivermeet.expectations.results import InvariantResult, Judged, Relation
+from rivermeet.expectations.invariant import of_keys, relations_of
+from rivermeet.expectations.judge.evaluation import Evaluation, Found, Judge
+from rivermeet.expectations.results import Judged, Relation
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def database(memory: str, spill: Path) -> DuckDBPyConnection:
-    """A database in memory that understands what rules and relations say.
+    """A database in memory with the functions that rules and relations use.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def create_view(connection: DuckDBPyConnection, name: str, relation: Relation) -
     """Make a view of a relation; its query over committed tables."""
     from rivermeet.expectations.judge.spark_sql import duck
 
-    views = {part: part_view(name, part) for part in relation.parts}
+    views = {part: f"{name}_{part}" for part in relation.parts}
     for part, view in views.items():
         connection.execute(f"CREATE TEMP VIEW {view} AS {relation.parts[part].query(connection)}")
     text = duck(relation.sql.format(**views))
@@ -62,13 +62,8 @@ def create_view(connection: DuckDBPyConnection, name: str, relation: Relation) -
     return _replaced(text, {view: relation.parts[part].shown for part, view in views.items()})
 
 
-def part_view(name: str, part: str) -> str:
-    """The view of a part of a relation, of which there is one called ``name``."""
-    return f"{name}_{part}"
-
-
 def add_hash(connection: DuckDBPyConnection, kind: DuckDBPyType) -> None:
-    """Let queries of a connection have Spark's ``xxhash64``, of values of one type."""
+    """Give queries of a connection Spark's ``xxhash64``, of values of one type."""
     from rivermeet.expectations.judge.xxhash64 import as_bigint
 
     given: dict[str, Any] = {"type": "arrow", "null_handling": "special"}
@@ -76,33 +71,20 @@ def add_hash(connection: DuckDBPyConnection, kind: DuckDBPyType) -> None:
 
 
 @dataclass(frozen=True)
-class InProcess:
-    """The judge of this process.
-
-    Attributes
-    ----------
-    memory
-        What one evaluation may take, such as ``1g``.
-    spill
-        Folder for what does not fit.
-    """
+class InProcess(Judge):
+    """The judge of this process; each evaluation has a `database`."""
 
     memory: str
     spill: Path
 
-    def evaluate(
-        self, node: Node, rules: Sequence[Invariant], judged: Judged, sample: int = 20
-    ) -> list[InvariantResult]:
-        """Judge a node; one result for each rule, in their order."""
-        if not rules:
-            return []
+    @contextmanager
+    def _open(self, node: Node, judged: Judged) -> Iterator[Evaluation]:
         with database(self.memory, self.spill) as connection:
-            views = _Views(connection, node, judged)
-            return [views.result(rule, sample) for rule in rules]
+            yield _Views(connection, node, judged)
 
 
-class _Views(Evaluation[str]):
-    """Relations as views; each is known by its subquery over committed tables."""
+class _Views(Evaluation):
+    """Relations as views; ``_shown`` has their subqueries over committed tables."""
 
     engine = "duckdb"
 
@@ -111,29 +93,27 @@ class _Views(Evaluation[str]):
         self.connection = connection
         self._hashes = False
         self._relations: dict[str, Relation] = {}
+        self._shown: dict[str, str] = {}
 
-    def given(self, name: str, relation: Relation) -> str:
-        """A view of a relation that was given."""
-        self._relations[name] = relation
-        return f"({create_view(self.connection, _view(name), relation)})"
+    def _given(self, name: str, relation: Relation) -> None:
+        view, self._relations[name] = _view(name), relation
+        self._shown[view] = f"({create_view(self.connection, view, relation)})"
+        self._shown |= {f"{view}_{part}": rows.shown for part, rows in relation.parts.items()}
 
-    def derived(self, name: str, query: str) -> str:
-        """A table of a relation that is made of others."""
+    def _derived(self, name: str, query: str) -> None:
+        # A table, as several rules read it.
         text, shown = self._over(query)
         self.connection.execute(f"CREATE TEMP TABLE {_view(name)} AS {text}")
-        return f"({shown})"
+        self._shown[_view(name)] = f"({shown})"
 
-    def find(self, query: str, sample: int) -> Found:
-        """What a query over relations in braces gives."""
+    def _find(self, query: str, sample: int) -> Found:
         text, shown = self._over(query)
         rows = self._column(f"SELECT to_json(__bad) FROM ({text}) AS __bad LIMIT {sample + 1}")
-        return Found(
-            rows, len(rows) if len(rows) <= sample else self._column(f"SELECT count(*) FROM ({text})")[0], shown
-        )
+        count = len(rows) if len(rows) <= sample else self._column(f"SELECT count(*) FROM ({text})")[0]
+        return Found(rows, count, shown)
 
-    def checked(self, about: str) -> int | None:
-        """Rows of a relation that is judged, as the caller has counted them or as there are."""
-        known = super().checked(about)
+    def _checked(self, about: str) -> int | None:
+        known = super()._checked(about)
         if known is not None or about not in self.judged.relations:
             return known
         return self._column(f"SELECT count(*) FROM {_view(about)}")[0]
@@ -142,23 +122,21 @@ class _Views(Evaluation[str]):
         """A query over relations in braces: DuckDB's over their views, and over committed tables."""
         from rivermeet.expectations.judge.spark_sql import duck
 
-        names = relations_of(query)
-        shown = {_view(name): self[name] for name in names}
-        for name in names:
-            parts = self._relations[name].parts if name in self._relations else {}
-            shown |= {part_view(_view(name), part): rows.shown for part, rows in parts.items()}
+        views = {name: _view(name) for name in relations_of(query)}
+        for name in views:
+            self[name]
         query = of_keys(query, self._rows_of_keys)
         if "xxhash64(" in query and not self._hashes:
             add_hash(self.connection, self.connection.sql(f"SELECT value FROM {_view('left')}").types[0])
             self._hashes = True
-        text = duck(query.format(**{name: _view(name) for name in names}))
-        return text, _replaced(text, shown)
+        text = duck(query.format(**views))
+        return text, _replaced(text, self._shown)
 
     def _rows_of_keys(self, name: str, keys: str) -> str:
         """A subquery of a relation's rows with some keys, over views of its parts."""
         relation = self._relations[name]
-        views = {part: part_view(_view(name), part) for part in relation.parts}
-        # The keys name relations, and the relation has names of its own that are no fields any more.
+        views = {part: f"{_view(name)}_{part}" for part in relation.parts}
+        # The keys still name relations; the braces of the relation itself are not fields to format.
         text = relation.of_keys("{{__keys}}").format(**views)
         return f"({text.replace('{', '{{').replace('}', '}}').replace('{{__keys}}', keys)})"
 
@@ -168,7 +146,7 @@ class _Views(Evaluation[str]):
         try:
             return [row[0] for row in self.connection.execute(query).fetchall()]
         except duckdb.OutOfMemoryException:
-            # Each thread has buffers of its own, and two may not fit where one does, which only takes longer.
+            # Each thread has its own buffers: one may fit where two do not, and only takes longer.
             self.connection.execute("SET threads = 1")
             return [row[0] for row in self.connection.execute(query).fetchall()]
 

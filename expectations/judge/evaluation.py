@@ -1,12 +1,13 @@
-"""What both engines do alike: they make relations once each, and give a rule an outcome, whatever it raises."""
+"""What both engines share: they make each relation once, and give every rule an outcome, whatever it raises."""
 
 from __future__ import annotations
 
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rivermeet.expectations.invariant import Invariant, for_keys, judged_relation
 from rivermeet.expectations.results import Engine, InvariantResult, Judged, Relation
@@ -16,43 +17,63 @@ from rivermeet.expectations.rules.record_sql import without_marks
 if TYPE_CHECKING:
     from rivermeet.pipelines import Node
 
-Made = TypeVar("Made")
+
+class Judge(ABC):
+    """An engine that evaluates rules."""
+
+    def evaluate(
+        self, node: Node, rules: Sequence[Invariant], judged: Judged, sample: int = 20
+    ) -> list[InvariantResult]:
+        """Judge a node; one result for each rule, in their order.
+
+        A rule whose query fails, or whose relation cannot be had, is "not evaluated". This does not count as a pass;
+        the others are still evaluated.
+
+        Parameters
+        ----------
+        sample
+            At most so many bad rows are kept of each.
+        """
+        if not rules:
+            return []
+        with self._open(node, judged) as evaluation:
+            return [evaluation.result(rule, sample) for rule in rules]
+
+    @abstractmethod
+    @contextmanager
+    def _open(self, node: Node, judged: Judged) -> Iterator[Evaluation]: ...
 
 
 class Found(NamedTuple):
-    """Some bad rows in JSON, one more than the sample at most, how many there are, and the query that finds them."""
+    """Some bad rows in JSON, at most one more than the sample, how many there are, and the query that finds them."""
 
     rows: Sequence[str]
     violations: int
     sql: str
 
 
-class Evaluation(ABC, Generic[Made]):
+class Evaluation(ABC):
     """Relations as an engine has them; one that cannot be made fails for every rule that names it."""
 
     engine: Engine
 
     def __init__(self, node: Node, judged: Judged) -> None:
         self.node, self.judged = node, judged
-        self._made: dict[str, Made | Exception] = {}
+        self._made: dict[str, Any] = {}
 
     @abstractmethod
-    def given(self, name: str, relation: Relation) -> Made:
-        """A relation that was given."""
+    def _given(self, name: str, relation: Relation) -> Any: ...
 
     @abstractmethod
-    def derived(self, name: str, query: str) -> Made:
-        """A relation that is made of others."""
+    def _derived(self, name: str, query: str) -> Any: ...
 
     @abstractmethod
-    def find(self, query: str, sample: int) -> Found:
-        """What a query over relations in braces gives."""
+    def _find(self, query: str, sample: int) -> Found: ...
 
-    def checked(self, about: str) -> int | None:
-        """Rows of a relation that is judged, where they are known."""
+    def _checked(self, about: str) -> int | None:
         return self.judged.checked.get(about)
 
-    def __getitem__(self, name: str) -> Made:
+    def __getitem__(self, name: str) -> Any:
         if name not in self._made:
             try:
                 self._made[name] = self._make(name)
@@ -63,39 +84,41 @@ class Evaluation(ABC, Generic[Made]):
             raise made
         return made
 
-    def _make(self, name: str) -> Made:
+    def _make(self, name: str) -> Any:
         if (query := derived_of(self.node).get(name)) is not None:
-            return self.derived(name, query(self.node))
+            return self._derived(name, query(self.node))
         if name not in self.judged.relations:
             raise LookupError(f"no relation '{name}' was given")
-        return self.given(name, self.judged.relations[name]())
+        return self._given(name, self.judged.relations[name]())
 
     def result(self, rule: Invariant, sample: int) -> InvariantResult:
-        """What becomes of a rule; at most ``sample`` bad rows are kept."""
+        """The outcome of a rule; at most ``sample`` bad rows are kept."""
         start, query, about = time.monotonic(), "", ""
-        found, error, checked = None, None, None
+        found, error = Found((), 0, ""), None
         try:
             query = without_marks(rule.violations(self.node))
             about = judged_relation(query) or ""
-            found = self.find(for_keys(query, "touched" in self.judged.relations), sample)
-            checked = self.checked(about)
-        except Exception as raised:  # all that can fail here has no narrower class in common
+            found = self._find(for_keys(query, "touched" in self.judged.relations), sample)
+            checked = self._checked(about)
+        except Exception as raised:  # what can fail here has no narrower common class
             error, checked = f"{type(raised).__name__}: {raised}"[:2000], self.judged.checked.get(about)
+        # A folded table is there as a whole, unless some keys are named.
+        is_whole = about == "table" and "touched" not in self.judged.relations
         return InvariantResult(
             invariant=rule,
             checked=checked,
-            violations=None if found is None else found.violations,
-            sample=[] if found is None else [_texts(row) for row in found.rows[:sample]],
-            sql=query if found is None else found.sql,
+            violations=None if error else found.violations,
+            sample=[_texts(row) for row in found.rows[:sample]],
+            sql=found.sql or query,
             seconds=time.monotonic() - start,
             error=error,
-            scope=self.judged.scope_of(about),
+            scope="whole" if is_whole else self.judged.scope,
             judged_by=self.engine,
         )
 
 
 def _texts(row: str) -> dict[str, str]:
-    """A row in JSON as texts: a value that is no text stays JSON."""
+    """A row in JSON as texts: a value that is not text stays JSON."""
     return {
         column: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for column, value in json.loads(row).items()

@@ -1,4 +1,4 @@
-"""Which SQL of users means the same to DuckDB as to Spark: a list of what may stand in it, and nothing else.
+"""Which SQL of users means the same to DuckDB and Spark: a list of what it may contain, and nothing else.
 
     left.amount + coalesce(right.paid, 0)     the same
     CAST(left.amount AS INT)                  not on the list: Spark cuts 1.5 to 1, DuckDB rounds it to 2
@@ -24,12 +24,12 @@ _SAME = (
     *("Case", "If", "Coalesce", "Nullif"),
     *("Length", "Like"),
 )
-"""What expressions may be made of, by sqlglot's names."""
+"""What expressions may consist of, by sqlglot's names."""
 _QUERY = (
     *("Select", "From", "Where", "Table", "TableAlias", "Subquery", "Join", "Star", "With", "CTE", "Union", "Except"),
     *("Group", "Having", "Order", "Ordered", "Distinct", "Count", "CountIf", "Exists"),
 )
-"""What a query may be made of besides."""
+"""What a query may contain in addition."""
 
 
 def unlike(node: Node, rule: Invariant) -> str | None:
@@ -40,7 +40,7 @@ def unlike(node: Node, rule: Invariant) -> str | None:
             return first_unlike(text.format(**{name: f"r_{name}" for name in relations_of(text)}), is_query=True)
         found = (first_unlike(one) for one in users_expressions(text))
         return next((part for part in found if part is not None), None)
-    except Exception:  # no query: judging it says so
+    except Exception:  # not a query: judging it says so
         return None
 
 
@@ -56,7 +56,7 @@ def first_unlike(text: str, is_query: bool = False) -> str | None:
         return text
     known = {*_SAME, *_QUERY} if is_query else {*_SAME}
     for part in tree.walk():
-        # What a backslash is, in a text and in a pattern of LIKE, each has its own idea of.
+        # The engines differ on backslashes in texts and in patterns of LIKE.
         escaped = isinstance(part, exp.Literal) and "\\" in part.this
         unknown = isinstance(part, exp.Like) and not isinstance(part.expression, exp.Literal)
         if type(part).__name__ not in known or escaped or unknown:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.expectations.invariant import Invariant, of_keys, relations_of
-from rivermeet.expectations.judge.evaluation import Evaluation, Found
-from rivermeet.expectations.results import InvariantResult, Judged, Relation
+from rivermeet.expectations.invariant import of_keys, relations_of
+from rivermeet.expectations.judge.evaluation import Evaluation, Found, Judge
+from rivermeet.expectations.results import Judged, Relation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,22 +21,17 @@ NOTE = "/* For a session of Spark with Delta: DuckDB may understand it otherwise
 
 
 @dataclass(frozen=True)
-class OnEngine:
+class OnEngine(Judge):
     """The judge on Spark; ``session`` gives the session when it is first needed."""
 
     session: Callable[[], SparkSession]
 
-    def evaluate(
-        self, node: Node, rules: Sequence[Invariant], judged: Judged, sample: int = 20
-    ) -> list[InvariantResult]:
-        """Judge a node; one result for each rule, in their order."""
-        if not rules:
-            return []
-        frames = _Frames(self.session(), node, judged)
-        return [frames.result(rule, sample) for rule in rules]
+    @contextmanager
+    def _open(self, node: Node, judged: Judged) -> Iterator[Evaluation]:
+        yield _Frames(self.session(), node, judged)
 
 
-class _Frames(Evaluation["tuple[DataFrame, str]"]):
+class _Frames(Evaluation):
     """Relations as frames, with their subqueries over committed tables."""
 
     engine = "spark"
@@ -44,25 +40,22 @@ class _Frames(Evaluation["tuple[DataFrame, str]"]):
         super().__init__(node, judged)
         self._spark = spark
 
-    def given(self, name: str, relation: Relation) -> tuple[DataFrame, str]:
-        """The frame of a relation that was given."""
-        parts = {name: part.frame(self._spark) for name, part in relation.parts.items()}
+    def _given(self, name: str, relation: Relation) -> tuple[DataFrame, str]:
+        parts: dict[str, Any] = {name: part.frame(self._spark) for name, part in relation.parts.items()}
         shown = relation.sql.format(**{name: part.in_spark for name, part in relation.parts.items()})
-        return self._asked(relation.sql, parts), f"({shown})"
+        return self._spark.sql(relation.sql, **parts), f"({shown})"
 
-    def derived(self, name: str, query: str) -> tuple[DataFrame, str]:
-        """The frame of a relation that is made of others."""
+    def _derived(self, name: str, query: str) -> tuple[DataFrame, str]:
         frame, shown = self._over(query)
         return frame, f"({shown})"
 
-    def find(self, query: str, sample: int) -> Found:
-        """What a query over relations in braces gives."""
+    def _find(self, query: str, sample: int) -> Found:
         try:
             return self._found(query, sample)
         except Exception as raised:
             if "INVALID_ORDERING_TYPE" not in str(raised):
                 raise
-            # Spark compares no MAP, at whatever depth it is.
+            # Spark cannot compare MAPs, at any depth.
             return self._found(_compared_as_text(query), sample)
 
     def _found(self, query: str, sample: int) -> Found:
@@ -75,11 +68,9 @@ class _Frames(Evaluation["tuple[DataFrame, str]"]):
         """A query over relations in braces: its frame, and its text over committed tables."""
         query = of_keys(query, lambda name, keys: f"(SELECT * FROM {{{name}}} WHERE key IN ({keys}))")
         named = {name: self[name] for name in relations_of(query)}
-        frame = self._asked(query, {name: frame for name, (frame, _) in named.items()})
+        frames: dict[str, Any] = {name: frame for name, (frame, _) in named.items()}
+        frame = self._spark.sql(query, **frames)
         return frame, query.format(**{name: shown for name, (_, shown) in named.items()})
-
-    def _asked(self, query: str, named: Mapping[str, Any]) -> DataFrame:
-        return self._spark.sql(query, **named)
 
 
 _COLUMN = r"((?:\w+|`(?:[^`]|``)+`)(?:\.(?:\w+|`(?:[^`]|``)+`))*)"

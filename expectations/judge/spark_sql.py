@@ -1,14 +1,13 @@
-"""Spark's SQL of rules and relations as DuckDB has it: sqlglot, and the few constructs that it leaves as they are.
+"""Spark's SQL of rules and relations in DuckDB's dialect: sqlglot, and the few constructs that it does not translate.
 
     Spark                                     DuckDB
-    stack(2, 'left', l, 'right', r) AS (…)    unnest([{side: 'left', …}, {side: 'right', …}])
     SELECT struct(*) AS __row FROM t          SELECT __whole AS __row FROM t AS __whole
     __row.left.*                              unnest(__row.left)
     typeof(x) = 'double'                      lower(typeof(x)) = 'double'
     count_if(x)                               count(*) FILTER (WHERE x)
     from_json('[1, 2]', 'ARRAY<BIGINT>')      CAST(CAST('[1, 2]' AS JSON) AS BIGINT[])
 
-It is read as Databricks' SQL, which is Spark's in ANSI mode: a cast that fails is an error and no null. Held by
+It is read as Databricks' SQL, which is Spark's in ANSI mode: a failing cast is an error, not a null. Held by
 ``tests/expectations/test_invariants.py``, which runs every rule on both engines.
 """
 
@@ -23,23 +22,23 @@ MACROS = (
     "CREATE MACRO pmod(a, b) AS ((a % b) + b) % b",
     "CREATE MACRO get(a, i) AS a[i + 1]",
 )
-"""Functions of Spark that are not DuckDB's."""
+"""Functions of Spark that DuckDB lacks."""
 
 
 @lru_cache(maxsize=4096)
 def duck(query: str) -> str:
     """The query in DuckDB's SQL; all names in it are quoted."""
-    tree = parse_one(query, read="databricks").transform(_mended, copy=False)
+    tree = parse_one(query, read="databricks").transform(_rewritten, copy=False)
     for struct in list(tree.find_all(exp.Struct)):
         _name_whole_row(struct)
     if any(call.name.lower() == "xxhash64" for call in tree.find_all(exp.Anonymous)):
-        # The hash is ours, and a call costs what a thousand rows cost: a filter leaves some fifty rows for each.
+        # A call of our hash costs as much as a thousand rows: behind a filter, each call would get some fifty.
         for named in tree.find_all(exp.CTE):
             named.set("materialized", True)
     return tree.sql(dialect="duckdb", identify=True, copy=False)
 
 
-def _mended(node: Expr) -> Expr:
+def _rewritten(node: Expr) -> Expr:
     if isinstance(node, exp.CountIf):
         # Of no rows it is null in DuckDB, and 0 in Spark.
         return exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=node.this))
@@ -48,32 +47,11 @@ def _mended(node: Expr) -> Expr:
         return exp.cast(exp.cast(node.this, "JSON"), kind)
     if isinstance(node, exp.Typeof):
         return exp.Lower(this=exp.Anonymous(this="typeof", expressions=[node.this]))
-    if isinstance(node, exp.Select):
-        node.set("expressions", [_unstacked(one) for one in node.expressions])
-    elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Star):
+    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Star):
         return exp.Anonymous(this="unnest", expressions=[node.this])
-    elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star) and node.args.get("db"):
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star) and node.args.get("db"):
         return exp.Anonymous(this="unnest", expressions=[exp.column(node.args["table"], table=node.args["db"])])
     return node
-
-
-def _unstacked(column: Expr) -> Expr:
-    """``stack(n, a, b, …) AS (x, y)`` as a list of n structs, unnested."""
-    call = column.this if isinstance(column, exp.Aliases) else None
-    if not isinstance(call, exp.Stack):
-        return column
-    names, values = [alias.name for alias in column.expressions], call.expressions
-    rows = [
-        exp.Struct(
-            expressions=[
-                exp.PropertyEQ(this=exp.to_identifier(name), expression=value)
-                for name, value in zip(names, values[at : at + len(names)], strict=True)
-            ]
-        )
-        for at in range(0, len(values), len(names))
-    ]
-    depth = exp.Kwarg(this=exp.var("max_depth"), expression=exp.Literal.number(2))
-    return exp.Anonymous(this="unnest", expressions=[exp.Array(expressions=rows), depth])
 
 
 def _name_whole_row(struct: exp.Struct) -> None:

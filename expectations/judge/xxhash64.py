@@ -1,4 +1,4 @@
-"""Spark's ``xxhash64`` by numpy: what DuckDB lacks for the rule about a foreign key's hash.
+"""Spark's ``xxhash64`` in numpy, which DuckDB lacks for the rule about a foreign key's hash.
 
 A struct is hashed field by field, an array value by value, each with the hash before it as its seed, 42 at first. A
 null leaves the hash as it was:
@@ -54,43 +54,37 @@ def _hashed(array: pa.Array, seed: np.ndarray) -> np.ndarray:
         found = _of_bytes(array.fill_null("").cast(pa.large_binary()), seed)
     elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         found = _of_bytes(array.fill_null(b"").cast(pa.large_binary()), seed)
-    elif pa.types.is_decimal(kind):
-        found = _of_decimals(array, seed)
+    elif pa.types.is_decimal(kind) and kind.precision > _LONG_DIGITS:
+        # As Java writes a BigInteger: the fewest bytes in two's complement, the highest first.
+        sizes = [(one if one >= 0 else ~one).bit_length() // 8 + 1 for one in _unscaled(array)]
+        texts = [one.to_bytes(size, "big", signed=True) for one, size in zip(_unscaled(array), sizes, strict=True)]
+        found = _of_bytes(pa.array(texts, pa.large_binary()), seed)
     else:
-        found = _of_numbers(array, seed)
+        numbers = _numbers(array)
+        found = _of_block(numbers.view(np.uint8).reshape(len(numbers), numbers.itemsize), seed)
     return np.where(array.is_null().to_numpy(zero_copy_only=False), seed, found)
 
 
-def _of_numbers(array: pa.Array, seed: np.ndarray) -> np.ndarray:
+def _numbers(array: pa.Array) -> np.ndarray:
+    """Values that are hashed as the 4 bytes of an INT or a FLOAT, or the 8 of a BIGINT or a DOUBLE; null is 0."""
     kind = array.type
-    if pa.types.is_boolean(kind):
-        return _of_ints(array.fill_null(False).to_numpy(zero_copy_only=False), seed)
-    if pa.types.is_date32(kind):
-        return _of_ints(array.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False), seed)
-    if pa.types.is_timestamp(kind):
-        micros = array.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
-        return _of_longs(micros.fill_null(0).to_numpy(zero_copy_only=False), seed)
+    if pa.types.is_decimal(kind):
+        return np.array(_unscaled(array), np.int64)
     if pa.types.is_floating(kind):
         # Zero has one hash, and so has NaN.
         values = array.fill_null(0).to_numpy(zero_copy_only=False) + 0.0
-        values = np.where(np.isnan(values), np.nan, values).astype(values.dtype)
-        is_double = pa.types.is_float64(kind)
-        return _of_longs(values.view(np.int64), seed) if is_double else _of_ints(values.view(np.int32), seed)
-    if pa.types.is_signed_integer(kind):
-        values = array.fill_null(0).to_numpy(zero_copy_only=False)
-        return _of_longs(values, seed) if pa.types.is_int64(kind) else _of_ints(values, seed)
-    raise NotImplementedError(f"xxhash64 of {kind}")
+        return np.where(np.isnan(values), np.nan, values).astype(values.dtype)
+    if pa.types.is_timestamp(kind):
+        array = array.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
+    elif pa.types.is_boolean(kind) or pa.types.is_date32(kind) or pa.types.is_signed_integer(kind):
+        array = array.cast(pa.int64() if pa.types.is_int64(kind) else pa.int32())
+    else:
+        raise NotImplementedError(f"xxhash64 of {kind}")
+    return array.fill_null(0).to_numpy(zero_copy_only=False)
 
 
-def _of_decimals(array: pa.Array, seed: np.ndarray) -> np.ndarray:
-    scale = array.type.scale
-    whole = [0 if one is None else int(one.scaleb(scale, _EXACT)) for one in array.to_pylist()]
-    if array.type.precision <= _LONG_DIGITS:
-        return _of_longs(np.array(whole, np.int64), seed)
-    # As Java writes a BigInteger: the fewest bytes in two's complement, the highest first.
-    sizes = [(one if one >= 0 else ~one).bit_length() // 8 + 1 for one in whole]
-    texts = [one.to_bytes(size, "big", signed=True) for one, size in zip(whole, sizes, strict=True)]
-    return _of_bytes(pa.array(texts, pa.large_binary()), seed)
+def _unscaled(array: pa.Array) -> list[int]:
+    return [0 if one is None else int(one.scaleb(array.type.scale, _EXACT)) for one in array.to_pylist()]
 
 
 def _of_lists(array: pa.Array, seed: np.ndarray) -> np.ndarray:
@@ -102,15 +96,6 @@ def _of_lists(array: pa.Array, seed: np.ndarray) -> np.ndarray:
             pc.call_function("list_element", [array.take(pa.array(rows)), pa.scalar(place)]), found[rows]
         )
     return found
-
-
-def _of_longs(values: np.ndarray, seed: np.ndarray) -> np.ndarray:
-    return _mixed(_with_word(seed + _P5 + np.uint64(8), values.astype(np.int64).view(np.uint64)))
-
-
-def _of_ints(values: np.ndarray, seed: np.ndarray) -> np.ndarray:
-    half = values.astype(np.int32).view(np.uint32).astype(np.uint64)
-    return _mixed(_with_half(seed + _P5 + np.uint64(4), half))
 
 
 def _of_bytes(array: pa.Array, seed: np.ndarray) -> np.ndarray:
@@ -129,7 +114,7 @@ def _of_block(block: np.ndarray, seed: np.ndarray) -> np.ndarray:
     size, at = block.shape[1], 0
 
     def number(start: int, kind: type[np.unsignedinteger], width: int) -> np.ndarray:
-        return np.ascontiguousarray(block[:, start : start + width]).view(kind)[:, 0].astype(np.uint64)
+        return np.ascontiguousarray(block[:, start : start + width]).view(kind)[:, 0].astype(np.uint64, copy=False)
 
     found = seed + _P5
     if size >= 32:
@@ -143,23 +128,12 @@ def _of_block(block: np.ndarray, seed: np.ndarray) -> np.ndarray:
             found = (found ^ (_rotated(lane * _P2, 31) * _P1)) * _P1 + _P4
     found = found + np.uint64(size)
     while at + 8 <= size:
-        found, at = _with_word(found, number(at, np.uint64, 8)), at + 8
+        word = _rotated(number(at, np.uint64, 8) * _P2, 31) * _P1
+        found, at = _rotated(found ^ word, 27) * _P1 + _P4, at + 8
     if at + 4 <= size:
-        found, at = _with_half(found, number(at, np.uint32, 4)), at + 4
+        found, at = _rotated(found ^ (number(at, np.uint32, 4) * _P1), 23) * _P2 + _P3, at + 4
     while at < size:
         found, at = _rotated(found ^ (block[:, at].astype(np.uint64) * _P5), 11) * _P1, at + 1
-    return _mixed(found)
-
-
-def _with_word(found: np.ndarray, word: np.ndarray) -> np.ndarray:
-    return _rotated(found ^ (_rotated(word * _P2, 31) * _P1), 27) * _P1 + _P4
-
-
-def _with_half(found: np.ndarray, half: np.ndarray) -> np.ndarray:
-    return _rotated(found ^ (half * _P1), 23) * _P2 + _P3
-
-
-def _mixed(found: np.ndarray) -> np.ndarray:
     found = (found ^ (found >> np.uint64(33))) * _P2
     found = (found ^ (found >> np.uint64(29))) * _P3
     return found ^ (found >> np.uint64(32))

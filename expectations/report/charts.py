@@ -1,8 +1,8 @@
 """The charts of the report: Vega-Lite drawn to SVG when the page is written, so that the page needs no library.
 
 Colours are the page's own variables, which follow light and dark. All charts of a node have its epochs as their axis,
-also those without a value: a gap is seen. Each mark has its numbers as a label, for screen readers and for pointing at.
-Only numbers and words of this file come into a chart, no text from data.
+also those without a value, so gaps show. Each mark is labelled with its numbers, for screen readers and hovering. A
+chart contains only numbers and the words of this file, no text from data.
 Why: ``docs/decisions/report-charts.md``. Held by ``tests/expectations/test_report_page.py``.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -32,15 +33,8 @@ COLOURS: Mapping[str, str] = {
     **{phase: f"var(--p{place})" for place, phase in enumerate(PHASES, 1)},
 }
 """What is drawn, and its colour on the page."""
-_LOOKS = ("passed", "info", "warning", "critical")
-_UNITS = (
-    (31_557_600_000, "years"),
-    (86_400_000, "days"),
-    (3_600_000, "hours"),
-    (60_000, "minutes"),
-    (1000, "seconds"),
-    (1, "ms"),
-)
+_LOOKS = {"passed": "var(--quiet)", "info": "var(--info)", "warning": "var(--warning)", "critical": "var(--critical)"}
+_UNITS = {"years": 31_557_600_000, "days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1000, "ms": 1}
 _HEIGHT, _EMPTY = 34, 10
 _PLACE = re.compile(r' (?:d|transform)="[^"]*"')
 Values = Sequence[Mapping[str, Any]]
@@ -49,15 +43,10 @@ Values = Sequence[Mapping[str, Any]]
 def violations_chart(cells: Sequence[Cell]) -> str:
     """Violations above the rows that were checked, on one axis of epochs; ``?`` where it was not evaluated."""
     values = [
-        {
-            "epoch": cell.epoch,
-            "look": cell.look,
-            "violations": cell.found.get("violations"),
-            "checked": cell.found.get("checked"),
-        }
+        {"epoch": cell.epoch, "look": cell.look} | {name: cell.found.get(name) for name in ("violations", "checked")}
         for cell in cells
     ]
-    looks = {"domain": _LOOKS, "range": ["var(--quiet)", *(f"var(--{look})" for look in _LOOKS[1:])]}
+    looks = {"domain": list(_LOOKS), "range": list(_LOOKS.values())}
     found = _bars(values, "violations", colour={"field": "look", "scale": looks, "legend": None})
     unknown = {
         "transform": [{"filter": "datum.look === 'not evaluated'"}],
@@ -70,7 +59,7 @@ def violations_chart(cells: Sequence[Cell]) -> str:
 
 def flow_chart(flows: Sequence[Flow]) -> str:
     """What came in, what went out, and what was dropped, below each other."""
-    panels = {"in": _taken, "out": _given, "dropped": _dropped}
+    panels = {"in": _taken, "out": lambda one: one.given, "dropped": lambda one: one.dropped}
     values = [
         {"epoch": one.epoch, "panel": panel, "kind": kind, "records": n, "place": -place}
         for panel, counts in panels.items()
@@ -83,32 +72,17 @@ def flow_chart(flows: Sequence[Flow]) -> str:
 
 def kinds(flows: Sequence[Flow]) -> list[tuple[str, int, str]]:
     """What a flow chart shows: kind, sum over the shown epochs, colour."""
-    found: dict[str, int] = {}
+    found = Counter[str]()
     for one in flows:
-        for kind, n in {**_taken(one), **_given(one), **_dropped(one)}.items():
-            found[kind] = found.get(kind, 0) + n
-    return [(kind, found[kind], COLOURS[kind]) for kind in COLOURS if kind in found]
+        found.update({**_taken(one), **one.given, **one.dropped})
+    return [(kind, found[kind], colour) for kind, colour in COLOURS.items() if kind in found]
 
 
 def _taken(one: Flow) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for side, n in one.rows_in.items():
-        kind = side if side in COLOURS else "other inputs"
-        counts[kind] = counts.get(kind, 0) + n
+    counts = Counter[str]()
+    for side, n in one.taken.items():
+        counts[side if side in COLOURS else "other inputs"] += n
     return counts
-
-
-def _given(one: Flow) -> dict[str, int]:
-    rows = {"rows": one.rows - one.retracted} if one.matched is None else {"matched": one.matched}
-    return rows | _known({"one-sided": one.one_sided, "retracted": one.retracted})
-
-
-def _dropped(one: Flow) -> dict[str, int]:
-    return _known({"late": one.late, "dead": one.dead})
-
-
-def _known(counts: Mapping[str, int | None]) -> dict[str, int]:
-    return {kind: n for kind, n in counts.items() if n is not None}
 
 
 def latency_chart(times: Sequence[Latency]) -> str:
@@ -125,23 +99,15 @@ def latency_chart(times: Sequence[Latency]) -> str:
 def lag_chart(times: Sequence[Latency]) -> str:
     """How far behind the newest event each commit was; below it, records left unread where any were."""
     longest = max((one.behind or 0 for one in times), default=0)
-    size, unit = next((u for u in _UNITS if longest >= 2 * u[0]), _UNITS[-1])
-    values = [
-        {
-            "epoch": one.epoch,
-            unit: None if one.behind is None else round(one.behind / size, 3),
-            "unread": one.unread,
-        }
-        for one in times
-    ]
+    unit = next((unit for unit, size in _UNITS.items() if longest >= 2 * size), "ms")
+    behind = [None if one.behind is None else round(one.behind / _UNITS[unit], 3) for one in times]
+    values = [{"epoch": one.epoch, unit: n, "unread": one.unread} for one, n in zip(times, behind, strict=True)]
     waits = any(one.unread for one in times)
     panels = [_bars(values, unit, "var(--quiet)", last=not waits)]
     return _drawn(values, panels + ([_bars(values, "unread", "var(--s5)", last=True)] if waits else []))
 
 
-def _bars(
-    values: Values, field: str, colour: str | dict[str, Any] | None = None, *, last: bool = False
-) -> dict[str, Any]:
+def _bars(values: Values, field: str, colour: str | dict[str, Any], *, last: bool = False) -> dict[str, Any]:
     """One panel of bars; only the last one of a chart names the epochs."""
     return _panel(values, field, field, max((value[field] or 0 for value in values), default=0), colour, last=last)
 
@@ -158,11 +124,11 @@ def _stacked(values: Values, panel: str, field: str, *, last: bool) -> dict[str,
 
 
 def _panel(
-    values: Values, title: str, field: str, most: float, colour: str | dict[str, Any] | None, *, last: bool
+    values: Values, title: str, field: str, most: float, colour: str | dict[str, Any], *, last: bool
 ) -> dict[str, Any]:
     epochs = _epochs(values)
     wide = 28 if len(epochs) <= 5 else 20 if len(epochs) <= 8 else 12 if len(epochs) <= 40 else 7
-    # Where all is zero the axis must still have a length, or the bars would stand in the middle.
+    # Even if all values are zero the axis needs a length, or the bars would stand in the middle.
     amounts = {"domain": [0, most or 1]}
     ticks = {"values": [0, most] if most else [0], "labelExpr": "format(datum.value, '.3~s')", "title": None}
     encoding: dict[str, Any] = {
@@ -172,10 +138,9 @@ def _panel(
     if isinstance(colour, dict):
         encoding["color"] = colour | {"type": "nominal"}
     mark = {"type": "bar", "color": colour} if isinstance(colour, str) else "bar"
-    height = _HEIGHT if most else _EMPTY
-    # A bar of no height is no bar; the numbers are in the table beside the charts.
+    # A bar without height is left out; the numbers are in the table beside the charts.
     there = [{"filter": f"datum['{field}'] > 0"}]
-    size = {"width": wide * len(epochs), "height": height}
+    size = {"width": wide * len(epochs), "height": _HEIGHT if most else _EMPTY}
     return {"title": title, **size, "transform": there, "mark": mark, "encoding": encoding}
 
 
@@ -184,7 +149,7 @@ def _epochs(values: Values) -> list[int]:
 
 
 def _across(epochs: Sequence[int], axis: Mapping[str, Any] | None) -> dict[str, Any]:
-    # Named, for Vega leaves out an epoch whose numbers are all unknown.
+    # Named, because Vega leaves out an epoch whose numbers are all unknown.
     scale = {"domain": list(epochs), "paddingInner": 0.25, "paddingOuter": 0.1}
     return {"field": "epoch", "type": "ordinal", "axis": axis, "scale": scale}
 
@@ -221,5 +186,5 @@ def _svg(spec: str) -> str:
     from vl_convert import vegalite_to_svg
 
     drawn = vegalite_to_svg(spec, vl_version="6.4")
-    # A hundredth of a pixel is not seen, and a page of many epochs consists of bars.
+    # A hundredth of a pixel is invisible, and a page of many epochs consists of bars.
     return _PLACE.sub(lambda place: re.sub(r"(\.\d\d)\d+", r"\1", place[0]), drawn)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rivermeet.expectations.invariant import Invariant, moment_of
+from rivermeet.expectations.invariant import moment_of
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.rules.verify import VERIFY
 from rivermeet.pipelines import Node
@@ -29,16 +29,9 @@ _WORST = ("critical", "not evaluated", "warning", "info", NOT_JUDGED, "none")
 
 @dataclass(frozen=True)
 class Cell:
-    """One invariant at one epoch.
+    """One invariant at one epoch: ``found`` is its row of the ``quality`` table, if any, ``sample`` bad rows as text.
 
-    Attributes
-    ----------
-    look
-        ``passed``, ``not evaluated``, ``not judged``, or the severity of what is violated.
-    found
-        Its row of the ``quality`` table; empty where there is none.
-    sample
-        Bad rows, every value as text.
+    ``look`` is ``passed``, ``not evaluated``, ``not judged``, or the severity of what is violated.
     """
 
     epoch: int
@@ -58,13 +51,11 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class CheckRow:
-    """One invariant at all shown epochs; ``sentence`` and ``source`` are empty where it is declared no more."""
+    """One invariant at all shown epochs; ``sentence`` and ``source`` are empty where it is no longer declared."""
 
     invariant: str
     sentence: str
     source: str
-    severity: str
-    blocking: bool
     cells: Sequence[Cell]
     of_fold: bool = False
 
@@ -107,7 +98,6 @@ class CheckRow:
 class Checks:
     """All checks of one node at its newest epochs, oldest first."""
 
-    epochs: Sequence[int]
     rows: Sequence[CheckRow]
 
     @property
@@ -126,12 +116,12 @@ class Checks:
 
     @property
     def holding(self) -> int:
-        """Invariants that hold at the newest epoch."""
+        """How many hold at the newest epoch."""
         return sum(cell.state == "passed" for cell in self.standing)
 
     @property
     def worst(self) -> str:
-        """Highest severity that is violated, ``not evaluated``, ``not judged``, or ``none``."""
+        """The highest severity that is violated, ``not evaluated``, ``not judged``, or ``none``."""
         return worst(cell.look for cell in self.standing if cell.state != "passed")
 
     @property
@@ -150,37 +140,25 @@ def checks(node: Node, judged: Sequence[Mapping[str, Any]], epochs: Sequence[int
     epochs
         The epochs to show, oldest first; also those that nothing was judged of.
     """
-    newest: dict[tuple[str, int], Mapping[str, Any]] = {}
-    for row in sorted(judged, key=lambda row: row.get("judged_at") or 0):
-        newest[row["invariant"], row["epoch"]] = row
-    declared = {invariant.id: invariant for invariant in invariants_of(node)}
-    shown = set(epochs)
-    ids = dict.fromkeys([*declared, *(row["invariant"] for row in judged if row["epoch"] in shown)])
     if not epochs:
-        return Checks((), ())
-    known = declared | {VERIFY.id: VERIFY}
+        return Checks(())
+    by_time = sorted(judged, key=lambda row: row.get("judged_at") or 0)
+    newest = {(row["invariant"], row["epoch"]): row for row in by_time}
+    declared = {invariant.id: invariant for invariant in invariants_of(node)}
     # Of all that is committed: a verification stands until the next one.
     of_fold = {VERIFY.id, *(rule.id for rule in declared.values() if moment_of(rule, node) == "fold")}
-    found = {i: [newest.get((i, e), {"epoch": e}) for e in epochs] for i in ids}
-    return Checks(epochs, [_row(i, known.get(i), found[i], i in of_fold) for i in ids])
+    rows = []
+    for name in dict.fromkeys([*declared, *(row["invariant"] for row in judged if row["epoch"] in set(epochs))]):
+        rule = declared.get(name, VERIFY if name == VERIFY.id else None)
+        cells = [_cell(newest.get((name, epoch), {"epoch": epoch})) for epoch in epochs]
+        sentence, source = (rule.sentence, rule.source) if rule else ("", "")
+        rows.append(CheckRow(name, sentence, source, cells, name in of_fold))
+    return Checks(rows)
 
 
 def worst(looks: Iterable[str]) -> str:
     """The gravest of some looks."""
     return min(looks, key=_WORST.index, default="none")
-
-
-def _row(name: str, declared: Invariant | None, found: Sequence[Mapping[str, Any]], of_fold: bool) -> CheckRow:
-    last = next((row for row in reversed(found) if "state" in row), {})
-    return CheckRow(
-        invariant=name,
-        sentence=declared.sentence if declared else "",
-        source=declared.source if declared else "",
-        severity=declared.severity if declared else last["severity"],
-        blocking=declared.blocking if declared else last["blocking"],
-        cells=[_cell(row) for row in found],
-        of_fold=of_fold,
-    )
 
 
 def _cell(row: Mapping[str, Any]) -> Cell:

@@ -13,44 +13,28 @@ Held by ``tests/expectations/test_report_flow.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 PHASES = ("plan", "compute", "audit", "commit", "fold", "checks")
 """Where an epoch's time goes; ``checks`` are those on what is committed."""
 Line = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Flow:
-    """What one epoch took in and gave.
-
-    ``rows_in`` is by side, or ``files`` of a source. ``matched`` is None where `one_sided` is; ``rows`` has all rows,
-    of which ``retracted`` are tombstones.
-    """
+class Flow(NamedTuple):
+    """What one epoch took in, by side (of a source: ``files``), gave, of ``rows`` in all, and dropped."""
 
     epoch: int
-    rows_in: Mapping[str, int]
+    taken: Mapping[str, int]
     rows: int
-    matched: int | None
-    one_sided: int | None
-    retracted: int
-    late: int | None
-    dead: int | None
+    given: Mapping[str, int]
+    dropped: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class Latency:
-    """Seconds by phase of one epoch, and how far behind it was when it was committed.
+class Latency(NamedTuple):
+    """Seconds of one epoch by phase, and how far behind it was when it was committed.
 
-    Attributes
-    ----------
-    behind
-        Milliseconds from the newest event that the epoch took in to its commit.
-    waited
-        Milliseconds from the delivery of a source's newest file to the commit.
-    unread
-        Records of the inputs that were committed by then and not read.
+    Milliseconds to the commit: ``behind`` from the newest event that the epoch took in, ``waited`` from the delivery of
+    a source's newest file. ``unread``: records of the inputs that were committed by then and not read.
     """
 
     epoch: int
@@ -64,47 +48,28 @@ class Latency:
 
 def flow(measured: Sequence[Line]) -> list[Flow]:
     """One value per line."""
-    return [_flow(line) for line in measured]
-
-
-def _flow(line: Line) -> Flow:
-    alone, rows, gone = line.get("one_sided"), line["rows"], line["tombstones"]
-    return Flow(
-        epoch=line["epoch"],
-        rows_in=line["rows_in"] or {"files": line["files"]},
-        rows=rows,
-        matched=None if alone is None else rows - gone - alone,
-        one_sided=alone,
-        retracted=gone,
-        late=line.get("late"),
-        dead=line.get("dead_letter"),
-    )
+    found = []
+    for line in measured:
+        rows, gone, alone = line["rows"], line["tombstones"], line.get("one_sided")
+        given = {"rows": rows - gone} if alone is None else {"matched": rows - gone - alone, "one-sided": alone}
+        dropped = {"late": line.get("late"), "dead": line.get("dead_letter")}
+        dropped = {kind: n for kind, n in dropped.items() if n is not None}
+        taken = line["rows_in"] or {"files": line["files"]}
+        found.append(Flow(line["epoch"], taken, rows, given | {"retracted": gone}, dropped))
+    return found
 
 
 def latency(
     measured: Sequence[Line], checked: Mapping[int, float], inputs: Mapping[str, Sequence[Line]]
 ) -> list[Latency]:
-    """One value per line.
-
-    Parameters
-    ----------
-    checked
-        Epoch to seconds of the checks on what it had committed.
-    inputs
-        Side to the lines of the input that is read there.
-    """
-    return [
-        Latency(
-            epoch=line["epoch"],
-            seconds={p: line["seconds"].get(p) for p in PHASES} | {"checks": checked.get(line["epoch"])},
-            committed_at=line.get("committed_at"),
-            newest_event=line.get("newest_event"),
-            behind=_between(line.get("newest_event"), line.get("committed_at")),
-            waited=_between(line.get("delivered_at"), line.get("committed_at")),
-            unread=_unread(line, inputs),
-        )
-        for line in measured
-    ]
+    """One value per line; ``checked``: epoch to seconds of checks after its commit, ``inputs``: side to its lines."""
+    found = []
+    for line in measured:
+        epoch, at, newest = line["epoch"], line.get("committed_at"), line.get("newest_event")
+        seconds = {phase: line["seconds"].get(phase) for phase in PHASES} | {"checks": checked.get(epoch)}
+        behind, waited = _between(newest, at), _between(line.get("delivered_at"), at)
+        found.append(Latency(epoch, seconds, at, newest, behind, waited, _unread(line, inputs)))
+    return found
 
 
 def _between(start: int | None, end: int | None) -> int | None:
@@ -122,7 +87,7 @@ def _unread(line: Line, inputs: Mapping[str, Sequence[Line]]) -> int | None:
             for other in inputs.get(side, ())
             if other.get("incarnation") == incarnation and (other.get("committed_at") or at + 1) <= at
         ]
-        # A run that was killed after its commit left no line, and then nobody knows.
+        # A run that was killed after its commit left no line: the number is unknown.
         if not there or max(there) < records:
             return None
         waiting += max(there) - records

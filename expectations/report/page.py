@@ -1,9 +1,9 @@
 """The report: one page of HTML that holds all it needs, made from plain rows.
 
 It shows what is recorded and judges nothing: a cell is a row of the ``quality`` table, a bar is a number of the epoch
-log, and what is missing there is said to be missing. There is no overall score, which would hide one critical violation
+log, and what is missing there is shown as missing. There is no overall score, which would hide one critical violation
 among many passes. All text comes from data and is escaped: by the template in the page, and in the JSON that the
-drawer reads, where it stays text. The page's policy lets nothing run but its one script, and nothing be fetched.
+drawer reads, where it stays text. The page's policy allows its one script to run, and nothing to be fetched.
 
     page([PipelineHistory("shop", [NodeHistory(node, …)])], written_at)     '<!DOCTYPE html>…'
 
@@ -25,7 +25,6 @@ from rivermeet.expectations.report import charts as report_charts
 from rivermeet.expectations.report.checks import Cell, CheckRow, Checks, checks, worst
 from rivermeet.expectations.report.flow import Flow, Latency, Line, flow, latency
 from rivermeet.expectations.report.templates import templates_of
-from rivermeet.expectations.report.words import FILTERS
 from rivermeet.pipelines import Node, limits
 
 
@@ -173,15 +172,8 @@ class PipelineHistory:
 
 
 def page(pipelines: Sequence[PipelineHistory], written_at: datetime, cells: int = limits.DETAILED_CELLS) -> str:
-    """The whole page.
-
-    Parameters
-    ----------
-    cells
-        About as many have details; the epochs before are grouped, and without charts.
-    """
+    """The whole page; about ``cells`` cells have details, and older epochs are grouped and have no charts."""
     templates = templates_of("rivermeet.expectations.report")
-    templates.filters |= FILTERS
     # Columns of a bad row keep the order that their query gives them.
     templates.policies["json.dumps_kwargs"] = {"sort_keys": False}
     parts = files("rivermeet.expectations.report").joinpath("page_files")
@@ -236,14 +228,9 @@ def _detail(one: NodeHistory, row: CheckRow, cell: Cell, *, is_last: bool) -> di
         "source": row.source,
         "state": cell.state,
         "look": cell.look,
-        "severity": found["severity"],
-        "blocking": found["blocking"],
+        **{name: found[name] for name in ("severity", "blocking", "checked", "violations", "run", "error")},
         "judged": JUDGED[found["stage"]] + SCOPES.get(found.get("scope") or "", "") + by,
-        "checked": found["checked"],
-        "violations": found["violations"],
         "seconds": round(found["seconds"], 3),
-        "run": found["run"],
-        "error": found["error"],
         # The query of what held before is that of today, with other versions.
         "sql": found["sql"] if is_last or cell.state != "passed" else "",
         "sample": cell.sample,

@@ -1,8 +1,13 @@
-"""Templates of pages: what is put into them is escaped, and a name that they do not know is an error."""
+"""Templates of pages: all that they are given is escaped, and a name that they do not know is an error.
+
+Filters write numbers, times and spans of time: ``27,924``, ``2013-01-01 09:55 UTC``, ``1.1 days``, ``not recorded``.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from rivermeet.pipelines.times import moment, span
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -12,10 +17,29 @@ def templates_of(package: str) -> Environment:
     """Those in a package's ``page_files``."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    templates = Environment(
         loader=PackageLoader(package, "page_files"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    templates.filters |= {"number": number, "moment": moment, "span": span, "short": short}
+    return templates
+
+
+def number(n: float | None, missing: str = "not recorded") -> str:
+    """A number with thousands separators."""
+    if n is None:
+        return missing
+    return f"{n:,.3f}" if isinstance(n, float) else f"{n:,}"
+
+
+def short(n: int | None) -> str:
+    """A count in at most three digits, for a small cell."""
+    if n is None:
+        return ""
+    for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1000, "k")):
+        if n >= size:
+            return f"{n // size}{unit}"
+    return str(n)

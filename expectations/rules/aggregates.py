@@ -17,11 +17,11 @@ from typing import cast
 
 from rivermeet.expectations.invariant import Rule, packed, quoted
 from rivermeet.expectations.rules.derived import SO_FAR
-from rivermeet.expectations.rules.record_sql import last_of, records, verbatim, with_fields, with_mapped_key
+from rivermeet.expectations.rules.record_sql import fields_of, last_of, records, verbatim, with_fields, with_mapped_key
 from rivermeet.expectations.rules.tables import versioned
 from rivermeet.pipelines import Aggregation, Node, SlidingWindows, TableAggregate, TimeWindows, WindowedAggregate
 
-_WINDOWED = ("windowed-aggregate",)
+_OF_WINDOWS = ("windowed-aggregate",)
 _FUNCTIONS = {
     "count": "count({0})",
     "sum": "sum({0})",
@@ -68,14 +68,11 @@ def _differs(aggregations: Mapping[str, Aggregation]) -> str:
     return " OR ".join(wrong)
 
 
-@Rule(
-    "Early joins, KTable aggregate",
-    ("table-aggregate",),
-    requirements=(85,),
-    needs_table=True,
-    stage="table",
-    excluded=versioned,
-)
+def _stored(node: Node) -> str:
+    return ", ".join(f"t.{quoted(c)} AS {quoted('stored ' + c)}" for c in node.value)
+
+
+@Rule("Early joins, KTable aggregate", ("table-aggregate",), (85,), needs_table=True, stage="table", excluded=versioned)
 def aggregate_of_group(node: Node) -> str:
     """A group's aggregate is that of the rows that are in it now; a group without rows is gone."""
     made = cast(TableAggregate, node.operation)
@@ -83,36 +80,33 @@ def aggregate_of_group(node: Node) -> str:
     grouped = with_mapped_key(records(made.input, "{left}", "left"), "left", mapper, node.key)
     in_groups = f"(SELECT * FROM {grouped} WHERE mapped IS NOT NULL AND {{touched:mapped}})"
     arguments = with_fields(in_groups, "left", _arguments(made.aggregations))
-    stored = ", ".join(f"t.{quoted(c)} AS {quoted('stored ' + c)}" for c in node.value)
-    return f"""SELECT coalesce(e.mapped, t.key) AS key, e.*, {stored}
+    return f"""SELECT coalesce(e.mapped, t.key) AS key, e.*, {_stored(node)}
 FROM (SELECT mapped, {_aggregated(made.aggregations)} FROM {arguments} GROUP BY mapped) e
 FULL OUTER JOIN (SELECT * FROM (SELECT *, {packed(node.key)} AS key FROM {{table}}) WHERE {{touched:key}}) t
   ON e.mapped = t.key
 WHERE e.mapped IS NULL OR t.key IS NULL OR {_differs(made.aggregations)}"""
 
 
-@Rule("Early joins, windowed aggregate", _WINDOWED, requirements=(184,), needs_table=True)
+@Rule("Early joins, windowed aggregate", _OF_WINDOWS, (184,), needs_table=True)
 def aggregate_of_window(node: Node) -> str:
-    """A window's aggregate is that of the records that lie in it and were in time."""
+    """A window's aggregate is that of the records in it that arrived in time."""
     made = _windowed(node)
     keys = [c for c in node.key if c not in ("window_start", "window_end")]
-    own = f"struct({', '.join(f'w.key.{quoted(c)} AS {quoted(c)}' for c in keys)})"
     inside = f"""SELECT a.*, w.key AS of_window
-    FROM (SELECT DISTINCT key FROM {{rows}}) w JOIN {{arrived}} a ON a.key = {own}
+    FROM (SELECT DISTINCT key FROM {{rows}}) w JOIN {{arrived}} a ON a.key = struct({fields_of({"w.key": keys})})
      AND a.timestamp >= w.key.window_start AND a.timestamp < w.key.window_end
      AND coalesce(a.reached < w.key.window_end + ({made.windows.grace}L), true)"""
     arguments = with_fields(f"({inside})", "left", _arguments(made.aggregations))
-    stored = ", ".join(f"value.{quoted(c)} AS {quoted(c)}" for c in node.value)
-    return f"""SELECT t.key, t.offset, e.*, {", ".join(f"t.{quoted(c)} AS {quoted('stored ' + c)}" for c in node.value)}
-FROM (SELECT key, offset, {stored} FROM {last_of("{rows}")}) t
+    return f"""SELECT t.key, t.offset, e.*, {_stored(node)}
+FROM (SELECT key, offset, {fields_of({"value": node.value})} FROM {last_of("{rows}")}) t
 LEFT JOIN (SELECT of_window, {_aggregated(made.aggregations)} FROM {arguments} GROUP BY of_window) e
   ON e.of_window = t.key
 WHERE e.of_window IS NULL OR {_differs(made.aggregations)}"""
 
 
-@Rule("Early joins, windowed aggregate", _WINDOWED, requirements=(184,), needs_table=True, excluded=_sliding)
+@Rule("Early joins, windowed aggregate", _OF_WINDOWS, (184,), needs_table=True, excluded=_sliding)
 def row_of_every_window(node: Node) -> str:
-    """A record updates each open window that it lies in, and no other."""
+    """A record updates every open window that contains it, and no other."""
     windows = _windowed(node).windows
     assert isinstance(windows, TimeWindows), node.name
     first = f"greatest(timestamp - ({windows.size - windows.advance}L), 0)"

@@ -1,12 +1,10 @@
-"""Invariants of every changelog: the shape of its records, that none is lost or doubled, and their order."""
+"""Invariants of every changelog: the shape of its records, that none is lost or duplicated, and their order."""
 
 from __future__ import annotations
 
 from rivermeet.expectations.invariant import ANY, COMPUTED, Rule
+from rivermeet.expectations.rules.derived import HEAD
 from rivermeet.pipelines import Node
-
-_COUNTED = """min(offset) AS first_offset, max(offset) AS last_offset,
-       count(*) AS records, count(DISTINCT offset) AS distinct_offsets"""
 
 
 def _of_one_partner(node: Node) -> str | None:
@@ -18,8 +16,8 @@ def _of_one_partner(node: Node) -> str | None:
 
 def _dense(relation: str) -> str:
     return f"""SELECT o.*, coalesce(b.first_offset, 0) AS must_start_at
-FROM (SELECT partition, {_COUNTED}
-      FROM {relation} GROUP BY partition) o
+FROM (SELECT partition, min(offset) AS first_offset, max(offset) AS last_offset, count(*) AS records,
+             count(DISTINCT offset) AS distinct_offsets FROM {relation} GROUP BY partition) o
 LEFT JOIN {{bounds}} b ON b.partition = o.partition
 WHERE NOT (o.first_offset <=> coalesce(b.first_offset, 0))
    OR o.distinct_offsets <> o.records OR o.last_offset <> o.first_offset + o.records - 1"""
@@ -27,20 +25,20 @@ WHERE NOT (o.first_offset <=> coalesce(b.first_offset, 0))
 
 @Rule("Rivermeet design, record", ANY, profiles=None, blocking=True)
 def record_shape(node: Node) -> str:
-    """Every record has its place and time, and in a table its key."""
+    """Every record has a partition, an offset and a timestamp, and in a table a key."""
     # A stream's record may have no key; a table's is found by it.
     keyless = " OR key IS NULL" if node.is_table else ""
     # Of a topic that keeps its partitions, only the broker knows how many there are.
-    lies = f"BETWEEN 0 AND {node.partitions - 1}" if node.partitions else ">= 0"
+    allowed = f"BETWEEN 0 AND {node.partitions - 1}" if node.partitions else ">= 0"
     return f"""SELECT partition, offset, key, timestamp FROM {{rows}}
 WHERE timestamp IS NULL OR offset IS NULL OR epoch IS NULL{keyless}
-   OR NOT coalesce(partition {lies}, false)"""
+   OR NOT coalesce(partition {allowed}, false)"""
 
 
 @Rule(
     "KIP-213, original value hash, example of two quick updates",
     COMPUTED,
-    requirements=(123, 194),
+    (123, 194),
     blocking=True,
     excluded=_of_one_partner,
 )
@@ -58,19 +56,17 @@ def waits(node: Node) -> str | None:
     return None
 
 
-@Rule("Kafka Streams Join Semantics, timestamp synchronization", COMPUTED, requirements=(193, 194))
+@Rule("Kafka Streams Join Semantics, timestamp synchronization", COMPUTED, (193, 194))
 def processing_order(node: Node) -> str:
     """Rows follow the order of their causes: by the running maximum of timestamp, the left side first."""
     # Each row's trigger has its place: (running maximum of timestamp, side, partition, offset).
     made = node.operation
     assert made is not None
-    sides = [(place, side) for place, side in enumerate(("left", "right")) if side in made.triggers]
-    itself = made.is_self_join
-    place = "head, partition, offset, place" if itself else "head, place, partition, offset"
+    place = "head, partition, offset, place" if made.is_self_join else "head, place, partition, offset"
     arrived = " UNION ALL ".join(
-        f"SELECT {at} AS place, '{side}' AS side, partition, offset, max(timestamp) OVER "
-        f"(PARTITION BY partition ORDER BY offset) AS head FROM {{new_{side}}}"
-        for at, side in sides
+        f"SELECT {at} AS place, '{side}' AS side, partition, offset, {HEAD} AS head FROM {{new_{side}}}"
+        for at, side in enumerate(("left", "right"))
+        if side in made.triggers
     )
     return f"""SELECT partition, offset, trigger, turn, turn_before
 FROM (SELECT o.partition, o.offset, o.trigger, a.turn,
@@ -84,7 +80,7 @@ WHERE turn IS NULL OR turn < turn_before"""
 @Rule(
     "Kafka Streams Join Semantics, null results, and results with a null inside",
     ("stream-stream", "stream-table", "stream-globaltable"),
-    requirements=(14,),
+    (14,),
     blocking=True,
 )
 def stream_row_has_value(node: Node) -> str:
@@ -92,15 +88,15 @@ def stream_row_has_value(node: Node) -> str:
     return "SELECT partition, offset, key, timestamp FROM {rows} WHERE value IS NULL"
 
 
-@Rule("Rivermeet design, record (determinism)", ANY, requirements=(194,), profiles=None, blocking=True)
+@Rule("Rivermeet design, record (determinism)", ANY, (194,), profiles=None, blocking=True)
 def dense_offsets(node: Node) -> str:
-    """An epoch's offsets go on where the changelog ends, without hole or double."""
+    """An epoch's offsets continue where the changelog ends, without gaps or duplicates."""
     return _dense("{rows}")
 
 
-@Rule("Rivermeet design, record (determinism)", ANY, requirements=(194,), profiles=None, stage="commit")
+@Rule("Rivermeet design, record (determinism)", ANY, (194,), profiles=None, stage="commit")
 def dense_changelog(node: Node) -> str:
-    """A changelog's offsets run from 0 without hole or double, in each partition."""
+    """In each partition, a changelog's offsets run from 0 without gaps or duplicates."""
     return _dense("{changelog}")
 
 

@@ -14,9 +14,11 @@ from typing import Any
 from rivermeet.pipelines import Node
 from rivermeet.pipelines.family import family_of
 
+HEAD = "max(timestamp) OVER (PARTITION BY partition ORDER BY offset)"
+"""Stream time of an input's new records up to one, by its partition."""
 SO_FAR = """max(CASE WHEN is_new THEN timestamp END)
          OVER (PARTITION BY partition ORDER BY offset ROWS UNBOUNDED PRECEDING)"""
-"""The highest timestamp of an input's new records up to one, by its partition."""
+"""The same where old records are among them."""
 
 
 def _reached(node: Node) -> str:

@@ -15,10 +15,6 @@ from rivermeet.expectations.rules.tables import versioned
 from rivermeet.pipelines import ForeignKeyJoin, Node
 
 
-def _join(node: Node) -> ForeignKeyJoin:
-    return cast(ForeignKeyJoin, node.join_spec)
-
-
 def _pointing(join: ForeignKeyJoin, relation: str) -> str:
     """Left records with ``left``, and ``mapped``, the right key that each points to."""
     return with_mapped_key(records(join.left, relation, "left"), "left", join.foreign_key, join.right.key)
@@ -26,7 +22,7 @@ def _pointing(join: ForeignKeyJoin, relation: str) -> str:
 
 def matched(node: Node) -> str:
     """Rows of the batch join: ``key``, ``left``, ``right``."""
-    join = _join(node)
+    join = cast(ForeignKeyJoin, node.join_spec)
     lefts = _pointing(join, "(SELECT * FROM {left} WHERE {touched:key})")
     return f"""SELECT l.key, l.`left`, r.`right` FROM {lefts} l
   {"JOIN" if join.how == "inner" else "LEFT JOIN"} {records(join.right, "{right}", "right")} r ON r.key = l.mapped"""
@@ -34,7 +30,7 @@ def matched(node: Node) -> str:
 
 def points_there(node: Node) -> str:
     """Rows that a change was answered for, against those that pointed to it, before the epoch or at some time in it."""
-    join = _join(node)
+    join = cast(ForeignKeyJoin, node.join_spec)
     before = "{left_before:SELECT key FROM {rows} WHERE trigger.side = 'right'}"
     return f"""SELECT o.partition, o.offset, o.key, o.trigger, t.key AS foreign_key
 FROM {{rows}} o
@@ -46,22 +42,15 @@ WHERE o.trigger.side = 'right'"""
 
 
 @Rule(
-    "KIP-213, original value hash",
-    ("fk-table-table",),
-    requirements=(113, 122),
-    needs_table=True,
-    blocking=True,
-    excluded=versioned,
+    "KIP-213, original value hash", ("fk-table-table",), (113, 122), needs_table=True, blocking=True, excluded=versioned
 )
 def foreign_key_hash(node: Node) -> str:
     """A key's last row was made for the current left value, and is gone with it."""
-    # Last row per key against the left table after the epoch.
-    # An inner join is silent where a left change has nothing to answer (null over null), so that its
-    # last tombstone may be older than the left row: only what is live must fit. A left join answers
-    # every left change.
+    # An inner join is silent where a left change has nothing to answer (null over null), so its last tombstone may be
+    # older than the left row: only what is live must fit. A left join answers every left change.
     live, unmarked = "o.value IS NOT NULL", "value IS NOT NULL AND left_hash IS NULL"
     wrong = f"{live} AND NOT (o.left_hash <=> l.hash AND l.key IS NOT NULL)"
-    if _join(node).how == "left":
+    if cast(ForeignKeyJoin, node.join_spec).how == "left":
         wrong = f"NOT (o.left_hash <=> l.hash) OR ({live}) <> (l.key IS NOT NULL)"
     # A left row is hashed before it is looked up: xxhash64 of the NULL where there is none is 42.
     return f"""WITH lefts AS (SELECT key, value FROM {{left:SELECT key FROM {{rows}}}})

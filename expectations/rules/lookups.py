@@ -1,6 +1,6 @@
 """Invariants of look-ups: a stream's records against a table, a versioned table or a global table.
 
-Each record's row is computed once more from the rows that the table had at the record's place in the order:
+Each record's row is recomputed from the rows that the table had at the record's place in the order:
 
     right k a     (before the epoch)        left k A     A-a
     right k b     (in the epoch)            left k B     B-b
@@ -15,11 +15,11 @@ from typing import cast
 
 from rivermeet.expectations.invariant import Rule
 from rivermeet.expectations.rules.changelog import waits
+from rivermeet.expectations.rules.derived import HEAD
 from rivermeet.expectations.rules.record_sql import joined_value, records, with_mapped_key, without_sql
 from rivermeet.pipelines import Node, StreamGlobalJoin, StreamTableJoin
 
 _LOOKED_UP = ("stream-table", "stream-globaltable")
-HEAD = "max(timestamp) OVER (PARTITION BY partition ORDER BY offset)"
 
 
 def _not_as_processed(node: Node) -> str | None:
@@ -31,16 +31,14 @@ def _not_as_processed(node: Node) -> str | None:
     return without_sql(node)
 
 
-@Rule("KIP-99, proposed changes", _LOOKED_UP, requirements=(165,), blocking=True)
+@Rule("KIP-99, proposed changes", _LOOKED_UP, (165,), blocking=True)
 def rows_come_from_facts(node: Node) -> str:
     """No row is caused by an update of the looked-up table."""
     return """SELECT partition, offset, key, trigger FROM {rows}
 WHERE NOT (trigger.side <=> 'left') OR trigger.offset IS NULL"""
 
 
-@Rule(
-    "KIP-77, KStream-KTable join, number of results", _LOOKED_UP, requirements=(29, 63), blocking=True, excluded=waits
-)
+@Rule("KIP-77, KStream-KTable join, number of results", _LOOKED_UP, (29, 63), blocking=True, excluded=waits)
 def row_of_every_record(node: Node) -> str:
     """A record with a value gives one row, in an inner join at most one; a record without gives none."""
     wrong = "<>" if _join(node).how == "left" else ">"
@@ -73,11 +71,9 @@ LEFT JOIN {{rows}} o ON o.trigger.partition = f.partition AND o.trigger.offset =
 WHERE {wrong}"""
 
 
-@Rule(
-    "KIP-77, KStream-KTable join, version of the table", _LOOKED_UP, requirements=(42, 69), excluded=_not_as_processed
-)
+@Rule("KIP-77, KStream-KTable join, version of the table", _LOOKED_UP, (42, 69), excluded=_not_as_processed)
 def newest_version(node: Node) -> str:
-    """A record is joined with the table's newest row of its key, none that came after it."""
+    """A record is joined with the newest row that the table had for its key, never with a later one."""
     # Each fact with the last record of its key that was processed before it.
     right = _join(node).right
     turn = f", struct({HEAD} AS head, 1 AS side, partition, offset) AS turn"

@@ -9,14 +9,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from rivermeet.expectations.invariant import Invariant, quoted
-from rivermeet.expectations.rules.partition import key_struct
-from rivermeet.expectations.rules.record_sql import records, with_mapped_key
+from rivermeet.expectations.invariant import Invariant
+from rivermeet.expectations.rules.record_sql import fields_of, records, with_mapped_key
 from rivermeet.pipelines import Node, OneToManyJoin
-
-
-def _join(node: Node) -> OneToManyJoin:
-    return cast(OneToManyJoin, node.join_spec)
 
 
 def _pointing(join: OneToManyJoin, relation: str) -> str:
@@ -26,14 +21,12 @@ def _pointing(join: OneToManyJoin, relation: str) -> str:
 
 def _pair(join: OneToManyJoin, one: str, many: str) -> str:
     """The result's key: the columns of both keys."""
-    ones = [f"{one}.{quoted(c)} AS {quoted(c)}" for c in join.left.key]
-    manies = [f"{many}.{quoted(c)} AS {quoted(c)}" for c in join.right.key]
-    return f"struct({', '.join((*ones, *manies))})"
+    return f"struct({fields_of({one: join.left.key, many: join.right.key})})"
 
 
 def matched(node: Node) -> str:
     """Rows of the batch join: ``key``, ``left``, ``right``."""
-    join = _join(node)
+    join = cast(OneToManyJoin, node.join_spec)
     return f"""SELECT * FROM (SELECT {_pair(join, "l.key", "m.key")} AS key, l.`left`, m.`right`
   FROM {_pointing(join, "{right}")} m JOIN {records(join.left, "{left}", "left")} l ON l.key = m.mapped)
 WHERE {{touched:key}}"""
@@ -41,8 +34,8 @@ WHERE {{touched:key}}"""
 
 def points_there(node: Node) -> str:
     """Rows that a change was answered for, against those that pointed to it, before the epoch or at some time in it."""
-    join = _join(node)
-    one, many = (key_struct(part.key) for part in join.inputs.values())
+    join = cast(OneToManyJoin, node.join_spec)
+    one, many = (f"struct({fields_of({'key': part.key})})" for part in join.inputs.values())
     before = f"{{right_before:SELECT {many} AS key FROM {{rows}}}}"
     return f"""SELECT o.partition, o.offset, o.key, o.trigger, t.key AS changed
 FROM (SELECT *, {one} AS one, {many} AS many FROM {{rows}}) o

@@ -1,11 +1,11 @@
-"""Invariants of keys in the partitions of a topic: where its writers disagree, equal keys do not meet.
+"""Invariants of keys in the partitions of a topic: where its producers disagree, equal keys do not meet.
 
-    topic of 2 partitions     key {"a":1,"b":2} in 0, key {"b":2,"a":1} in 1: one key, and nobody knows what came last
+    topic of 2 partitions     key {"a":1,"b":2} in 0, key {"b":2,"a":1} in 1: one key, whose last record is unknown
     topic A, topic B          murmur2 puts k into 1, CRC-32 puts k into 0: k of A does not meet k of B
 
-A node with a number of partitions of its own has records where the hash of the decoded key puts them, the same for all
-sources, so that both hold by construction. A node that keeps its topic's partitions is at the mercy of the producers.
-What a key had is found in the folded table and in what came since; a key whose row has ended may begin anew elsewhere.
+A node that declares its number of partitions places records by the hash of the decoded key, in the same way for all
+sources, so both hold by construction. A node that keeps its topic's partitions depends on the producers.
+What a key had is found in the folded table and in what came since; a key whose row has ended may begin again elsewhere.
 
 Source: wiki page "Early joins" (a table is the fold of its changelog; joined inputs are co-partitioned). Held by
 ``tests/expectations/test_invariants.py`` and ``tests/infra/sources/kafka/test_partitions_of_keys.py``.
@@ -13,9 +13,7 @@ Source: wiki page "Early joins" (a table is the fold of its changelog; joined in
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from rivermeet.expectations.invariant import ANY, Rule, quoted
+from rivermeet.expectations.invariant import ANY, Rule
 from rivermeet.expectations.rules.derived import of_family
 from rivermeet.pipelines import Node
 
@@ -29,8 +27,8 @@ def _hashed(node: Node) -> str | None:
 def _cure(node: Node) -> str:
     where = "sources" if node.operation is not None else "source"
     return (
-        f"Declare partitions=N at the {where}, which puts records where the decoded key belongs, whoever wrote them, "
-        f"and read the topic anew with `rivermeet rebuild {node.pipeline.name}`"
+        f"Declare partitions=N at the {where}, which puts records where the decoded key belongs, whatever wrote them, "
+        f"and read the topic again with `rivermeet rebuild {node.pipeline.name}`"
     )
 
 
@@ -49,7 +47,7 @@ def _never_met(node: Node) -> str | None:
     cure=_cure,
 )
 def one_partition_per_key(node: Node) -> str:
-    """A table's key has its records in one partition of the topic: between two, nobody knows the last."""
+    """A table's key has its records in one partition of the topic: of two, neither is known to have the last."""
     return """SELECT key, min(partition) AS first_partition, max(partition) AS last_partition,
        count_if(is_new) AS records
 FROM (SELECT key, partition, true AS is_new FROM {rows} WHERE key IS NOT NULL
@@ -60,14 +58,14 @@ GROUP BY key HAVING min(partition) <> max(partition)"""
 @Rule(
     "Early joins, Joins, inputs are co-partitioned",
     ("stream-stream", "stream-table", "table-table"),
-    requirements=(3,),
+    (3,),
     profiles=None,
     blocking=True,
     excluded=_never_met,
     cure=_cure,
 )
 def equal_keys_meet(node: Node) -> str:
-    """Equal keys of both sides lie in the same partition: joined topics have one partitioner."""
+    """Equal keys of both sides are in the same partition: joined topics share a partitioner."""
     # Keys that both sides have, and not in one and the same partition; of tables those that the epoch touches.
     lefts, rights = of_family(node, "equal_keys")(node)
     return f"""SELECT * FROM (
@@ -79,13 +77,8 @@ WHERE least(left_first, right_first) <> greatest(left_last, right_last)
 
 
 def touched(rows: str, keys: str) -> str:
-    """Of rows those with some keys."""
+    """The rows that have some keys."""
     return f"SELECT * FROM ({rows}) WHERE key IN {keys}"
-
-
-def key_struct(columns: Iterable[str]) -> str:
-    """A struct of some columns of a key."""
-    return f"struct({', '.join(f'key.{quoted(c)} AS {quoted(c)}' for c in columns)})"
 
 
 RULES = (one_partition_per_key, equal_keys_meet)

@@ -1,4 +1,4 @@
-"""SQL over a node's declared expressions, so that an invariant can compute a result once more by itself.
+"""SQL over a node's declared expressions, with which an invariant recomputes a result by itself.
 
 An expression of ``select`` sees the columns ``left`` and ``right``, structs of a record's key, value and
 ``_timestamp``, NULL where there is none; a key mapper sees the fields of one record as columns. Here both become text:
@@ -11,16 +11,13 @@ Source: ``joins/values.py`` says what the expressions mean. Held by ``tests/expe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rivermeet.expectations.invariant import quoted
 from rivermeet.pipelines import Node, Operation
 
-PLACE = ("key", "timestamp", "partition", "offset")
-
-
 USERS, _END = "/* users */", "/* end of users */"
-"""Around a text that users wrote: what it means to an engine is not known beforehand."""
+"""Marks around SQL that users wrote, which may mean something else to each engine."""
 
 
 def verbatim(sql: str) -> str:
@@ -35,20 +32,23 @@ def users_expressions(query: str) -> list[str]:
 
 
 def without_marks(query: str) -> str:
-    """The query without what stands around users' texts."""
+    """The query without these marks."""
     return query.replace(USERS, "").replace(_END, "")
 
 
-def record(node: Node) -> str:
-    """The STRUCT that expressions see of a record; NULL where the record has no value."""
-    fields = [f"key.{quoted(c)} AS {quoted(c)}" for c in node.key]
-    fields += [f"value.{quoted(c)} AS {quoted(c)}" for c in node.value]
-    return f"CASE WHEN value IS NOT NULL THEN struct({', '.join(fields)}, timestamp AS _timestamp) END"
+def fields_of(structs: Mapping[str, Iterable[str]]) -> str:
+    """Fields of STRUCTs, each under its own name."""
+    return ", ".join(f"{struct}.{quoted(c)} AS {quoted(c)}" for struct, columns in structs.items() for c in columns)
 
 
 def records(node: Node, relation: str, name: str, extra: str = "") -> str:
-    """A subquery of a relation's records: their place, the STRUCT ``name``, and further columns."""
-    return f"(SELECT {', '.join(PLACE)}, {record(node)} AS {quoted(name)}{extra} FROM {relation})"
+    """A subquery of a relation's records: their place, the STRUCT that expressions see, and further columns.
+
+    The STRUCT is called ``name``; it is NULL where the record has no value.
+    """
+    fields = fields_of({"key": node.key, "value": node.value})
+    seen = f"CASE WHEN value IS NOT NULL THEN struct({fields}, timestamp AS _timestamp) END AS {quoted(name)}"
+    return f"(SELECT key, timestamp, partition, offset, {seen}{extra} FROM {relation})"
 
 
 def with_fields(records: str, name: str, added: str) -> str:
@@ -79,8 +79,8 @@ def with_mapped_key(records: str, name: str, mapper: Mapping[str, str], key: Map
 def last_of(relation: str) -> str:
     """A subquery of each key's last record in a changelog's records.
 
-    By its place alone: ``max_by`` with the value in its struct costs three times as much. A key whose row has ended may
-    begin again in another partition, in a later epoch.
+    Found by its place alone: ``max_by`` with the value in its struct costs three times as much. A key whose row has
+    ended may begin again in another partition, in a later epoch.
     """
     return f"""(SELECT c.* FROM {relation} c
   LEFT SEMI JOIN (SELECT max_by(struct(partition, offset), struct(epoch, offset)) AS place
@@ -95,7 +95,7 @@ def joined_value(made: Operation) -> str:
 
 
 def without_sql(node: Node) -> str | None:
-    """Why a node's values cannot be computed once more: a function of the user's is no SQL."""
+    """Why a node's values cannot be recomputed: a user's function is not SQL."""
     made = node.operation
     columns = [c for c, e in (made.select if made else {}).items() if not isinstance(e, str)]
     return f"select gives {', '.join(columns)} as a function, which no query can repeat" if columns else None

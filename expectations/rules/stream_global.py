@@ -26,9 +26,9 @@ def _not_as_loaded(node: Node) -> str | None:
     return without_sql(node)
 
 
-@Rule("KIP-99, proposed changes, bootstrap", ("stream-globaltable",), requirements=(42, 167), excluded=_not_as_loaded)
+@Rule("KIP-99, proposed changes, bootstrap", ("stream-globaltable",), (42, 167), excluded=_not_as_loaded)
 def loaded_first(node: Node) -> str:
-    """A fact is joined with the global table as loaded up to all that it had when the epoch was planned."""
+    """A fact is joined with the global table as it was loaded when the epoch was planned."""
     # Each fact with the global table's row as loaded; and whether the table had more when the epoch was planned.
     right = records(cast(StreamGlobalJoin, node.join_spec).right, "{right:SELECT mapped AS key FROM facts}", "right")
     found = (

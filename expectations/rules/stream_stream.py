@@ -28,53 +28,46 @@ from rivermeet.expectations.rules.derived import SO_FAR
 from rivermeet.pipelines import Node, StreamStreamJoin
 
 _STREAM_STREAM = ("stream-stream",)
+_OUTER = "Kafka Streams Join Semantics, improved left/outer stream-stream join"
 _OUTER_SIDES = {"inner": (), "left": (0,), "outer": (0, 1)}
 
-# One line per joined record: `record` took part with `partner`, or alone where that is null.
-_PARTS = """
-  SELECT *, stack(2, 'left', left_offset, right_offset, 'right', right_offset, left_offset)
-         AS (side, record, partner)
-  FROM (SELECT partition, offset, left_offset, right_offset, true AS is_new FROM {rows}
-        UNION ALL SELECT partition, offset, left_offset, right_offset, false FROM {earlier})"""
+_ROWS = """(SELECT partition, offset, left_offset, right_offset, true AS is_new FROM {rows}
+      UNION ALL SELECT partition, offset, left_offset, right_offset, false FROM {earlier})"""
 
 
 def _has_no_outer_side(node: Node) -> str | None:
-    return "an inner join has no one-sided rows" if stream_stream(node).how == "inner" else None
+    return "an inner join has no one-sided rows" if _join(node).how == "inner" else None
 
 
-@Rule(
-    "Kafka Streams Join Semantics, improved left/outer stream-stream join",
-    _STREAM_STREAM,
-    requirements=(37, 38),
-    blocking=True,
-)
+@Rule(_OUTER, _STREAM_STREAM, (37, 38), blocking=True)
 def no_spurious_one_sided_row(node: Node) -> str:
     """A record that is joined never also appears alone, and never twice alone."""
-    # Only records that the epoch touches: what was wrong before is not this epoch's fault.
+    # One line per joined record: `record` took part with `partner`, or alone where that is null. Only records that the
+    # epoch touches: what was wrong before is not this epoch's fault.
     return f"""SELECT partition, side, record, count_if(partner IS NULL) AS one_sided,
        count_if(partner IS NOT NULL) AS paired, min(offset) AS first_offset, max(offset) AS last_offset
-FROM ({_PARTS})
+FROM (SELECT *, 'left' AS side, left_offset AS record, right_offset AS partner FROM {_ROWS}
+      UNION ALL SELECT *, 'right', right_offset, left_offset FROM {_ROWS})
 WHERE record IS NOT NULL
 GROUP BY partition, side, record
 HAVING bool_or(is_new) AND count_if(partner IS NULL) > 0 AND count(*) > 1"""
 
 
-@Rule("Early joins, output of a windowed join", _STREAM_STREAM, requirements=(26, 55, 194), blocking=True)
+@Rule("Early joins, output of a windowed join", _STREAM_STREAM, (26, 55, 194), blocking=True)
 def no_duplicate_pair(node: Node) -> str:
     """Two records are joined with each other at most once."""
-    return """SELECT partition, left_offset, right_offset, count(*) AS copies,
+    return f"""SELECT partition, left_offset, right_offset, count(*) AS copies,
        min(offset) AS first_offset, max(offset) AS last_offset
-FROM (SELECT partition, offset, left_offset, right_offset, true AS is_new FROM {rows}
-      UNION ALL SELECT partition, offset, left_offset, right_offset, false FROM {earlier})
+FROM {_ROWS}
 WHERE left_offset IS NOT NULL AND right_offset IS NOT NULL
 GROUP BY partition, left_offset, right_offset
 HAVING count(*) > 1 AND bool_or(is_new)"""
 
 
-@Rule("KIP-77, KStream-KStream join, window predicate", _STREAM_STREAM, requirements=(25,), blocking=True)
+@Rule("KIP-77, KStream-KStream join, window predicate", _STREAM_STREAM, (25,), blocking=True)
 def pair_in_window(node: Node) -> str:
     """Both records of a pair exist, have its key, and lie within the declared window."""
-    join = stream_stream(node)
+    join = _join(node)
     before, after = join.window.before, join.window.after
     return f"""SELECT partition, offset, key, left_offset, right_offset, left_key, right_key, left_timestamp,
        right_timestamp, right_timestamp - left_timestamp AS distance_ms
@@ -91,22 +84,20 @@ def alone_only_on_outer_sides(node: Node) -> str:
         "inner": "left_offset IS NULL OR right_offset IS NULL",
         "left": "left_offset IS NULL",
         "outer": "left_offset IS NULL AND right_offset IS NULL",
-    }[stream_stream(node).how]
+    }[_join(node).how]
     return f"""SELECT partition, offset, key, left_offset, right_offset
 FROM {{rows}} WHERE {wrong}"""
 
 
-@Rule("KIP-77, suggested semantics, null-valued records of a stream", _STREAM_STREAM, requirements=(29,), blocking=True)
+@Rule("KIP-77, suggested semantics, null-valued records of a stream", _STREAM_STREAM, (29,), blocking=True)
 def made_of_values(node: Node) -> str:
     """No row is made of a record without a value."""
-    return """SELECT partition, offset, key, side, record
-FROM (SELECT partition, offset, key, stack(2, 'left', left_offset, left_has_value, 'right', right_offset,
-             right_has_value) AS (side, record, has_value) FROM {made_of})
-WHERE NOT has_value"""
+    return """SELECT partition, offset, key, 'left' AS side, left_offset AS record
+FROM {made_of} WHERE NOT left_has_value
+UNION ALL SELECT partition, offset, key, 'right', right_offset FROM {made_of} WHERE NOT right_has_value"""
 
 
-def stream_stream(node: Node) -> StreamStreamJoin:
-    """The node's window join."""
+def _join(node: Node) -> StreamStreamJoin:
     return cast(StreamStreamJoin, node.join_spec)
 
 
@@ -115,14 +106,14 @@ def equal_keys(node: Node) -> tuple[str, str]:
     return "SELECT key, partition FROM {left}", "SELECT key, partition FROM {right}"
 
 
-def bounds(join: StreamStreamJoin) -> tuple[int, int]:
+def _open_ms(join: StreamStreamJoin) -> tuple[int, int]:
     """How long (ms) after its timestamp a left and a right record are open."""
     window = join.window
     return max(window.after, 0) + window.grace, max(window.before, 0) + window.grace
 
 
 def _arrived(node: Node) -> str:
-    join = stream_stream(node)
+    join = _join(node)
     itself = join.left is join.right
     turn = f"struct(head, {'partition, offset, side' if itself else 'side, partition, offset'})"
     # A record joined with itself comes twice, at one stream time: the second copy moves it.
@@ -131,7 +122,7 @@ def _arrived(node: Node) -> str:
     sides = " UNION ALL ".join(
         f"SELECT {side} AS side, partition, offset, key, value IS NOT NULL AS has_value, timestamp, is_new, "
         f"timestamp + ({bound}L) AS close, {SO_FAR} AS head FROM {{{name}}}"
-        for side, (name, bound) in enumerate(zip(("left", "right"), bounds(join), strict=True))
+        for side, (name, bound) in enumerate(zip(("left", "right"), _open_ms(join), strict=True))
     )
     return f"""SELECT *, key IS NOT NULL AND has_value AND CASE WHEN is_new
          THEN coalesce(before < close, true) ELSE coalesce(close > started, true) END AS taken
@@ -156,14 +147,10 @@ def _made_of(node: Node) -> str:
     return f"SELECT o.partition, o.offset, o.key, o.left_offset, o.right_offset, {facts} FROM {{rows}} o {joins}"
 
 
-@Rule(
-    "Early joins, KStream-KStream join, inner join whatever the order of arrival",
-    _STREAM_STREAM,
-    requirements=(26, 42, 51, 53),
-)
+@Rule("Early joins, KStream-KStream join, inner join whatever the order of arrival", _STREAM_STREAM, (26, 42, 51, 53))
 def every_pair_in_window(node: Node) -> str:
-    """Every two records that lie within the window, and arrive within its grace, are joined."""
-    window = stream_stream(node).window
+    """Any two records within the window that arrive within its grace are joined."""
+    window = _join(node).window
     # Else all records of one key are compared with each other: joins/stream_stream/time_buckets.py has the reason.
     width = min(4 * max(window.before + window.after, 1), 2**63 - 1)
     earliest, latest = f"timestamp - ({window.before}L)", f"timestamp + ({window.after}L)"
@@ -186,15 +173,10 @@ def _bucket(time: str, width: int) -> str:
     return f"(({time}) - pmod({time}, {width}L))"
 
 
-@Rule(
-    "Kafka Streams Join Semantics, improved left/outer stream-stream join",
-    _STREAM_STREAM,
-    requirements=(38, 42, 53),
-    excluded=_has_no_outer_side,
-)
+@Rule(_OUTER, _STREAM_STREAM, (38, 42, 53), excluded=_has_no_outer_side)
 def every_lonely_record(node: Node) -> str:
     """Every record of an outer side whose window closes without a match appears alone."""
-    sides = ", ".join(map(str, _OUTER_SIDES[stream_stream(node).how]))
+    sides = ", ".join(map(str, _OUTER_SIDES[_join(node).how]))
     paired = " UNION ALL ".join(
         f"SELECT partition, {side} AS side, {name}_offset AS offset FROM {relation} WHERE {name}_offset IS NOT NULL"
         for relation in ("{rows}", "{earlier}")
@@ -209,7 +191,7 @@ WHERE a.side IN ({sides})
 
 
 def _alone_out_of_time(node: Node, wrong: str) -> str:
-    left, right = bounds(stream_stream(node))
+    left, right = _open_ms(_join(node))
     return f"""SELECT partition, offset, key, timestamp, close, started, reached
 FROM (SELECT o.*, s.started, s.reached,
              o.timestamp + CASE WHEN o.right_offset IS NULL THEN ({left}L) ELSE ({right}L) END AS close
@@ -218,26 +200,15 @@ FROM (SELECT o.*, s.started, s.reached,
 WHERE {wrong}"""
 
 
-@Rule(
-    "Kafka Streams Join Semantics, improved left/outer stream-stream join, table of expiry",
-    _STREAM_STREAM,
-    requirements=(38,),
-    excluded=_has_no_outer_side,
-)
+@Rule(f"{_OUTER}, table of expiry", _STREAM_STREAM, (38,), excluded=_has_no_outer_side)
 def alone_after_close(node: Node) -> str:
     """No record appears alone before stream time has reached its window's end and grace."""
     return _alone_out_of_time(node, "NOT coalesce(close <= reached, false)")
 
 
-@Rule(
-    "Kafka Streams Join Semantics, improved left/outer stream-stream join, delay of results",
-    _STREAM_STREAM,
-    requirements=(45,),
-    severity="warning",
-    excluded=_has_no_outer_side,
-)
+@Rule(f"{_OUTER}, delay of results", _STREAM_STREAM, (45,), severity="warning", excluded=_has_no_outer_side)
 def alone_in_time(node: Node) -> str:
-    """A one-sided row comes in the epoch that closes its window: by window and grace late, no longer."""
+    """A one-sided row comes in the epoch that closes its window: delayed by window and grace, no longer."""
     return _alone_out_of_time(node, "close <= started")
 
 

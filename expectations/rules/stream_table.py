@@ -1,4 +1,4 @@
-"""Invariants of a stream's records against a table that is versioned; of any table: ``expectations/rules/lookups.py``.
+"""Invariants of a stream's records against a versioned table; for any table: ``expectations/rules/lookups.py``.
 
     right k a @1, k b @5     left k A @3     A-a: the version of its own time, whatever came last
 
@@ -11,9 +11,10 @@ from typing import cast
 
 from rivermeet.expectations.invariant import Rule
 from rivermeet.expectations.rules.changelog import waits
-from rivermeet.expectations.rules.lookups import HEAD, compared, facts
-from rivermeet.expectations.rules.partition import key_struct, touched
-from rivermeet.expectations.rules.record_sql import records, without_sql
+from rivermeet.expectations.rules.derived import HEAD
+from rivermeet.expectations.rules.lookups import compared, facts
+from rivermeet.expectations.rules.partition import touched
+from rivermeet.expectations.rules.record_sql import fields_of, records, without_sql
 from rivermeet.pipelines import Node, StreamTableJoin
 from rivermeet.pipelines.expressions import quoted
 
@@ -25,16 +26,11 @@ def _not_as_of_its_time(node: Node) -> str | None:
     return waits(node) or without_sql(node)
 
 
-@Rule(
-    "KIP-77, KStream-KTable join, version of the table",
-    ("stream-table",),
-    requirements=(69,),
-    excluded=_not_as_of_its_time,
-)
+@Rule("KIP-77, KStream-KTable join, version of the table", ("stream-table",), (69,), excluded=_not_as_of_its_time)
 def version_of_its_time(node: Node) -> str:
     """A record is joined with the version that its key had at the record's own time."""
-    # Each fact with the version that is the newest at its time, of those put before it.
-    # Not judged is what history may have forgotten, and what a delete at the time of a value may have undone.
+    # Each fact with the newest version at its time of those put before it. What history may have forgotten is not
+    # judged, nor what a delete with the timestamp of a value may have undone.
     join = cast(StreamTableJoin, node.join_spec)
     turn = f", is_new, CASE WHEN is_new THEN struct({HEAD} AS head, 1 AS side, partition, offset) END AS turn"
     puts = records(join.right, "{right}", "right", turn)
@@ -59,7 +55,7 @@ def equal_keys(node: Node) -> tuple[str, str]:
     The window that a record picks is of its own key, and so in its partition.
     """
     join = cast(StreamTableJoin, node.join_spec)
-    key = key_struct(join.left.key)
+    key = f"struct({fields_of({'key': join.left.key})})"
     tables = ("{right}",) if join.reads_history("right") else ("{right_before}", "{new_right}")
     lefts = f"SELECT {key} AS key, partition FROM {{new_left}} WHERE key IS NOT NULL"
     both = (f"SELECT {key} AS key, partition FROM {relation} WHERE key IS NOT NULL" for relation in tables)
@@ -70,7 +66,7 @@ def never_met(node: Node) -> str | None:
     """Why equal keys need not lie together."""
     join = cast(StreamTableJoin, node.join_spec)
     if any(join.key[c] != quoted(c) for c in join.left.key):
-        return "records look up another key than their own, wherever it lies"
+        return "records look up another key than their own, in whatever partition it is"
     return None
 
 

@@ -17,23 +17,17 @@ from rivermeet.expectations.rules.tables import versioned
 from rivermeet.pipelines import Node, TableTableJoin
 
 
-def _join(node: Node) -> TableTableJoin:
-    return cast(TableTableJoin, node.join_spec)
-
-
 def _right_as_left(join: TableTableJoin) -> str:
     """A right record's key as the left side has it: in the window that many ms earlier."""
-
-    def column(name: str) -> str:
-        by = f" - ({join.window_map}L)" if join.window_map and name in ("window_start", "window_end") else ""
-        return f"key.{quoted(name)}{by} AS {quoted(name)}"
-
-    return f"struct({', '.join(map(column, join.left.key))})"
+    by = f" - ({join.window_map}L)" if join.window_map else ""
+    moved = ("window_start", "window_end")
+    fields = (f"key.{quoted(c)}{by if c in moved else ''} AS {quoted(c)}" for c in join.left.key)
+    return f"struct({', '.join(fields)})"
 
 
 def matched(node: Node) -> str:
     """Rows of the batch join: ``key``, ``left``, ``right``."""
-    join = _join(node)
+    join = cast(TableTableJoin, node.join_spec)
     how = {"inner": "JOIN", "left": "LEFT JOIN", "outer": "FULL OUTER JOIN"}[join.how]
     rights = records(join.right, "{right}", "right")
     rights = f"SELECT * FROM (SELECT {_right_as_left(join)} AS key, `right` FROM {rights}) WHERE {{touched:key}}"
@@ -44,7 +38,7 @@ def matched(node: Node) -> str:
 
 def equal_keys(node: Node) -> tuple[str, str]:
     """Keys with their partitions, of both sides: those that the epoch touches."""
-    as_left = f"{_right_as_left(_join(node))} AS key"
+    as_left = f"{_right_as_left(cast(TableTableJoin, node.join_spec))} AS key"
     keys = f"(SELECT key FROM {{new_left}} UNION SELECT {as_left} FROM {{new_right}})"
     lefts = "SELECT key, partition FROM {left} UNION ALL SELECT key, partition FROM {new_left}"
     rights = (f"SELECT {as_left}, partition FROM {relation}" for relation in ("{right}", "{new_right}"))
@@ -54,15 +48,15 @@ def equal_keys(node: Node) -> tuple[str, str]:
 @Rule(
     "Kafka Streams Join Semantics, KTable-KTable join",
     ("table-table",),
-    requirements=(14, 87),
+    (14, 87),
     needs_table=True,
     blocking=True,
     excluded=versioned,
 )
 def live_keys(node: Node) -> str:
-    """A joined row is there exactly where the tables that it needs have its key."""
+    """A joined row exists exactly where the tables that it needs have its key."""
     # Last row per key against both tables after the epoch.
-    join = _join(node)
+    join = cast(TableTableJoin, node.join_spec)
     there = {"inner": "l.key IS NOT NULL AND r.key IS NOT NULL", "left": "l.key IS NOT NULL"}
     must = there.get(join.how, "l.key IS NOT NULL OR r.key IS NOT NULL")
     return f"""SELECT o.key, o.partition, o.offset, o.value IS NOT NULL AS is_live, ({must}) AS must_live

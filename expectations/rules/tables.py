@@ -16,11 +16,12 @@ Source: wiki page "Early joins" (a join of tables is the join of the folds), KIP
 
 from __future__ import annotations
 
-from rivermeet.expectations.invariant import ANY, Rule, packed, quoted
+from rivermeet.expectations.invariant import ANY, Rule, packed
 from rivermeet.expectations.rules.derived import of_family
-from rivermeet.expectations.rules.record_sql import joined_value, last_of, without_sql
+from rivermeet.expectations.rules.record_sql import fields_of, joined_value, last_of, without_sql
 from rivermeet.pipelines import Node
 
+_FOLD = "Early joins, KTable, a table is the fold of its changelog"
 _POSITION = ("_timestamp", "_partition", "_offset")
 
 
@@ -33,37 +34,28 @@ def versioned(node: Node) -> str | None:
     return f"{', '.join(old)} is versioned: its join sees the newest row of a key, its fold keeps the last"
 
 
-@Rule(
-    "Early joins, KTable, a table is the fold of its changelog",
-    ANY,
-    requirements=(85,),
-    profiles=None,
-    needs_table=True,
-    stage="table",
-)
+@Rule(_FOLD, ANY, (85,), profiles=None, needs_table=True, stage="table")
 def fold_equals_table(node: Node) -> str:
     """The table is the fold of its changelog, row by row and column by column."""
     row = packed((*node.key, *node.value, *_POSITION))
-    fields = [f"key.{quoted(column)} AS {quoted(column)}" for column in node.key]
-    fields += [f"value.{quoted(column)} AS {quoted(column)}" for column in node.value]
-    fields += [f"{column[1:]} AS {column}" for column in _POSITION]
+    place = ", ".join(f"{column[1:]} AS {column}" for column in _POSITION)
+    rows = f"SELECT {packed(node.key)} AS key, {row} AS row FROM"
+    fields = fields_of({"key": node.key, "value": node.value})
+    last = f"SELECT {fields}, {place} FROM {last_of('{changelog}')}"
+    return _unequal(f"{rows} ({last} WHERE value IS NOT NULL)", "folded", f"{rows} {{now}}")
+
+
+def _unequal(expected: str, called: str, stored: str) -> str:
+    """What is not the same of two subqueries with ``key`` and ``row``."""
     return f"""SELECT CASE WHEN t.key IS NULL THEN 'not in the table'
-            WHEN f.key IS NULL THEN 'only in the table' ELSE 'differs' END AS problem,
-       coalesce(f.key, t.key) AS key, f.row AS folded, t.row AS stored
-FROM (SELECT {packed(node.key)} AS key, {row} AS row
-      FROM (SELECT {", ".join(fields)} FROM {last_of("{changelog}")} WHERE value IS NOT NULL)) f
-FULL OUTER JOIN (SELECT {packed(node.key)} AS key, {row} AS row FROM {{now}}) t ON f.key <=> t.key
-WHERE NOT (f.row <=> t.row)"""
+            WHEN e.key IS NULL THEN 'only in the table' ELSE 'differs' END AS problem,
+       coalesce(e.key, t.key) AS key, e.row AS {called}, t.row AS stored
+FROM ({expected}) e
+FULL OUTER JOIN ({stored}) t ON e.key <=> t.key
+WHERE NOT (e.row <=> t.row)"""
 
 
-@Rule(
-    "Early joins, KTable; windowed aggregate",
-    ANY,
-    requirements=(86, 184),
-    profiles=None,
-    needs_table=True,
-    stage="table",
-)
+@Rule("Early joins, KTable; windowed aggregate", ANY, (86, 184), profiles=None, needs_table=True, stage="table")
 def unique_keys(node: Node) -> str:
     """A table has each key once."""
     return f"""SELECT key, count(*) AS copies, min(_offset) AS first_offset, max(_offset) AS last_offset
@@ -71,13 +63,7 @@ FROM (SELECT {packed(node.key)} AS key, _offset FROM {{table}}) WHERE {{touched:
 GROUP BY key HAVING count(*) > 1"""
 
 
-@Rule(
-    "KIP-77, KTable-KTable join, tombstones",
-    ("table-table", "one-to-many"),
-    requirements=(84,),
-    needs_table=True,
-    blocking=True,
-)
+@Rule("KIP-77, KTable-KTable join, tombstones", ("table-table", "one-to-many"), (84,), needs_table=True, blocking=True)
 def tombstone_ends_a_row(node: Node) -> str:
     """A tombstone ends a row that was there."""
     return f"""SELECT o.key, o.partition, o.offset
@@ -87,16 +73,9 @@ LEFT JOIN (SELECT key FROM (SELECT {packed(node.key)} AS key FROM {{before}})
 WHERE o.value IS NULL AND NOT coalesce(o.was_live, b.key IS NOT NULL)"""
 
 
-@Rule(
-    "Early joins, KTable, a table is the fold of its changelog",
-    ANY,
-    requirements=(85,),
-    profiles=None,
-    needs_table=True,
-    stage="table",
-)
+@Rule(_FOLD, ANY, (85,), profiles=None, needs_table=True, stage="table")
 def table_size(node: Node) -> str:
-    """The table has as many rows more as its changelog began, and as many less as it ended."""
+    """The table has grown by as many rows as its changelog began, less those that it ended."""
     return f"""SELECT s.before, s.after, s.before + grown AS must_be
 FROM (SELECT count_if(c.live) - count_if(b.key IS NOT NULL) AS grown
       FROM (SELECT key, max_by(value IS NOT NULL, struct(epoch, offset)) AS live
@@ -109,34 +88,29 @@ WHERE NOT (s.after <=> s.before + grown)"""
 @Rule(
     "Early joins, KTable-KTable join; KIP-213 for foreign keys",
     ("table-table", "fk-table-table", "one-to-many"),
-    requirements=(42, 85, 91, 112, 113, 125, 156),
+    (42, 85, 91, 112, 113, 125, 156),
     needs_table=True,
     stage="table",
     excluded=lambda node: versioned(node) or without_sql(node),
 )
 def equals_batch_join(node: Node) -> str:
-    """The table is the join of the input tables as they are now, and a row of an old reference is gone."""
+    """The table is the join of the input tables as they are now; no row of an old reference remains."""
     join = node.join_spec
     assert join is not None, node.name
-    rows = f"SELECT {packed(node.key)} AS key, {packed(node.value)} AS value FROM {{table}}"
-    stored = f"(SELECT * FROM ({rows}) WHERE {{touched:key}})"
-    return f"""SELECT CASE WHEN t.key IS NULL THEN 'not in the table' WHEN e.key IS NULL THEN 'only in the table'
-            ELSE 'differs' END AS problem,
-       coalesce(e.key, t.key) AS key, e.value AS expected, t.value AS stored
-FROM (SELECT key, {joined_value(join)} AS value FROM ({of_family(node, "matched")(node)})) e
-FULL OUTER JOIN {stored} t ON e.key = t.key
-WHERE NOT (e.value <=> t.value)"""
+    rows = f"SELECT {packed(node.key)} AS key, {packed(node.value)} AS row FROM {{table}}"
+    joined = f"SELECT key, {joined_value(join)} AS row FROM ({of_family(node, 'matched')(node)})"
+    return _unequal(joined, "expected", f"SELECT * FROM ({rows}) WHERE {{touched:key}}")
 
 
 @Rule(
     "KIP-213, prefix scanning using a combined key",
     ("fk-table-table", "one-to-many"),
-    requirements=(118,),
+    (118,),
     needs_table=True,
     excluded=versioned,
 )
 def found_by_foreign_key(node: Node) -> str:
-    """A change is answered for rows that point to its very key: 'ab' is not found under 'a'."""
+    """A change is answered only for rows that refer to exactly its key: 'ab' is not found under 'a'."""
     return of_family(node, "points_there")(node)
 
 

@@ -1,12 +1,12 @@
-"""What ``rivermeet verify`` proves, kept in the history like an invariant; no run judges it.
+"""What ``rivermeet verify`` proves, recorded in the history like an invariant; runs do not judge it.
 
 A verified epoch is one more replay beside the fold that each run compares:
 
     fold_equals_table   every epoch           the table is the fold of its changelog
     verify              when requested        the changelog is what its inputs give
 
-``{recomputed}`` has the rows of all epochs as they are computed once more, in the columns of a changelog. Of a place
-that the changelog has twice the second row is one that is not computed:
+``{recomputed}`` has the recomputed rows of all epochs, in the columns of a changelog. Where the changelog has a place
+twice, its second row counts as one that is not recomputed:
 
     changelog     (0, 5) a      (0, 5) a      (0, 6) b      (0, 8) c
     recomputed    (0, 5) a                    (0, 6) x      (0, 7) d
@@ -24,7 +24,7 @@ from rivermeet.pipelines import Node
 
 @Rule("Rivermeet design, epochs, verify", ANY, profiles=None, stage="verify")
 def verify(node: Node) -> str:
-    """Computed once more from all that it has read, a node has the very rows that it has committed."""
+    """Recomputed from all that it has read, a node has exactly the rows that it has committed."""
     # Rows by place: `partition`, `offset`, `committed` and `recomputed`, NULL where there is none.
     rows = "SELECT partition, offset, struct(key, value, timestamp) AS row FROM"
     # Only places that come twice are numbered: a window over all rows would hold them all.

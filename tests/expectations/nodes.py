@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -15,7 +14,7 @@ from sqlglot import transpile
 
 from rivermeet.expectations.judge.duck import InProcess
 from rivermeet.expectations.judge.xxhash64 import as_bigint
-from rivermeet.expectations.results import Judged, Relation
+from rivermeet.expectations.results import Judged, Part, Relation
 from rivermeet.pipelines import (
     JSON,
     Files,
@@ -153,35 +152,18 @@ def _schema(node: Node, relation: str) -> str:
     return f"{record}, {_TRIGGER}{more.get(made.family, '')}"
 
 
-@dataclass(frozen=True)
-class Written:
+def json_part(schema: str, rows: Sequence[Row]) -> Part:
     """Rows that are written out as JSON: both engines read the same text."""
-
-    schema: str
-    rows: Sequence[Row]
-    bytes: int = 0
-
-    @property
-    def shown(self) -> str:
-        return f"({self.query()})"
-
-    @property
-    def in_spark(self) -> str:
-        return "VALUES 1"
-
-    def query(self, connection: object = None) -> str:
-        names = re.findall(r"(?:^|, )(`(?:[^`]|``)+`|\w+) (?![^<]*>)", self.schema)
-        columns = [name.strip("`").replace("``", "`") for name in names]
-        rows = [dict.fromkeys(columns) | row for row in self.rows]
-        text = json.dumps(rows).replace("'", "''")
-        cast = transpile(f"CAST(given AS ARRAY<STRUCT<{self.schema}>>)", read="databricks", write="duckdb")[0]
-        return f"SELECT unnest({cast}, max_depth := 2) FROM (SELECT CAST('{text}' AS JSON) AS given)"
-
-    def frame(self, spark: Any) -> Any:
-        return spark.sql(f"SELECT inline(from_json('{json.dumps(list(self.rows))}', 'ARRAY<STRUCT<{self.schema}>>'))")
+    names = re.findall(r"(?:^|, )(`(?:[^`]|``)+`|\w+) (?![^<]*>)", schema)
+    columns = [name.strip("`").replace("``", "`") for name in names]
+    text = json.dumps([dict.fromkeys(columns) | row for row in rows]).replace("'", "''")
+    cast = transpile(f"CAST(given AS ARRAY<STRUCT<{schema}>>)", read="databricks", write="duckdb")[0]
+    query = f"SELECT unnest({cast}, max_depth := 2) FROM (SELECT CAST('{text}' AS JSON) AS given)"
+    in_spark = f"SELECT inline(from_json('{json.dumps(list(rows))}', 'ARRAY<STRUCT<{schema}>>'))"
+    return Part(f"({query})", "VALUES 1", lambda _: query, lambda spark: spark.sql(in_spark))
 
 
-def written(node: Node, relation: str, rows: Sequence[Row]) -> Written:
+def written(node: Node, relation: str, rows: Sequence[Row]) -> Part:
     """A relation's rows; fields that a row lacks are NULL."""
     schema = _schema(node, relation)
     if "made_for" in schema:
@@ -190,10 +172,10 @@ def written(node: Node, relation: str, rows: Sequence[Row]) -> Written:
         hashes = [
             h if v is not None else None for h, v in zip(as_bigint(values).to_pylist(), values.to_pylist(), strict=True)
         ]
-        return Written(
+        return json_part(
             f"{schema}, left_hash BIGINT", [row | {"left_hash": h} for row, h in zip(rows, hashes, strict=True)]
         )
-    return Written(schema, rows)
+    return json_part(schema, rows)
 
 
 def relation_of(node: Node, name: str, rows: Sequence[Row]) -> Relation:

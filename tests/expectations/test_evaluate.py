@@ -10,9 +10,10 @@ import pytest
 
 from rivermeet.expectations.history import SCHEMA, history
 from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.judge.evaluation import Judge
 from rivermeet.expectations.judge.spark import OnEngine
-from rivermeet.expectations.results import Judge, Judged, Relation
-from tests.expectations.nodes import IN_PROCESS, Written, judged_on, orders, seen
+from rivermeet.expectations.results import Judged, Relation
+from tests.expectations.nodes import IN_PROCESS, json_part, judged_on, orders, seen
 from tests.expectations.test_invariants import epoch_of
 
 _STREAM_RULES = {invariant.id: invariant for invariant in invariants_of(seen)}
@@ -99,10 +100,10 @@ def test_column_names_may_hold_any_character(judge: Judge):
     kind = (
         f"key STRUCT<`the {{key}}`: INT>, value {value}, timestamp BIGINT, partition INT, offset BIGINT, epoch BIGINT"
     )
-    changelog = Written(kind, [record])
+    changelog = json_part(kind, [record])
     flat = "`the {key}` INT, `a{b}` STRING, `back``tick` STRING, `two words` STRING"
     stored = {"the {key}": 1, **values, "two words": "other", "_timestamp": 5, "_partition": 0, "_offset": 0}
-    table = Written(f"{flat}, _timestamp BIGINT, _partition INT, _offset BIGINT", [stored])
+    table = json_part(f"{flat}, _timestamp BIGINT, _partition INT, _offset BIGINT", [stored])
     every = "SELECT * FROM {given}"
     relations = {name: Relation(every, {"given": table}) for name in ("table", "now")}
     relations |= {

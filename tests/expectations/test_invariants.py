@@ -14,8 +14,9 @@ import pytest
 from rivermeet.expectations.invariant import Invariant, relations_of
 from rivermeet.expectations.invariants import ALL, invariants_of
 from rivermeet.expectations.judge.duck import add_hash, database
+from rivermeet.expectations.judge.evaluation import Judge
 from rivermeet.expectations.judge.spark import OnEngine
-from rivermeet.expectations.results import InvariantResult, Judge
+from rivermeet.expectations.results import InvariantResult
 from rivermeet.expectations.rules.derived import derived_of
 from tests.expectations import nodes
 from tests.expectations.clean import CLEAN, Epoch

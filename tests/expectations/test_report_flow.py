@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rivermeet.expectations.report.flow import flow, latency
-from rivermeet.expectations.report.words import number, short
+from rivermeet.expectations.report.templates import number, short
 from rivermeet.pipelines.times import moment, span
 from tests.expectations.recorded import DAY, NOW, line, of_source
 
@@ -14,13 +14,13 @@ OLD = {"epoch": 1, "rows_in": {}, "files": 3, "rows": 7, "tombstones": 2, "ends"
 
 def test_rows_are_matched_one_sided_or_retracted() -> None:
     (one,) = flow([line(2, tombstones=9)])
-    assert (one.rows, one.one_sided, one.retracted, one.matched) == (1900, 42, 9, 1849)
-    assert (one.rows_in, one.late, one.dead) == ({"left": 2000, "right": 1800}, 6, None)
+    assert (one.rows, one.given) == (1900, {"matched": 1849, "one-sided": 42, "retracted": 9})
+    assert (one.taken, one.dropped) == ({"left": 2000, "right": 1800}, {"late": 6})
 
 
 def test_what_an_older_line_lacks_is_not_recorded() -> None:
     (one,) = flow([OLD])
-    assert (one.rows_in, one.matched, one.one_sided, one.late, one.dead) == ({"files": 3}, None, None, None, None)
+    assert (one.taken, one.given, one.dropped) == ({"files": 3}, {"rows": 5, "retracted": 2}, {})
     (times,) = latency([OLD], {}, {})
     assert (times.behind, times.waited, times.unread) == (None, None, None)
     assert times.seconds == {"plan": 0.5, "compute": None, "audit": None, "commit": None, "fold": None, "checks": None}

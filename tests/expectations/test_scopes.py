@@ -74,8 +74,8 @@ class World:
         """All checks of everything."""
         judgement = judge_again(self.context, self.node(name), f"alone-{name}-{id(object())}")
         assert judgement is not None
-        assert [v.invariant for v in judgement.verdicts if v.details["scope"] == "whole"]
-        return judgement.results
+        assert [v.invariant for v in judgement.verdicts if v.scope == "whole"]
+        return judgement.verdicts
 
     def changed(self, name: str, sql: str, *restored: str) -> Iterator[None]:
         """The folded table changed by somebody, and put back."""
@@ -107,7 +107,7 @@ def world(settings: Settings, spark: SparkSession, tmp_path_factory: pytest.Temp
                 assert outcome.result is not None and outcome.judgement is not None, node.name
                 assert outcome.folded is not None and {v.state for v in outcome.folded.verdicts} == {"passed"}
                 made.results[node.name] = outcome.result
-                made.judged[node.name] = [*outcome.judgement.results, *made.epoch(node.name)]
+                made.judged[node.name] = [*outcome.judgement.verdicts, *made.epoch(node.name)]
         yield made
 
 

@@ -10,8 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rivermeet.expectations.invariants import ALL, invariants_of
+from rivermeet.expectations.judge.evaluation import Judge
 from rivermeet.expectations.judge.spark import OnEngine
-from rivermeet.expectations.results import InvariantResult, Judge
+from rivermeet.expectations.results import InvariantResult
 from tests.expectations.nodes import IN_PROCESS
 from tests.expectations.planted import PLANTED, Planted
 from tests.expectations.test_invariants import epoch_of

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 import pytest
 from pyspark.sql import SparkSession
 
+from rivermeet.expectations.judge.evaluation import Judge
 from rivermeet.expectations.judge.spark import OnEngine
-from rivermeet.expectations.results import InvariantResult, Judge, Judged, Relation
+from rivermeet.expectations.results import InvariantResult, Judged, Relation
 from rivermeet.expectations.rules.verify import VERIFY
-from tests.expectations.nodes import IN_PROCESS, Written, both
+from tests.expectations.nodes import IN_PROCESS, both, json_part
 
 TYPES = """key STRUCT<id: INT>, value STRUCT<a: STRING, m: MAP<STRING, INT>>, timestamp BIGINT, partition INT,
 offset BIGINT, epoch BIGINT""".replace("\n", " ")
@@ -30,7 +31,7 @@ def relation(rows: Rows) -> Relation:
         for offset, values in rows.items()
         for value in ([values] if values is None or isinstance(values, str) else values)
     ]
-    return Relation("SELECT * FROM {given}", {"given": Written(TYPES, lines)})
+    return Relation("SELECT * FROM {given}", {"given": json_part(TYPES, lines)})
 
 
 def compared(judge: Judge, committed: Rows, recomputed: Rows) -> InvariantResult:

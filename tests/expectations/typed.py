@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sqlglot import exp
 
 from rivermeet.expectations.judge.xxhash64 import as_bigint
-from rivermeet.expectations.results import Judged, Relation
+from rivermeet.expectations.results import Judged, Part, Relation
 from rivermeet.infra.delta.scan_sql import given
 from rivermeet.pipelines import Node
 from tests.expectations.clean import CLEAN, Epoch
@@ -110,7 +110,7 @@ class TypedNode:
         }
         return Judged({name: (lambda name=name: made[name]) for name in made}, checked)
 
-    def rows(self, node: Node, relation: str, rows: Sequence[Row]) -> TypedRows:
+    def rows(self, node: Node, relation: str, rows: Sequence[Row]) -> Part:
         """A relation's rows in Arrow."""
         columns = "|".join(sorted(self.columns))
         schema = re.sub(
@@ -126,7 +126,7 @@ class TypedNode:
             hashes = as_bigint(values).to_pylist()
             marks = [None if none else h for h, none in zip(hashes, values.is_null().to_pylist(), strict=True)]
             table = table.append_column("left_hash", pa.array(marks, pa.int64())).drop_columns(["made_for"])
-        return TypedRows(table)
+        return typed_part(table)
 
     def value(self, row: Any) -> Any:
         """A row with values of the type in place of its names and numbers."""
@@ -140,20 +140,15 @@ class TypedNode:
         }
 
 
-@dataclass(frozen=True)
-class TypedRows:
+def typed_part(table: pa.Table) -> Part:
     """Rows in Arrow, which both engines take."""
-
-    table: pa.Table
-    bytes: int = 0
-    shown: str = "typed"
-    in_spark: str = "typed"
-
-    def query(self, connection: Any) -> str:
-        return f"SELECT * FROM {given(self.table, connection)}"
-
-    def frame(self, spark: Any) -> Any:
-        return spark.createDataFrame(self.table, from_arrow_schema(self.table.schema))
+    kind = from_arrow_schema(table.schema)
+    return Part(
+        "typed",
+        "typed",
+        lambda connection: f"SELECT * FROM {given(table, connection)}",
+        lambda spark: spark.createDataFrame(table, kind),
+    )
 
 
 def _filled(value: Any, kind: pa.DataType) -> Any:

@@ -1,4 +1,4 @@
-"""What each relation of the invariants is for a folded table: what the epochs since the last fold touch, or everything.
+"""What each relation of the invariants is for a folded table: what epochs since the last fold touch, or everything.
 
 | scope | when |
 |---|---|
@@ -14,10 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from rivermeet.assets.quality.relations.epoch import late
-from rivermeet.assets.quality.relations.inputs import InputRelations, Relations
-from rivermeet.assets.quality.relations.lines import bounds, lines
-from rivermeet.assets.quality.relations.parts import TableRows
+from rivermeet.assets.quality.relations.epoch import InputRelations, Relations, late
+from rivermeet.assets.quality.relations.parts import bounds, node_part
 from rivermeet.expectations.invariant import Scope, packed
 from rivermeet.expectations.results import Judged, Relation
 from rivermeet.infra.commit_note import CommitNote
@@ -44,7 +42,7 @@ class Folded:
     table
         Version of the folded table; None where there is none.
     before
-        Its version before the fold.
+        Its version before the fold; None where everything is judged.
     """
 
     node: Node
@@ -55,11 +53,6 @@ class Folded:
     table: int | None = None
     before: int | None = None
     scope: Scope = "whole"
-
-    @property
-    def rows(self) -> int:
-        """How many rows these epochs have."""
-        return count_between(self.span.ends, self.note.ends)
 
 
 def folded(node: Node, paths: NodeTables, log: EpochLog) -> Folded | None:
@@ -101,27 +94,16 @@ def span(plans: Sequence[EpochPlan]) -> EpochPlan:
     """One plan that reads what these read together, one after the other."""
     first, last = plans[0], plans[-1]
     inputs = {
-        side: part.model_copy(
-            update={
-                "after": first.inputs[side].after,
-                "table_version": first.inputs[side].table_version,
-                "table_ends": first.inputs[side].table_ends,
-            }
-        )
+        side: part.model_copy(update=first.inputs[side].model_dump(include={"after", "table_version", "table_ends"}))
         for side, part in last.inputs.items()
     }
-    before = {"ends": first.ends, "stream_time": first.stream_time, "previous_epoch": first.previous_epoch}
-    return last.model_copy(update={"inputs": inputs, "output_version": first.output_version, **before})
+    before = first.model_dump(include={"ends", "stream_time", "previous_epoch", "output_version"})
+    return last.model_copy(update={"inputs": inputs, **before})
 
 
-def judged(of: Folded, inputs: InputRelations) -> Judged:
-    """The relations of stage ``table``, and how many rows each judges.
-
-    Parameters
-    ----------
-    inputs
-        Of the span, or of all that was consumed.
-    """
+def judged(of: Folded, node: Node, tables: str) -> Judged:
+    """The relations of stage ``table``, and how many rows each judges, for the node as these epochs ran it."""
+    inputs = InputRelations(node, of.span, tables, everything=of.scope == "whole")
     own = _changelog(of)
     relations: Relations = {
         **inputs.all(),
@@ -129,53 +111,38 @@ def judged(of: Folded, inputs: InputRelations) -> Judged:
         "late": lambda: late(of.paths, of.span),
         "bounds": lambda: bounds(of.span),
     }
-    checked: dict[str, int | None] = {
-        "changelog": of.rows,
-        "read": sum(part.records for part in of.span.inputs.values()),
-    }
+    added, read = count_between(of.span.ends, of.note.ends), sum(part.records for part in of.span.inputs.values())
+    checked: dict[str, int | None] = {"changelog": added, "read": read}
     if of.table is not None:
-        table = Relation("SELECT * FROM {table}", {"table": TableRows.of(of.paths, "table", of.table)})
+        table = _table(of, of.table)
         relations |= {
             "table": lambda: table,
             "now": lambda: table if of.scope == "whole" else _of_keys(of, table, own),
-            "was": lambda: _was(of, table),
+            "was": lambda: _table(of, of.before),
             "sizes": lambda: _sizes(of),
         }
-        checked["table"] = rows_of_table(of)
-        if _is_small(of, checked["table"]):
-            relations["touched"] = lambda: Relation(
-                f"SELECT DISTINCT key FROM ({own.sql}) WHERE key IS NOT NULL", own.parts
-            )
-            checked["table"] = of.rows
+        checked["table"] = rows = rows_of_table(of, of.table)
+        # One that changed little of a large table is judged by the keys that it folded.
+        folded_rows = limits.SMALL_FOLD * (added + of.span.records)
+        if of.scope == "epoch" and rows is not None and rows > max(limits.JUDGED_TABLE_ROWS, folded_rows):
+            keys = Relation(f"SELECT DISTINCT key FROM ({own.sql}) WHERE key IS NOT NULL", own.parts)
+            relations["touched"] = lambda: keys
+            checked["table"] = added
     return Judged(relations, checked, of.scope)
 
 
-def _is_small(of: Folded, rows: int | None) -> bool:
-    """Whether a fold is judged by the keys that it folded: it changed little of a large table."""
-    return (
-        of.scope == "epoch"
-        and rows is not None
-        and rows > limits.JUDGED_TABLE_ROWS
-        and limits.SMALL_FOLD * (of.rows + of.span.records) < rows
-    )
-
-
-def rows_of_table(of: Folded) -> int | None:
-    """Rows of the folded table, by the statistics of its log; None where nobody knows."""
-    return None if of.table is None else _rows_of(of, of.table)
-
-
-def _rows_of(of: Folded, version: int | None) -> int | None:
-    table = opened(of.paths.table, version)
+def rows_of_table(of: Folded, version: int | None) -> int | None:
+    """Rows of a version of the folded table, by the statistics of its log; None where it does not say."""
+    table = None if version is None else opened(of.paths.table, version)
     return None if table is None else rows_in(table)
 
 
 def _changelog(of: Folded) -> Relation:
     """Rows of the changelog that are judged."""
     if of.scope == "whole":
-        return Relation("SELECT * FROM {changelog}", {"changelog": TableRows.of(of.paths, "changelog", of.version)})
+        return Relation("SELECT * FROM {changelog}", {"changelog": node_part(of.paths, "changelog", of.version)})
     after, upto = of.span.ends, of.note.ends
-    rows = TableRows.of(of.paths, "changelog", of.version, lambda files: files_with(files, after, upto))
+    rows = node_part(of.paths, "changelog", of.version, lambda files: files_with(files, after, upto))
     return Relation(f"SELECT * FROM {{changelog}} WHERE {between_sql(after, upto)}", {"changelog": rows})
 
 
@@ -186,21 +153,18 @@ def _of_keys(of: Folded, table: Relation, own: Relation) -> Relation:
     return Relation(f"SELECT * EXCEPT (__key) FROM ({keyed}) WHERE __key IN ({keys})", {**table.parts, **own.parts})
 
 
-def _was(of: Folded, table: Relation) -> Relation:
-    """The table before the fold; nothing where everything is judged."""
-    if of.scope == "whole" or of.before is None:
-        return Relation(f"{table.sql} WHERE false", table.parts)
-    return Relation(table.sql, {"table": TableRows.of(of.paths, "table", of.before)})
+def _table(of: Folded, version: int | None) -> Relation:
+    """A version of the folded table; None: the newest without its rows."""
+    known = of.table if version is None else version
+    assert known is not None
+    none = " WHERE false" if version is None else ""
+    return Relation(f"SELECT * FROM {{table}}{none}", {"table": node_part(of.paths, "table", known)})
 
 
 def _sizes(of: Folded) -> Relation:
-    before, after = 0 if of.scope == "whole" else _rows_of(of, of.before), _rows_of(of, of.table)
-    assert of.table is not None
-    if before is not None and after is not None:
-        return lines({"before": "BIGINT", "after": "BIGINT"}, [(before, after)])
-    parts = {"table": TableRows.of(of.paths, "table", of.table)}
-    counted = "(SELECT count(*) FROM {table})"
-    if of.scope == "whole" or of.before is None:
-        return Relation(f"SELECT 0L AS before, {counted} AS after", parts)
-    parts["old"] = TableRows.of(of.paths, "table", of.before)
-    return Relation(f"SELECT (SELECT count(*) FROM {{old}}) AS before, {counted} AS after", parts)
+    columns, parts = [], {}
+    for name, version in (("before", of.before), ("after", of.table)):
+        rows = 0 if version is None else rows_of_table(of, version)
+        columns.append(f"{f'(SELECT count(*) FROM {{{name}}})' if rows is None else f'{rows}L'} AS {name}")
+        parts |= {name: _table(of, version).parts["table"]} if rows is None else {}
+    return Relation(f"SELECT {', '.join(columns)}", parts)

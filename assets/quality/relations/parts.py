@@ -1,25 +1,25 @@
-"""What relations are made of: files of a Delta table, files that an epoch has staged, and rows that only Spark has."""
+"""What relations are made of: files of a Delta table or of an epoch, rows that only Spark has, and values in SQL."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from rivermeet.expectations.results import Part, Relation
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.plain_files import listed
 from rivermeet.infra.delta.scan import Scan, scan
 from rivermeet.infra.delta.scan_sql import given, named, rows_of
-from rivermeet.infra.delta.staged import Staged
+from rivermeet.infra.delta.staged import Staged, staged_rows
+from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines.expressions import quoted
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -29,9 +29,9 @@ def shown_as(paths: NodeTables, table: str) -> str:
 
 
 def located(sql: str, paths: NodeTables, rows: str) -> str:
-    """A query that was made before its epoch was committed, over ``rows`` in place of the changelog as it was to be.
+    """A query made before its epoch was committed, over ``rows`` in place of the changelog.
 
-    What it names at a version is another one's rows, such as the node's earlier ones, and stays.
+    A table named at a version has other rows, such as the node's earlier ones, and stays.
     """
     return re.sub(re.escape(shown_as(paths, "changelog")) + "(?! AT )", lambda _: rows, sql)
 
@@ -41,11 +41,14 @@ def at_version(name: str, version: int) -> str:
     return f"{name} AT (VERSION => {version})"
 
 
-@dataclass(frozen=True)
-class TableRows:
+Chosen = Callable[[pa.Table], pa.Table]
+"""Leaves those that are wanted of a table's files."""
+
+
+def table_part(path: str, name: str, version: int, chosen: Chosen = lambda files: files) -> Part:
     """Rows of a table at one version: those of at least the files that are ``chosen``.
 
-    Attributes
+    Parameters
     ----------
     path
         The table's folder or URL.
@@ -53,112 +56,67 @@ class TableRows:
         What ``rivermeet sql`` calls it.
     """
 
-    path: str
-    name: str
-    version: int
-    chosen: Callable[[pa.Table], pa.Table] = lambda files: files
-
-    @classmethod
-    def of(
-        cls, paths: NodeTables, table: str, version: int, chosen: Callable[[pa.Table], pa.Table] = lambda files: files
-    ) -> Self:
-        """Rows of a node's table."""
-        return cls(getattr(paths, table), shown_as(paths, table), version, chosen)
-
-    @property
-    def shown(self) -> str:
-        """Its name, with the version."""
-        return at_version(self.name, self.version)
-
-    @property
-    def in_spark(self) -> str:
-        """The same by its path."""
-        return f"delta.{quoted(self.path)} VERSION AS OF {self.version}"
-
-    @property
-    def bytes(self) -> int:
-        """Of the chosen files."""
-        return self._scan.bytes
-
-    def query(self, connection: DuckDBPyConnection) -> str:
-        """DuckDB's query."""
-        return rows_of(self._scan, connection)
-
-    def frame(self, spark: SparkSession) -> DataFrame:
-        """Spark's frame."""
-        rows = listed(spark, self.path, self.version, self.chosen)
-        return rows if rows is not None else read(spark, self.path, self.version)
-
-    @cached_property
-    def _scan(self) -> Scan:
-        found = scan(self.path, self.version, self.chosen)
-        assert found is not None, f"{self.path} is there"
+    @cache
+    def scanned() -> Scan:
+        found = scan(path, version, chosen)
+        assert found is not None, f"{path} is there"
         return found
 
+    def frame(spark: SparkSession) -> DataFrame:
+        rows = listed(spark, path, version, chosen)
+        return rows if rows is not None else read(spark, path, version)
 
-@dataclass(frozen=True)
-class StagedRows:
-    """Rows of an epoch in files that no log names yet."""
-
-    paths: NodeTables
-    staged: Staged
-    table: str = "changelog"
-
-    @property
-    def shown(self) -> str:
-        """The table where they are going to be."""
-        return shown_as(self.paths, self.table)
-
-    @property
-    def in_spark(self) -> str:
-        """The same by its path."""
-        return f"delta.{quoted(getattr(self.paths, self.table))}"
-
-    @property
-    def bytes(self) -> int:
-        """Of the files."""
-        return sum(file.size for file in self.staged.files)
-
-    def query(self, connection: DuckDBPyConnection) -> str:
-        """DuckDB's query."""
-        files = [file.path for file in self.staged.files]
-        return rows_of(Scan(self.staged.table.rstrip("/"), files, self.staged.schema), connection)
-
-    def frame(self, spark: SparkSession) -> DataFrame:
-        """Spark's frame."""
-        from rivermeet.infra.delta.staged import staged_rows
-
-        return staged_rows(self.staged, spark.range(0))
+    return Part(
+        at_version(name, version),
+        f"delta.{quoted(path)} VERSION AS OF {version}",
+        lambda connection: rows_of(scanned(), connection),
+        frame,
+        lambda: scanned().bytes,
+    )
 
 
-@dataclass(frozen=True)
-class FrameRows:
-    """Rows of an epoch that are in no file: such that Spark has to append."""
+def node_part(paths: NodeTables, table: str, version: int, chosen: Chosen = lambda files: files) -> Part:
+    """Rows of a node's table."""
+    return table_part(getattr(paths, table), shown_as(paths, table), version, chosen)
 
-    paths: NodeTables
-    table: str
-    epoch: int
-    rows: DataFrame
 
-    @property
-    def shown(self) -> str:
-        """The table where they are going to be."""
-        return f"(SELECT * FROM {shown_as(self.paths, self.table)} WHERE epoch = {self.epoch})"
+def staged_part(paths: NodeTables, staged: Staged, table: str = "changelog") -> Part:
+    """Rows of an epoch in files that no log names yet, shown as rows of the table."""
+    files = Scan(staged.table.rstrip("/"), [file.path for file in staged.files], staged.schema)
+    return Part(
+        shown_as(paths, table),
+        f"delta.{quoted(getattr(paths, table))}",
+        lambda connection: rows_of(files, connection),
+        lambda spark: staged_rows(staged, spark.range(0)),
+        lambda: sum(file.size for file in staged.files),
+    )
 
-    @property
-    def in_spark(self) -> str:
-        """The same by its path."""
-        return f"(SELECT * FROM delta.{quoted(getattr(self.paths, self.table))} WHERE epoch = {self.epoch})"
 
-    @property
-    def bytes(self) -> int:
-        """Unknown."""
-        return 0
+def frame_part(paths: NodeTables, table: str, epoch: int, rows: DataFrame) -> Part:
+    """Rows of an epoch that are in no file, because Spark has to append them."""
+    return Part(
+        f"(SELECT * FROM {shown_as(paths, table)} WHERE epoch = {epoch})",
+        f"(SELECT * FROM delta.{quoted(getattr(paths, table))} WHERE epoch = {epoch})",
+        lambda connection: f"SELECT * FROM {given(rows.toArrow(), connection)}",
+        lambda spark: rows,
+    )
 
-    def query(self, connection: DuckDBPyConnection) -> str:
-        """DuckDB's query."""
-        return f"SELECT * FROM {given(self.rows.toArrow(), connection)}"
 
-    def frame(self, spark: SparkSession) -> DataFrame:
-        """Spark's frame."""
-        return self.rows
+def lines(columns: Mapping[str, str], rows: Iterable[tuple[object, ...]]) -> Relation:
+    """A relation of a few values, each written as SQL."""
+    kinds = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in columns.items())
+    given = [*rows]
+    values = ", ".join(f"({', '.join(map(str, row))})" for row in given or [["NULL"] * len(columns)])
+    where = "" if given else " WHERE false"
+    return Relation(f"SELECT {kinds} FROM VALUES {values} AS t({', '.join(columns)}){where}")
+
+
+def bounds(plan: EpochPlan) -> Relation:
+    """Where the epoch's offsets must start."""
+    starts = [(partition, end + 1) for partition, end in plan.ends.items()]
+    return lines({"partition": "INT", "first_offset": "BIGINT"}, starts)
+
+
+def times(plan: EpochPlan) -> Relation:
+    """Stream time (ms) before the epoch."""
+    return lines({"partition": "INT", "stream_time": "BIGINT"}, plan.stream_time.items())

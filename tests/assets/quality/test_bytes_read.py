@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from deltalake import WriterProperties, write_deltalake
 
-from rivermeet.assets.quality.relations.inputs import live_rows
-from rivermeet.assets.quality.relations.parts import TableRows
+from rivermeet.assets.quality.relations.epoch import live_rows
+from rivermeet.assets.quality.relations.parts import node_part, table_part
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.judge.duck import _Views, database
 from rivermeet.expectations.results import Judged, Relation
@@ -52,7 +52,7 @@ def orders(tmp_path: Path) -> Relation:
     table = pa.table({"id": numbers, "n": pa.array([f"{i}" * 20 for i in ids]), **place})
     write_deltalake(paths.table, table, writer_properties=WriterProperties(max_row_group_size=5_000))
     write_deltalake(paths.changelog, _records([7, LARGE + 1]))
-    tail = Relation("SELECT * FROM {changelog}", {"changelog": TableRows.of(paths, "changelog", 0)})
+    tail = Relation("SELECT * FROM {changelog}", {"changelog": node_part(paths, "changelog", 0)})
     return live_rows(paths, 0, {0: 0}, {0: 1}, tail)
 
 
@@ -60,7 +60,7 @@ def _judged(folder: Path, left: Relation, ids: Sequence[int | None]) -> tuple[li
     """Keys whose hash is found to be wrong, each with whether a row has it, and bytes that were read."""
     rows = _records(ids).append_column("left_hash", pa.repeat(0, len(ids)))
     write_deltalake(str(folder / "rows"), rows, mode="overwrite")
-    own = Relation("SELECT * FROM {rows}", {"rows": TableRows(str(folder / "rows"), "rows", 0)})
+    own = Relation("SELECT * FROM {rows}", {"rows": table_part(str(folder / "rows"), "rows", 0)})
     with database("1g", IN_PROCESS.spill) as connection:
         views = _Views(connection, nodes.owned, Judged({"rows": lambda: own, "left": lambda: left}, {"rows": 0}))
         connection.execute("PRAGMA enable_profiling = 'json'")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from rivermeet.assets.quality.judge_commit import judge_commit
+from rivermeet.assets.quality.judge import judge_commit
 from rivermeet.infra.epochs.context import EpochContext, Quality
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import EpochPlan

@@ -13,7 +13,7 @@ import pytest
 from rivermeet.assets.epoch.idle import is_idle
 from rivermeet.assets.epoch.materialise import materialise
 from rivermeet.assets.epoch.run import run_epoch
-from rivermeet.assets.quality import judge_commit, judge_committed
+from rivermeet.assets.quality import judge, judge_committed
 from rivermeet.assets.quality.quality_table import quality_lines
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.settings import Settings
@@ -79,7 +79,7 @@ def test_what_could_not_be_evaluated_is_judged_once_more(home: Home, monkeypatch
     def lost(*given: Any) -> list[InvariantResult]:
         return [
             replace(one, checked=None, violations=None, error="the executor is lost")
-            for one in judge_commit.judge_commit(*given)
+            for one in judge.judge_commit(*given)
         ]
 
     def states(epoch: int) -> list[str]:

@@ -16,8 +16,7 @@ import duckdb
 from deltalake import convert_to_deltalake
 
 from rivermeet.assets.epoch.platform import Platform
-from rivermeet.assets.quality.relations.lines import lines
-from rivermeet.assets.quality.relations.parts import TableRows
+from rivermeet.assets.quality.relations.parts import lines, table_part
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.judge.duck import InProcess
 from rivermeet.expectations.results import Judged, Relation
@@ -54,7 +53,7 @@ def made(home: Path) -> None:
 
 def _judged(home: Path) -> Judged:
     def relation(name: str, where: str = "true") -> Relation:
-        rows = TableRows(str(home / name), name, 0)
+        rows = table_part(str(home / name), name, 0)
         return Relation(f"SELECT * FROM {{rows}} WHERE {where}", {"rows": rows})
 
     sizes = {"before": "BIGINT", "after": "BIGINT"}

@@ -9,7 +9,7 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
-from rivermeet.assets.quality.relations.parts import TableRows
+from rivermeet.assets.quality.relations.parts import table_part
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.judge import xxhash64
 from rivermeet.expectations.judge.xxhash64 import as_bigint
@@ -70,4 +70,4 @@ def _stored(folder: Path, name: str, step: int) -> Relation:
         "left_hash": pa.repeat(0, len(ids)),
     }
     write_deltalake(str(folder / name), pa.table(record))
-    return Relation("SELECT * FROM {table}", {"table": TableRows(str(folder / name), name, 0)})
+    return Relation("SELECT * FROM {table}", {"table": table_part(str(folder / name), name, 0)})

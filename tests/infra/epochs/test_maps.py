@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rivermeet.assets.quality.relations.parts import FrameRows
+from rivermeet.assets.quality.relations.parts import frame_part
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.judge.spark import OnEngine
 from rivermeet.expectations.results import Judged, Relation
@@ -35,7 +35,7 @@ def states(spark: SparkSession, stored: str) -> dict[str, str]:
         FROM VALUES ('a', {stored}, 2L), ('b', map(), 1L) AS v(id, tags, n)"""
     paths = NodeTables("tables", "maps", "people")
     read = {"changelog": ("changelog", changelog), "now": ("table", now)}
-    given = {name: FrameRows(paths, table, 1, spark.sql(sql)) for name, (table, sql) in read.items()}
+    given = {name: frame_part(paths, table, 1, spark.sql(sql)) for name, (table, sql) in read.items()}
     relations = {
         name: lambda part=part: Relation("SELECT * FROM {given}", {"given": part}) for name, part in given.items()
     }
