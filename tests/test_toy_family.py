@@ -24,6 +24,7 @@ from rivermeet.infra.settings import Settings
 from rivermeet.pipelines.family import families, family_of, register
 from tests import toy_family
 from tests.assets.home import Home, homed
+from tests.builders import csv_file
 from tests.toy_family import FAMILY, declared, installed, registered
 
 TOY = declared()
@@ -80,8 +81,7 @@ def test_its_own_rules_are_judged_beside_those_of_all() -> None:
 
 def deliver(home: Home, name: str, *lines: str) -> None:
     folder = home.data / name
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{len(list(folder.iterdir()))}.csv").write_text("k,v,at\n" + "".join(f"{line}\n" for line in lines))
+    csv_file(folder / f"{len([*folder.glob('*')])}.csv", "k,v,at", *lines)
 
 
 @pytest.mark.slow
