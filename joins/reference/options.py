@@ -20,19 +20,6 @@ class CommittedJoin(Join, Protocol):
     def commit(self) -> list[Row]: ...
 
 
-def run_commits(join: CommittedJoin, records: Iterable[Record], every: int) -> list[Row]:
-    """A commit after so many records, counting also those a table skips, and one at the end."""
-    rows: list[Row] = []
-    uncommitted = 0
-    for record in records:
-        rows += join.process(record)
-        uncommitted += 1
-        if uncommitted == every:
-            rows += join.commit()
-            uncommitted = 0
-    return rows + (join.commit() if uncommitted else [])
-
-
 @dataclass
 class _Versions:
     """What decides of a key's next change: the present version's start and the end of the one before."""

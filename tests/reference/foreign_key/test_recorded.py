@@ -1,5 +1,6 @@
 """What Kafka Streams answered to foreign-key joins, against the references: row for row, in order."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from rivermeet.joins.foreign_key.reference.cached import CachedForeignKeyJoin
 from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
 from rivermeet.joins.foreign_key.reference.profile_0_10_2 import ForeignKeyJoin30
-from rivermeet.joins.reference.options import CommittedJoin, NetOfCommits, VersionedSides, run_commits
+from rivermeet.joins.reference.options import CommittedJoin, NetOfCommits, VersionedSides
 from rivermeet.joins.reference.records import Join, Record, Row, run
 from tests.reference.foreign_key.record import GROUPS, HOWS, RECORDED, cases
 from tests.reference.histories import foreign_key_of, histories
@@ -27,6 +28,19 @@ def reference_join(case: Case) -> CommittedJoin:
         cached = tuple(side for side, ms in retention.items() if ms is None)
         join = CachedForeignKeyJoin(make(case["type"], foreign_key_of), cached, case.get("materialized", False))
     return VersionedSides(join, retention["left"], retention["right"])
+
+
+def run_commits(join: CommittedJoin, records: Iterable[Record], every: int) -> list[Row]:
+    """A commit after so many records, counting also those a table skips, and one at the end."""
+    rows: list[Row] = []
+    uncommitted = 0
+    for record in records:
+        rows += join.process(record)
+        uncommitted += 1
+        if uncommitted == every:
+            rows += join.commit()
+            uncommitted = 0
+    return rows + (join.commit() if uncommitted else [])
 
 
 def output(case: Case) -> list[Case]:
