@@ -28,7 +28,7 @@ from benchmarks.nexmark.queries import QUERIES
 from benchmarks.page import write_page
 from benchmarks.peers import duckdb_recompute
 from benchmarks.side_by_side import peers, shown
-from benchmarks.stored import ALL_PHASES, alike, backlog_and_changes, middle, store, stored
+from benchmarks.stored import ALL_PHASES, alike, backlog_and_changes, middle, store, stored, stored_in
 from rivermeet.assets.bench.run import PHASES, measured
 from rivermeet.assets.bench.workloads import WORKLOADS
 from rivermeet.assets.cli.show.table import table
@@ -101,7 +101,7 @@ def main(
     """Warm up, measure, check the answers, print."""
     settings = Settings.from_env()
     size = Size(left, right, epochs, changes, hot=hot, pieces=pieces, recent=recent)
-    results = settings.home / "bench" / "results.jsonl"
+    results = stored_in(settings)
     for workload in workloads or NAMES:
         with tempfile.TemporaryDirectory() as folder:
             warm, data = Path(folder) / "warm", Path(folder) / "data"

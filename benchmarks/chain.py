@@ -31,6 +31,7 @@ from typing import Any
 
 import click
 
+from benchmarks.stored import store, stored_in
 from rivermeet.assets.cli.show.table import table
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Pipeline, Table, count, expr
@@ -245,10 +246,8 @@ def main(runs: int, records: int, is_wide: bool, once: bool) -> None:
     warm = median(line["whole"] for line in lines[1:])
     floors = ", ".join(f"{what} {seconds:.3f} s" for what, seconds in last["floor"].items())
     click.echo(f"the middle one of the later runs: {warm:.1f} s; in the same engine {floors}")
-    stored = settings.home / "bench" / "chain.jsonl"
-    stored.parent.mkdir(parents=True, exist_ok=True)
-    with stored.open("a") as file:
-        file.write(json.dumps({"nodes": len(made.stored), "records": records, "runs": lines, **last}) + "\n")
+    line = {"nodes": len(made.stored), "records": records, "runs": lines, **last}
+    store(stored_in(settings, "chain"), [line])
 
 
 if __name__ == "__main__":

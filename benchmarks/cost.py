@@ -23,7 +23,7 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmarks.stored import Line, backlog_and_changes, size_of, stored
+from benchmarks.stored import Line, backlog_and_changes, size_of, stored, stored_in
 from rivermeet.assets.cli.show.table import table
 from rivermeet.infra.settings import Settings
 
@@ -128,7 +128,7 @@ def compared(model: Model, measured: Iterable[Run], held: Sequence[int]) -> str:
 @click.option("--at", multiple=True, help="ORDERS:CHANGES to extrapolate to.")
 def main(hold: tuple[int, ...], at: tuple[str, ...]) -> None:
     """Fit the model to the stored runs, and print how near it comes."""
-    measured = runs(stored(Settings.from_env().home / "bench" / "results.jsonl"))
+    measured = runs(stored(stored_in(Settings.from_env())))
     model = Model.fitted([run for run in measured if run.base not in hold])
     click.echo(
         f"an epoch: {model.epoch:.2f} s, {model.change * 1e4:.2f} s for 10,000 changes, "

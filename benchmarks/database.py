@@ -13,18 +13,16 @@ compiled queries, warms the engine and is not printed. A line of JSON is added t
 
 from __future__ import annotations
 
-import json
-import shutil
 import time
-from dataclasses import replace
 from typing import Any, cast
 
 import click
 import psycopg
 
+from benchmarks.stored import store, stored_in
 from benchmarks.topics import judged
+from rivermeet.assets.bench.run import fresh_platform
 from rivermeet.assets.cli.show.table import table
-from rivermeet.assets.epoch.platform import OnEngine
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Pipeline, Postgres
 from tests.servers.postgres import NoPostgresError, running
@@ -35,11 +33,7 @@ SCHEMA = {"id": "INT", "name": "STRING", "amount": "DECIMAL(12,2)", "at": "TIMES
 
 def measured(settings: Settings, dsn: str, database: str, rows: int, changes: int) -> dict[str, float]:
     """Seconds of the snapshot and of the changes, in a database of their own."""
-    home = settings.home / "bench" / "database"
-    shutil.rmtree(home, ignore_errors=True)
-    own = replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"), postgres=dsn)
-    platform = OnEngine(own, engine=settings)
-    platform.session()
+    platform = fresh_platform(settings, "database", postgres=dsn)
     node = Pipeline("bench_database").table("orders", Postgres(f"{database}.public.orders", SCHEMA, "id"))
     with psycopg.connect(f"{dsn} dbname=postgres", autocommit=True) as client:
         client.execute(cast(Any, f"CREATE DATABASE {database}"))
@@ -70,9 +64,7 @@ def main(rows: int, changes: int) -> None:
     except NoPostgresError as error:
         raise click.ClickException(str(error)) from None
     click.echo(table(["PostgreSQL to a judged changelog", "seconds"], [[n, f"{s:.1f}"] for n, s in seconds.items()]))
-    kept = settings.home / "bench" / "database.jsonl"
-    with kept.open("a") as lines:
-        lines.write(json.dumps({"at": int(time.time()), "seconds": seconds}) + "\n")
+    store(stored_in(settings, "database"), [{"at": int(time.time()), "seconds": seconds}])
 
 
 if __name__ == "__main__":

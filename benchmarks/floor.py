@@ -34,7 +34,7 @@ def floor(workload: Workload, settings: Settings, scratch: Path) -> Mapping[str,
         Folder for the copy.
     """
     result = workload.result
-    paths = NodeTables(private_settings(workload, settings).tables, workload.pipeline.name, result.name)
+    paths = NodeTables(private_settings(settings, workload.pipeline.name).tables, workload.pipeline.name, result.name)
     spark, found = session(settings), last_note(paths.changelog)
     assert found is not None, paths.changelog
     rows = read(spark, paths.changelog).where(f"epoch = {found[1].epoch}")

@@ -24,12 +24,12 @@ import dagster as dg
 import psutil
 from dagster_graphql import DagsterGraphQLClient, DagsterGraphQLClientError
 
-from benchmarks.peers.kafka_streams import free_ports
 from rivermeet.assets.cli.show.table import table
 from rivermeet.assets.demo.feeds import feed, steps
 from rivermeet.infra.engine import warm as engine
 from rivermeet.infra.engine.processes import Apart, end
 from rivermeet.infra.settings import Settings
+from tests.servers.ports import free_ports
 
 ASSETS = ("products_changelog", "products_table")
 LIMIT_S = 300
@@ -37,6 +37,7 @@ ATTACH = """
 import time; start = time.monotonic()
 from rivermeet.infra.engine.session import session
 from rivermeet.infra.settings import Settings
+from tests.servers.ports import free_ports
 session(Settings.from_env()).sql("SELECT 1").collect()
 print(time.monotonic() - start)
 """

@@ -29,6 +29,7 @@ from typing import Any
 import click
 
 from benchmarks.chain import Records, run_in_a_process
+from benchmarks.stored import store, stored_in
 from rivermeet.assets.cli.show.table import table
 from rivermeet.infra.settings import Settings
 
@@ -113,10 +114,7 @@ def main(left: int, runs: int) -> None:
     click.echo(table(["seconds", "alone", "beside the other", "ratio"], shown))
     memory = found["peak_rss_mb"]
     click.echo(f"{len(small['beside'])} small runs beside it; memory {memory['alone']} MB, then {memory['beside']} MB")
-    stored = settings.home / "bench" / "neighbours.jsonl"
-    stored.parent.mkdir(parents=True, exist_ok=True)
-    with stored.open("a") as file:
-        file.write(json.dumps(found) + "\n")
+    store(stored_in(settings, "neighbours"), [found])
 
 
 if __name__ == "__main__":

@@ -9,9 +9,15 @@ from statistics import median
 from typing import Any
 
 from rivermeet.assets.bench.run import PHASES
+from rivermeet.infra.settings import Settings
 
 Line = Mapping[str, Any]
 ALL_PHASES = ("ingest", *PHASES, "checks")
+
+
+def stored_in(settings: Settings, what: str = "results") -> Path:
+    """The file of a benchmark's lines, in the home."""
+    return settings.home / "bench" / f"{what}.jsonl"
 
 
 def store(path: Path, lines: Iterable[Line]) -> None:

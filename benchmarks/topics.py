@@ -16,12 +16,10 @@ to the records that were sent end it without a time. A line of JSON is added to 
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -30,9 +28,10 @@ import click
 from confluent_kafka import Producer
 
 from benchmarks.peers.copy_topic import PEERS, copied
+from benchmarks.stored import store, stored_in
+from rivermeet.assets.bench.run import fresh_platform, run_epoch
 from rivermeet.assets.cli.show.table import table
-from rivermeet.assets.epoch.platform import OnEngine, Platform
-from rivermeet.assets.epoch.side_by_side import SideBySide
+from rivermeet.assets.epoch.platform import Platform
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.engine.jars import JarsError
 from rivermeet.infra.engine.java import JavaError
@@ -81,16 +80,13 @@ def send(broker: Broker, topic: str, count: int) -> None:
 
 def judged(platform: Platform, node: Node, count: int) -> float:
     """Seconds of the one epoch of a node, from its plan until its changelog is judged."""
-    start = time.monotonic()
-    run = SideBySide(platform, [node], f"bench-{uuid4().hex}")
-    outcome = run.outcome(node)
-    seconds = outcome.ended - start
-    run.close()
+    epoch = run_epoch(platform, [node])
+    outcome = epoch.outcomes[node.name]
     if outcome.result is None or outcome.judgement is None or outcome.result.rows != count:
         sys.exit(f"{node.pipeline.name}: {outcome.result and outcome.result.rows} rows of {count:,} records")
-    if missed := [one.invariant.id for one in outcome.judgement.verdicts if one.state == "not evaluated"]:
-        sys.exit(f"{node.pipeline.name}: checks were not evaluated, its time means nothing: {', '.join(missed)}")
-    return seconds
+    if epoch.missed:
+        sys.exit(f"{node.pipeline.name}: checks were not evaluated, its time means nothing: {', '.join(epoch.missed)}")
+    return epoch.judged([node])
 
 
 def written(platform: Platform, node: Node, connection: Connection, count: int) -> float:
@@ -108,18 +104,14 @@ def written(platform: Platform, node: Node, connection: Connection, count: int) 
 
 def measured(settings: Settings, broker: Broker, count: int) -> tuple[str, dict[str, float]]:
     """The topic of the records, and the seconds of each row of ours."""
-    home = settings.home / "bench" / "topics"
-    shutil.rmtree(home, ignore_errors=True)
     kafka = {"bootstrap.servers": broker.address}
-    own = replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"), kafka=kafka)
-    platform, connection = OnEngine(own, engine=settings), Connection(kafka)
-    platform.session()
+    platform, connection = fresh_platform(settings, "topics", kafka=kafka), Connection(kafka)
     topic = f"bench-in-{uuid4().hex[:8]}"
     make_topic(connection, topic, PARTITIONS, KEEPS_ALL)
     send(broker, topic, count)
     if sum(topic_state(connection, topic).stable.values()) != count:
         sys.exit(f"topic {topic} did not take all records")
-    lines = home / "data" / "orders" / "00000.jsonl"
+    lines = Path(platform.settings.data) / "orders" / "00000.jsonl"
     lines.parent.mkdir(parents=True)
     with lines.open("w") as file:
         file.writelines(json.dumps({"id": key, **value}) + "\n" for key, value in records(count))
@@ -150,9 +142,8 @@ def main(count: int, beside: bool) -> None:
     rows = [[name, f"{taken:.1f}", f"{count / taken:,.0f}"] for name, taken in seconds.items()]
     print(f"{count:,} records of JSON, {PARTITIONS} partitions")
     print(table(["", "seconds", "records a second"], rows + [[name, "absent", why] for name, why in absent.items()]))
-    results = settings.home / "bench" / "topics.jsonl"
-    with results.open("a") as file:
-        file.write(json.dumps({"at": int(time.time()), "records": count, "seconds": seconds}) + "\n")
+    results = stored_in(settings, "topics")
+    store(results, [{"at": int(time.time()), "records": count, "seconds": seconds}])
     print(f"stored in {results}")
 
 

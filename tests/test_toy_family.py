@@ -26,6 +26,7 @@ from rivermeet.joins.why import generic
 from rivermeet.pipelines.family import families, family_of, register
 from tests import toy_family
 from tests.assets.home import Home, homed
+from tests.builders import csv_file
 from tests.joins.why.given import Given
 from tests.reference.histories import records_of
 from tests.toy_family import FAMILY, declared, installed, registered
@@ -97,8 +98,7 @@ def test_without_words_its_rules_are_said_and_without_a_reference_its_trigger() 
 
 def deliver(home: Home, name: str, *lines: str) -> None:
     folder = home.data / name
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{len(list(folder.iterdir()))}.csv").write_text("k,v,at\n" + "".join(f"{line}\n" for line in lines))
+    csv_file(folder / f"{len([*folder.glob('*')])}.csv", "k,v,at", *lines)
 
 
 @pytest.mark.slow

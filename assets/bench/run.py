@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,9 @@ from rivermeet.infra.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
+
+    from rivermeet.assets.epoch.run import Outcome
+    from rivermeet.pipelines import Node
 
 BATCH = 2**18
 """Records that are delivered at a time."""
@@ -50,18 +53,15 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
         which a warm engine alone counts, and ``missed``, the checks that were not evaluated; ``bytes_written``
         in all epochs; ``peak_rss_mb`` of this process and the engine, as seen after each.
     """
-    private = private_settings(workload, settings)
-    home = private.home
-    shutil.rmtree(home, ignore_errors=True)
-    platform = OnEngine(private, engine=settings)
-    platform.session()
+    platform = fresh_platform(settings, workload.pipeline.name)
+    private = platform.settings
     lines: list[dict[str, Any]] = []
     rows_in = rows_out = peak = written = 0
     tables = Path(private.tables) / workload.pipeline.name / workload.result.name
     jobs = _jobs(settings)
     for records in epochs_of(data, epochs):
         rows_in += records.count_rows()
-        _deliver(workload, records, home / "data", len(lines))
+        _deliver(workload, records, Path(private.data), len(lines))
         line, rows = _epoch(platform, workload)
         written, before = _bytes(tables), written
         jobs, earlier = _jobs(settings), jobs
@@ -86,10 +86,19 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
     }
 
 
-def private_settings(workload: Workload, settings: Settings) -> Settings:
-    """Those of the folder in the home that a workload is run in."""
-    home = settings.home / "bench" / workload.pipeline.name
-    return replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
+def private_settings(settings: Settings, name: str, **others: Any) -> Settings:
+    """Those of the folder in the home that a benchmark is run in."""
+    home = settings.home / "bench" / name
+    return replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"), **others)
+
+
+def fresh_platform(settings: Settings, name: str, **others: Any) -> Platform:
+    """A platform with such a folder, empty, and an open session of the user's engine."""
+    private = private_settings(settings, name, **others)
+    shutil.rmtree(private.home, ignore_errors=True)
+    platform = OnEngine(private, engine=settings)
+    platform.session()
+    return platform
 
 
 def epochs_of(data: Path, epochs: int | None) -> Iterator[Dataset]:
@@ -131,24 +140,61 @@ def _deliver(workload: Workload, records: Dataset, folder: Path, number: int) ->
     pa.default_memory_pool().release_unused()
 
 
-def _epoch(platform: Platform, workload: Workload) -> tuple[dict[str, Any], int]:
-    """One epoch of all nodes: seconds by phase, and the join's rows."""
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch of some nodes.
+
+    Attributes
+    ----------
+    start
+        When it began, on the monotonic clock.
+    outcomes
+        By the node's name.
+    whole
+        Seconds of all of it, with the folds that were due.
+    """
+
+    start: float
+    outcomes: Mapping[str, Outcome]
+    whole: float
+
+    def judged(self, nodes: Iterable[Node]) -> float:
+        """Seconds from the start until the changelogs of these are judged; folds come later, or are not due."""
+        return max(self.outcomes[node.name].ended for node in nodes) - self.start
+
+    @property
+    def missed(self) -> list[str]:
+        """Checks that were not evaluated: a time without them means nothing."""
+        parts = ((name, part) for name, one in self.outcomes.items() for part in (one.judgement, one.folded) if part)
+        found = ((name, verdict) for name, part in parts for verdict in part.verdicts)
+        return [f"{name}: {verdict.invariant.id}" for name, verdict in found if verdict.state == "not evaluated"]
+
+
+def run_epoch(platform: Platform, nodes: Sequence[Node]) -> Epoch:
+    """Run one epoch of the nodes, as any other run does."""
     from rivermeet.assets.epoch.side_by_side import SideBySide
 
-    line: dict[str, Any] = {"rows": 0, "missed": [], "fold": 0.0}
-    start, nodes = time.monotonic(), workload.pipeline.stored
+    start = time.monotonic()
     run = SideBySide(platform, nodes, f"bench-{uuid4().hex}")
     outcomes = {node.name: run.outcome(node) for node in nodes}
-    line["whole"] = round(time.monotonic() - start, 3)
+    whole = time.monotonic() - start
     run.close()
-    # From files to judged changelogs: folds come after all commits, or are not due.
-    line["committed"] = round(max(outcome.ended for outcome in outcomes.values()) - start, 3)
-    line["ingest"] = round(max(outcomes[node.name].ended for node in nodes if node.source) - start, 3)
-    for name, outcome in outcomes.items():
-        judgement, folded = outcome.judgement, outcome.folded
-        verdicts = [*(judgement.verdicts if judgement else ()), *(folded.verdicts if folded else ())]
-        line["missed"] += [f"{name}: {one.invariant.id}" for one in verdicts if one.state == "not evaluated"]
-    outcome = outcomes[workload.result.name]
+    return Epoch(start, outcomes, whole)
+
+
+def _epoch(platform: Platform, workload: Workload) -> tuple[dict[str, Any], int]:
+    """One epoch of all nodes: seconds by phase, and the join's rows."""
+    nodes = workload.pipeline.stored
+    epoch = run_epoch(platform, nodes)
+    line: dict[str, Any] = {
+        "rows": 0,
+        "missed": epoch.missed,
+        "fold": 0.0,
+        "whole": round(epoch.whole, 3),
+        "committed": round(epoch.judged(nodes), 3),
+        "ingest": round(epoch.judged(node for node in nodes if node.source), 3),
+    }
+    outcome = epoch.outcomes[workload.result.name]
     if outcome.result is not None and outcome.judgement is not None:
         line |= {phase: round(seconds, 3) for phase, seconds in outcome.result.seconds.items()}
         line |= {"checks": round(outcome.judgement.seconds, 3), "rows": outcome.result.rows}

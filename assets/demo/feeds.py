@@ -1,8 +1,7 @@
 """Pipelines that bring their own source system, and how many deliveries it makes.
 
 To add a feed, write a module with ``STEPS``, ``KEYS`` (the key columns of each kind of file), ``NOT_KNOWN`` (what
-stands for null in its files), ``AVRO`` (kinds that the demo over topics delivers as Avro) and
-``write(data_root, step)``, and name it here.
+stands for null in its files), and ``write(data_root, step)``, and name it here.
 """
 
 from __future__ import annotations
@@ -31,11 +30,6 @@ def keys(pipeline: str) -> Mapping[str, Sequence[str]]:
 def not_known(pipeline: str) -> str | None:
     """What stands for null in the feed's files; None where null itself does."""
     return _named(pipeline).NOT_KNOWN
-
-
-def avro(pipeline: str) -> Sequence[str]:
-    """Kinds of files that the demo over topics delivers as Avro."""
-    return _named(pipeline).AVRO
 
 
 def _named(pipeline: str) -> ModuleType:

@@ -44,8 +44,6 @@ KEYS = {
     "planes": ("tailnum",),
 }
 """Key columns of each kind of file."""
-AVRO = ("flights", "planes")
-"""Kinds of files that the demo over topics delivers as Avro."""
 _LEFT = ("sched_dep_time", "dep_time", "dep_delay", "dest", "tailnum")
 DEPARTURE_COLUMNS = (*_KEY, *_LEFT, "distance", "time_hour")
 ARRIVAL_COLUMNS = (*_KEY, *_LEFT, "sched_arr_time", "arr_time", "arr_delay", "air_time", "tzone")

@@ -14,8 +14,6 @@ STEPS = 3
 NOT_KNOWN = None
 KEYS = {"products": ("product_id",), "customers": ("account_id",), "purchases": ("purchase_id",)}
 """Key columns of each kind of file."""
-AVRO = ("customers",)
-"""Kinds of files that the demo over topics delivers as Avro."""
 
 _COLUMNS = {
     "products": ("product_id", "name", "description", "price", "withdrawn", "at"),

@@ -17,7 +17,6 @@ import argparse
 import json
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -34,9 +33,10 @@ from benchmarks.peers.line import epoch_files
 from rivermeet.infra.engine.jars import JarsError, fetch
 from rivermeet.infra.engine.java import JavaError, find_java
 from rivermeet.infra.settings import Settings
+from tests.servers.broker import Broker
 
 VERSION = "4.2.0"
-PACKAGES = f"org.apache.kafka:kafka_2.13:{VERSION},org.apache.kafka:kafka-streams:{VERSION},org.slf4j:slf4j-nop:1.7.36"
+PACKAGES = f"org.apache.kafka:kafka-streams:{VERSION},org.slf4j:slf4j-nop:1.7.36"
 PEERS = {"eos": "Kafka Streams, exactly once", "alo": "Kafka Streams, at least once"}
 WORKLOADS = ("fk", "ss", "st")
 ABSENT = 3
@@ -45,24 +45,21 @@ SOURCES = [Path(__file__).with_name(f"{name}.java") for name in ("KafkaStreamsPe
 RECORD = np.dtype(
     [("time", ">i8"), ("key", ">i8"), ("side", "i1"), ("del", "i1"), ("num", ">i8"), ("text", "S32"), ("fk", ">i8")]
 )
-BROKER = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-log.dirs={folder}/log
-# The workloads' times are long past; nothing may be dropped for its age.
-log.retention.ms=-1
-# One node is all there is.
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-# All threads join in one rebalance; Kafka's own three seconds would count as work.
-group.initial.rebalance.delay.ms=1000
-"""
+BROKER = {
+    # The workloads' times are long past; nothing may be dropped for its age.
+    "log.retention.ms": -1,
+    # All threads join in one rebalance; Kafka's own three seconds would count as work.
+    "group.initial.rebalance.delay.ms": 1000,
+    # Kafka's own, which the broker of the tests has less of.
+    "num.network.threads": 3,
+    "num.io.threads": 8,
+    "background.threads": 10,
+    "transaction.state.log.num.partitions": 50,
+    "offsets.topic.num.partitions": 50,
+    "log.cleaner.dedupe.buffer.size": 128 << 20,
+    "log.retention.check.interval.ms": 300_000,
+    "log.cleaner.backoff.ms": 15_000,
+}
 
 
 class PeerError(RuntimeError):
@@ -107,7 +104,7 @@ def measured(guarantee: str, workload: str, data: Path, scratch: Path, idle: int
         folder = Path(name)
         records = hand_over(workload, data, folder)
         _done([javac, "-cp", jars, "-d", str(folder / "classes"), *map(str, SOURCES)])
-        with broker([str(java), "-cp", jars], folder / "broker") as address:
+        with broker(folder / "broker") as address:
             classes = f"{folder / 'classes'}:{jars}"
             program = [str(java), "-Xmx2g", "-cp", classes, "KafkaStreamsPeer"]
             answer = json.loads(_done([*program, guarantee, workload, address, name, str(folder / "state"), str(idle)]))
@@ -124,9 +121,7 @@ def measured(guarantee: str, workload: str, data: Path, scratch: Path, idle: int
 
 
 def class_path() -> str:
-    """Kafka's jars, fetched the first time into the project's cache."""
-    import pyspark
-
+    """Kafka Streams' jars, fetched the first time into the project's cache."""
     cache = Settings.from_env().cache / f"kafka-{VERSION}"
     complete = cache / "complete"
     cache.mkdir(parents=True, exist_ok=True)
@@ -134,7 +129,7 @@ def class_path() -> str:
         if not complete.exists():
             fetch(PACKAGES, cache)
             complete.touch()
-    return ":".join(f"{folder}/*" for folder in (cache / "jars", _scala(Path(pyspark.__file__).parent, cache)))
+    return f"{cache / 'jars'}/*"
 
 
 def hand_over(workload: str, data: Path, folder: Path) -> int:
@@ -156,52 +151,15 @@ def hand_over(workload: str, data: Path, folder: Path) -> int:
 
 
 @contextmanager
-def broker(java: list[str], folder: Path) -> Iterator[str]:
-    """A broker that lasts as long as the block; its address.
-
-    Parameters
-    ----------
-    java : list of str
-        Command with the class path.
-    folder : Path
-        Where all of it lies.
-    """
-    folder.mkdir()
-    port, controller = free_ports(2)
-    settings = folder / "server.properties"
-    settings.write_text(BROKER.format(port=port, controller=controller, folder=folder))
-    _done([*java, "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(settings)])
-    with (folder / "output").open("w") as output:
-        process = subprocess.Popen(
-            [java[0], "-Xmx1g", *java[1:], "kafka.Kafka", str(settings)], stdout=output, stderr=subprocess.STDOUT
-        )
-        try:
-            yield f"127.0.0.1:{port}"
-        finally:
-            # Nothing of it is kept, so that an orderly end would be a wait for nothing.
-            process.kill()
-            process.wait()
-
-
-def _scala(spark: Path, cache: Path) -> Path:
-    # All of Spark's jars on the path would bring its own Kafka, Jackson and logging.
-    folder = cache / "scala"
-    folder.mkdir(exist_ok=True)
-    (library,) = (spark / "jars").glob("scala-library-2.13.*.jar")
-    link = folder / library.name
-    if not link.exists():
-        link.symlink_to(library)
-    return folder
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody listens on."""
-    # All are held until the last is known, or the same might be given twice.
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
+def broker(folder: Path) -> Iterator[str]:
+    """A broker of Kafka's own settings, in a folder, for as long as the block lasts; its address."""
+    made = Broker(folder, more=BROKER, java=("-Xmx1g",))
+    try:
+        made.start()
+        yield made.address
+    finally:
+        # Nothing of it is kept, so that an orderly end would be a wait for nothing.
+        made.kill()
 
 
 def _done(command: list[str]) -> str:

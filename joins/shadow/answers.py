@@ -3,7 +3,8 @@
     ours      rows of the operator, by profile kafka-4, each with the record that triggers it
     theirs    rows of the application's output topic, with Kafka's partitions and offsets
 
-A difference is one row: the key, how the answers differ (`KINDS`), the cause, and what both sides have.
+A difference is one row: the key, how the answers differ (missing, extra, stale, other), the cause, and what both
+sides have.
 
 | kind | ours | theirs |
 |---|---|---|
@@ -24,7 +25,6 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-KINDS = ("missing", "extra", "stale", "other")
 UNREAD = "unread"
 NOT_READ_HERE = "not_read_here"
 Bounds = Mapping[str, Mapping[int, int]]

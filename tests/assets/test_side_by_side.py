@@ -18,6 +18,7 @@ from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Node, Pipeline
 from tests.assets.home import Home, homed
+from tests.builders import csv_file
 
 PIPELINE = Pipeline("beside")
 
@@ -163,9 +164,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> Iterat
 
 def deliver(data: Path, number: int) -> None:
     for node in (LEFT, RIGHT, OTHER):
-        folder = data / node.name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{number}.csv").write_text(f"id,ref,at\nk,{node.name}{number},{number}\n")
+        csv_file(data / node.name / f"{number}.csv", "id,ref,at", f"k,{node.name}{number},{number}")
 
 
 @pytest.mark.prove

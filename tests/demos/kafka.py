@@ -28,7 +28,7 @@ from rivermeet.assets.project import demo_pipeline
 from rivermeet.infra.delta.io import read
 from rivermeet.pipelines import Node, Pipeline
 from tests.demos.beside import beside
-from tests.demos.over_topics import over_topics, read_back
+from tests.demos.over_topics import AVRO, over_topics, read_back
 from tests.servers.broker import running
 from tests.servers.java_server import ServerError
 from tests.servers.schema_registry import registry_running
@@ -68,8 +68,8 @@ def demonstrated(pipeline: Pipeline, platform: Platform, steps: int | None = Non
     steps
         How many deliveries; default all.
     """
-    with _with_servers(platform, bool(feeds.avro(pipeline.name))) as own:
-        topics = over_topics(pipeline, feeds.avro(pipeline.name))
+    with _with_servers(platform, bool(AVRO[pipeline.name])) as own:
+        topics = over_topics(pipeline, AVRO[pipeline.name])
         return _joined(own, pipeline, topics, steps or feeds.steps(pipeline.name)) and _compared(own, pipeline, topics)
 
 
@@ -77,7 +77,7 @@ def _joined(platform: Platform, pipeline: Pipeline, topics: Pipeline, steps: int
     """Run both pipelines after each delivery; whether all was green."""
     settings, data = platform.settings, Path(platform.settings.data)
     sources = {node.name: node.source.files.schema for node in pipeline.nodes if node.source is not None}
-    avro = {kind: sources[kind] for kind in feeds.avro(pipeline.name)}
+    avro = {kind: sources[kind] for kind in AVRO[pipeline.name]}
     feed = TopicFeed(settings.kafka, settings.home / "delivered", avro, platform.registry)
     for step in range(1, steps + 1):
         written = feeds.feed(pipeline.name, data, step)

@@ -18,6 +18,8 @@ from rivermeet.pipelines.sink import TopicSink
 
 PARTITIONS = 4
 """Of each topic that is written."""
+AVRO: Mapping[str, Collection[str]] = {"flights": ("flights", "planes"), "invoice": ("customers",)}
+"""Sources of each pipeline whose topics are Avro."""
 
 
 def over_topics(pipeline: Pipeline, avro: Collection[str]) -> Pipeline:

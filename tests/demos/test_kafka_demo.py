@@ -23,13 +23,13 @@ from rivermeet.assets.project import load
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Avro, Kafka
 from tests.demos.kafka import Compared, demonstrated
-from tests.demos.over_topics import over_topics, results
+from tests.demos.over_topics import AVRO, over_topics, results
 
 pytestmark = pytest.mark.timeout(1200)
 
 
 def test_the_same_nodes_over_topics() -> None:
-    made = over_topics(load("flights"), ("flights", "planes"))
+    made = over_topics(load("flights"), AVRO["flights"])
     original = load("flights")
     assert [node.name for node in made.nodes] == [node.name for node in original.nodes]
     reads = {node.name: node.source.reads for node in made.nodes if node.source is not None}

@@ -11,7 +11,7 @@ import base64
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from filelock import FileLock
 
 from rivermeet.infra.engine.jars import fetch
 from rivermeet.infra.settings import Settings
-from tests.servers.java_server import SERVER_START_SECONDS, JavaServer
+from tests.servers.java_server import SERVER_START_SECONDS, SMALL, JavaServer
 from tests.servers.ports import free_port
 
 PACKAGE = "org.apache.kafka:kafka_2.13:4.3.1"
@@ -54,6 +54,8 @@ class Broker:
         Properties beside its own, or in place of them: other listeners, who may log in.
     format
         Arguments for the tool that prepares its disk, such as ``--add-scram``.
+    java
+        Options of Java.
     """
 
     folder: Path
@@ -61,10 +63,11 @@ class Broker:
     controller_port: int = field(default_factory=free_port)
     more: Mapping[str, object] = field(default_factory=dict)
     format: tuple[str, ...] = ()
+    java: Sequence[str] = SMALL
     _server: JavaServer = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._server = JavaServer("broker", self.folder)
+        self._server = JavaServer("broker", self.folder, self.java)
 
     @property
     def address(self) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from rivermeet.infra.engine.java import find_java
 from rivermeet.infra.engine.processes import Apart, end, spawn
 
-HEAP = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+SMALL = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 SERVER_START_SECONDS = 60.0
 
 
@@ -28,10 +28,13 @@ class JavaServer:
     ----------
     name
         In messages, and of its log.
+    options
+        Of Java. As they are, it starts fast and stays small, and computes slowly.
     """
 
     name: str
     folder: Path
+    options: Sequence[str] = SMALL
     process: subprocess.Popen[bytes] | None = None
 
     def start(self, arguments: Sequence[str], answers: Callable[[], bool]) -> None:
@@ -54,7 +57,7 @@ class JavaServer:
 
     def java(self, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         """A Java process in the folder."""
-        return spawn([str(find_java()), *HEAP, *arguments], os.environ, self.folder, self._log)
+        return spawn([str(find_java()), *self.options, *arguments], os.environ, self.folder, self._log)
 
     def stop(self) -> None:
         """End it in good order."""

@@ -20,8 +20,6 @@ import pyarrow as pa
 from rivermeet.assets.cli.show.table import table
 from rivermeet.assets.cli.terminal import echo, standard_json
 
-FORMATS = ("table", "csv", "json", "parquet")
-
 
 def print_table(found: pa.Table, limit: int, more: str) -> None:
     """Print so many rows as aligned columns.

@@ -34,12 +34,11 @@ BYTES_A_ROW = 32
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of rows; ``path`` is relative to the table or absolute, ``masked`` says that it has a deletion vector."""
+    """A file of rows; ``path`` is relative to the table or absolute."""
 
     path: str
     partition: Mapping[str, str | None]
     rows: int
-    masked: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def _file(action: Mapping[str, Any]) -> DataFile:
     stats = json.loads(action.get("stats") or "{}")
     rows = stats.get("numRecords", (action.get("size") or 0) // BYTES_A_ROW)
     partition = {name: value or None for name, value in (action.get("partitionValues") or {}).items()}
-    return DataFile(unquote(action["path"]), partition, rows, bool(action.get("deletionVector")))
+    return DataFile(unquote(action["path"]), partition, rows)
 
 
 def _storage(path: str) -> FileSystem:

@@ -21,6 +21,7 @@ from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import Files, Node, Pipeline
 from tests.assets.home import Home, homed
 from tests.assets.quality.held import rule
+from tests.builders import csv_file
 
 pytestmark = pytest.mark.slow
 
@@ -39,9 +40,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> Iterat
 
 
 def deliver(home: Home, n: int) -> None:
-    folder = home.data / "orders"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{n}.csv").write_text(f"id,n,at\nk{n},{n},{n}\n")
+    csv_file(home.data / "orders" / f"{n}.csv", "id,n,at", f"k{n},{n},{n}")
 
 
 def run_all(home: Home, but: Node | None = None) -> None:

@@ -15,6 +15,7 @@ from rivermeet.assets.epoch.materialise import materialise
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Pipeline
 from tests.assets.home import Home, homed
+from tests.builders import csv_file
 
 SHOP = Pipeline("users")
 _FILES = Files("prices/*.csv", "csv", {"id": "STRING", "n": "INT", "at": "BIGINT"})
@@ -24,9 +25,7 @@ prices = SHOP.table("prices", _FILES, key=["id"], value=["n"], timestamp="at", p
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> Iterator[Home]:
     with homed(SHOP, tmp_path_factory.mktemp("users"), settings) as found, pytest.MonkeyPatch.context() as patched:
-        folder = found.data / "prices"
-        folder.mkdir(parents=True)
-        (folder / "1.csv").write_text("id,n,at\na,1,1\nb,2,2\na,5,3\n")
+        csv_file(found.data / "prices" / "1.csv", "id,n,at", "a,1,1", "b,2,2", "a,5,3")
         materialise(found.platform, prices, "run")
         patched.setattr("rivermeet.assets.epoch.platform._current", found.platform)
         yield found

@@ -11,11 +11,10 @@ is wrong without any bug is that f has 13, and that a comes late. A node that is
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from pathlib import Path
 
 from rivermeet.pipelines import Files, JoinWindow, Pipeline, TimeWindows, count, expr, total
+from tests.builders import json_file
 
 Row = tuple[str, str, int | None, int]
 """id, who, n (None is a tombstone), at."""
@@ -93,10 +92,4 @@ _DELIVERIES: dict[str, tuple[list[Row], list[Row]]] = {
 def deliver(data: Path, number: int) -> None:
     """Put a delivery, 1 or 2, in every source's folder."""
     for name, rows in _DELIVERIES.items():
-        folder = data / name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{number}.jsonl").write_text(_lines(rows[number - 1]))
-
-
-def _lines(rows: Iterable[Row]) -> str:
-    return "".join(json.dumps(dict(zip(_SHAPE, row, strict=True))) + "\n" for row in rows)
+        json_file(data / name / f"{number}.jsonl", *(dict(zip(_SHAPE, row, strict=True)) for row in rows[number - 1]))

@@ -26,6 +26,7 @@ from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Pipeline
 from tests.assets.home import Home, asked, homed
 from tests.browser import browser, local, needs_chromium, page
+from tests.builders import csv_file
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -64,10 +65,7 @@ RULES = (
 
 
 def deliver(home: Home, name: str, *rows: tuple[str, int, int], to: str = "orders") -> None:
-    folder = home.data / to
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = ["id,amount,at", *(",".join(map(str, row)) for row in rows)]
-    (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    csv_file(home.data / to / f"{name}.csv", "id,amount,at", *(",".join(map(str, row)) for row in rows))
 
 
 def checks(home: Home) -> dict[str, dg.AssetCheckEvaluation]:

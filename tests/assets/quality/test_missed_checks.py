@@ -19,6 +19,7 @@ from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Node, Pipeline
 from tests.assets.home import Home, homed
+from tests.builders import csv_file
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -34,9 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> Iterat
 
 
 def deliver(home: Home, epoch: int) -> None:
-    folder = home.data / "orders"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{epoch}.csv").write_text(f"id,amount,at\nk,{epoch},{epoch}\n")
+    csv_file(home.data / "orders" / f"{epoch}.csv", "id,amount,at", f"k,{epoch},{epoch}")
 
 
 def commit_alone(home: Home, node: Node) -> None:

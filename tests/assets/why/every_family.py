@@ -6,13 +6,13 @@ over all deliveries, so that a row names the records that it was made of.
 
 from __future__ import annotations
 
-import json
 import random
 from itertools import count as counter
 from pathlib import Path
 from typing import Any
 
 from rivermeet.pipelines import Files, JoinWindow, Pipeline, TimeWindows, count, expr
+from tests.builders import json_file
 
 PIPELINE = Pipeline("families")
 DELIVERIES = 3
@@ -79,7 +79,5 @@ def deliver(data: Path, delivery: int) -> None:
         for _ in range(25):
             at = delivery * 200 + chance.randrange(0, 230)
             line = {"id": chance.choice(_KEYS), "who": chance.choice((*_KEYS, "nobody", None)), "n": next(numbers)}
-            lines.append(json.dumps({**line, "at": at, "gone": chance.random() < 0.15}))
-        folder = data / name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{delivery}.jsonl").write_text("\n".join(lines) + "\n")
+            lines.append({**line, "at": at, "gone": chance.random() < 0.15})
+        json_file(data / name / f"{delivery}.jsonl", *lines)

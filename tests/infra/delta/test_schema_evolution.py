@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from rivermeet.infra.epochs.inputs import PinnedInputs
 from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
 from rivermeet.infra.sources.files.ingest import IngestStep
 from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, Stream, Table, TimeWindows, expr, maximum
+from tests.builders import json_file
 from tests.reliability import survived
 from tests.world import Record, World
 
@@ -347,9 +347,7 @@ class FromFiles:
     def deliver(self, **rows: Sequence[Mapping[str, Any]]) -> None:
         for name, lines in rows.items():
             folder = self.data / name
-            folder.mkdir(parents=True, exist_ok=True)
-            text = "".join(json.dumps(line) + "\n" for line in lines)
-            (folder / f"{len(list(folder.iterdir()))}.jsonl").write_text(text)
+            json_file(folder / f"{len([*folder.glob('*')])}.jsonl", *lines)
 
     def run(self, *nodes: Node) -> list[int | None]:
         """Rows of each node's epoch; None where nothing was new."""

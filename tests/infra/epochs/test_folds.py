@@ -23,6 +23,7 @@ from rivermeet.infra.epochs.stages.fold import Fold, Lag, is_read, lag_of
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import DeclarationError, Files, Node, Pipeline, limits
 from tests.assets.home import Home, homed
+from tests.builders import csv_file
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -62,10 +63,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> Iterat
 
 def deliver(home: Home, number: int) -> None:
     for source, lines in DELIVERIES[number - 1].items():
-        folder = home.data / source
-        folder.mkdir(parents=True, exist_ok=True)
         key = "id" if source == "orders" else "person"
-        (folder / f"{number}.csv").write_text("\n".join([f"{key},ref,at", *lines, ""]))
+        csv_file(home.data / source / f"{number}.csv", f"{key},ref,at", *lines)
 
 
 def run(home: Home, number: int) -> dict[str, Outcome]:

@@ -25,6 +25,17 @@ class CommittedJoin(Join, Protocol):
     def commit(self) -> list[Row]: ...
 
 
+def reference_join(case: Case) -> CommittedJoin:
+    """The reference join of a case's profile and options."""
+    retention = {side: case.get(f"{side}_versioned_ms") for side in ("left", "right")}
+    make = ForeignKeyJoin30 if case["semantics"] == "0.10.2" else ForeignKeyJoin
+    join: Join = make(case["type"], foreign_key_of)
+    if case.get("cache"):
+        cached = tuple(side for side, ms in retention.items() if ms is None)
+        join = CachedForeignKeyJoin(make(case["type"], foreign_key_of), cached, case.get("materialized", False))
+    return VersionedSides(join, retention["left"], retention["right"])
+
+
 def run_commits(join: CommittedJoin, records: Iterable[Record], every: int) -> list[Row]:
     """A commit after so many records, counting also those a table skips, and one at the end."""
     rows: list[Row] = []
@@ -36,17 +47,6 @@ def run_commits(join: CommittedJoin, records: Iterable[Record], every: int) -> l
             rows += join.commit()
             uncommitted = 0
     return rows + (join.commit() if uncommitted else [])
-
-
-def reference_join(case: Case) -> CommittedJoin:
-    """The reference join of a case's profile and options."""
-    retention = {side: case.get(f"{side}_versioned_ms") for side in ("left", "right")}
-    make = ForeignKeyJoin30 if case["semantics"] == "0.10.2" else ForeignKeyJoin
-    join: Join = make(case["type"], foreign_key_of)
-    if case.get("cache"):
-        cached = tuple(side for side, ms in retention.items() if ms is None)
-        join = CachedForeignKeyJoin(make(case["type"], foreign_key_of), cached, case.get("materialized", False))
-    return VersionedSides(join, retention["left"], retention["right"])
 
 
 def output(case: Case) -> list[Case]:

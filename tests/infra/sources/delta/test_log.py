@@ -54,7 +54,7 @@ def test_rows_partitions_and_vectors(tmp_path: Path) -> None:
     stats, vector = json.dumps({"numRecords": 5}), {"storageType": "u"}
     entry(tmp_path, 0, add("a", stats=stats, partitionValues={"day": ""}), add("b", deletionVector=vector))
     (found,) = commits(str(tmp_path), 0, 0)
-    assert [(f.rows, dict(f.partition), f.masked) for f in found.added] == [(5, {"day": None}, False), (20, {}, True)]
+    assert [(f.rows, dict(f.partition)) for f in found.added] == [(5, {"day": None}), (20, {})]
 
 
 def test_versions_that_are_there(tmp_path: Path) -> None:

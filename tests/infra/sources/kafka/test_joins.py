@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from rivermeet.infra.kafka.refusals import NotCoPartitionedError
 from rivermeet.infra.sources.kafka.copartitioned import Topics
 from rivermeet.pipelines import JSON, Files, JoinWindow, Kafka, Pipeline, Text
+from tests.builders import json_file
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import survived
 from tests.world import cut
@@ -76,9 +76,7 @@ def send(town: Town, sent: Iterable[Sent], partitions: int) -> None:
 def write(town: Town, sent: Sequence[Sent], number: int) -> None:
     for name in (*STREAMS, *TABLES):
         lines = [{"id": k, "v": v, "at": at, "gone": v is None} for source, k, v, at in sent if source == name]
-        file = town.world.root / "data" / name / f"{number:02d}.jsonl"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        json_file(town.world.root / "data" / name / f"{number:02d}.jsonl", *lines)
 
 
 def joined(town: Town, pipeline: Pipeline, name: str) -> list[tuple[Any, ...]]:
