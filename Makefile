@@ -3,15 +3,19 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
+# As pyproject.toml says, with the reason.
+SUPPORTED := 3.11 3.12 3.13
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
-BIN := .venv/bin
+VENV := .venv
+BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 # uv takes three fifths of pip's time, but does not read pip's settings. Where they name an index, where uv is not to be
-# had, or where it fails, pip installs. EXTRAS are those of pyproject.toml.
-UV := $(shell command -v uv || echo $(BIN)/uv)
+# had, or where it fails, pip installs. EXTRAS are those of pyproject.toml, BESIDE
+# packages by their names.
+UV := $(shell command -v uv || echo .venv/bin/uv)
 INSTALL = { [[ "$$($(BIN)/python -m pip config list)" != *index-url* && -x $(UV) ]] \
-  && $(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[$(EXTRAS)]' 2>/dev/null \
-  || $(PIP) -e '.[$(EXTRAS)]'; }
+  && $(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[$(EXTRAS)]' $(BESIDE) 2>/dev/null \
+  || $(PIP) -e '.[$(EXTRAS)]' $(BESIDE); }
 # On all cores, which pip does not. Modules that are compiled on import are compiled again by each process where
 # PYTHONDONTWRITEBYTECODE is set, as it is in many images: half of what Dagster takes around a step. A file that does
 # not compile is a template, and nobody's module. Tests of libraries, a fifth of all lines, are imported by nobody.
@@ -21,6 +25,7 @@ DEVELOPED := .venv/.developed
 DOCUMENTED := .venv/.documented
 STORED := .venv/.stored
 CHECKED := .venv/.java-checked
+TRIED := $(VENV)/.tried
 JARS := .jars/.fetched
 # A test keeps about one core busy. Both processes share an engine, and files stay whole: their tests share tables.
 # In their order: by itself xdist takes files of one long test last, and then one process waits for the other.
@@ -28,7 +33,7 @@ AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 # Each has an engine of its own: one that dies takes along no more than its part, and what failed can be run alone.
 PARTS ?= $(patsubst %/,%,$(filter-out %/__pycache__/,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
 
-.PHONY: help demo demo-kafka demo-cdc ui test prove lint manifests types docs docs-serve bench cluster cluster-stop kafka clean
+.PHONY: help demo demo-kafka demo-cdc ui test prove versions tests-without-engine lint manifests types docs docs-serve bench cluster cluster-stop kafka clean
 
 help:  ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +64,24 @@ prove: $(DEVELOPED) $(JARS)  ## Run what takes too long for each change, then wh
 	done; \
 	RIVERMEET_ENGINE='local[2]' $(BIN)/pytest -q $(AT_ONCE) -m both_engines || failed=1; \
 	exit $$failed
+
+# Those of pyenv first: its shims on the path do not say what is behind them. A process each, at once.
+versions: $(INSTALLED)  ## Run the tests that need no engine on each other supported Python that is here
+	@own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	for version in $(SUPPORTED); do \
+	  [ $$version != $$own ] || continue; \
+	  for python in ~/.pyenv/versions/$$version.*/bin/python python$$version; do \
+	    $$python -c '' 2>/dev/null || continue; \
+	    $(MAKE) --no-print-directory VENV=$(VENV)/$$version PYTHON=$$python tests-without-engine & \
+	    started="$${started:-} $$!"; \
+	    break; \
+	  done; \
+	done; \
+	for each in $${started:-}; do wait $$each; done
+
+tests-without-engine: $(TRIED)
+	@echo "rivermeet: tests without an engine on $$($(BIN)/python --version)" >&2
+	@$(BIN)/pytest -q -p no:cacheprovider -m 'not slow and not engine' tests/golden tests/pipelines tests/reference tests/testing
 
 lint: $(DEVELOPED) manifests  ## Check style, formatting and the manifests for Kubernetes
 	@$(BIN)/ruff check .
@@ -118,14 +141,20 @@ endef
 
 $(INSTALLED): EXTRAS := demo
 $(INSTALLED): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
-	  echo "rivermeet: needs Python 3.11, '$(PYTHON)' is not: install it, or make PYTHON=/path/to/python3.11" >&2; \
+	@$(PYTHON) -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(SUPPORTED)".split())' 2>/dev/null || { \
+	  echo "rivermeet: needs Python 3.11, 3.12 or 3.13, '$(PYTHON)' is not: make PYTHON=/path/to/python3.11" >&2; \
 	  exit 1; }
 	@echo "rivermeet: installing into .venv (once)" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@test -x $(UV) || $(PIP) uv 2>/dev/null || true
 	@$(INSTALL) & $(call SHOW,installing)
 	@$(COMPILE)
+	@touch $@
+
+$(TRIED): BESIDE := hypothesis pytest-timeout
+$(TRIED): pyproject.toml constraints.txt
+	@$(PYTHON) -m venv $(VENV)
+	@$(INSTALL) & $(call SHOW,installing for $(PYTHON))
 	@touch $@
 
 $(DEVELOPED): EXTRAS := demo,dev,kafka,kubernetes,postgres,s3

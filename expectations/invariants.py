@@ -11,6 +11,8 @@ Held by ``tests/expectations/test_declared_rules.py``.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
+from importlib.metadata import entry_points
 
 from rivermeet.expectations.invariant import ANY, Invariant
 from rivermeet.expectations.rules import changelog, late, lookups, partition, tables
@@ -18,9 +20,19 @@ from rivermeet.expectations.rules.derived import of_family
 from rivermeet.expectations.rules.record_sql import USERS
 from rivermeet.expectations.rules.verify import VERIFY
 from rivermeet.pipelines import Check, Node
+from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.family import OURS, named
 
 __all__ = ["ALL", "Invariant", "invariants_of"]
+
+GROUP = "rivermeet.rules"
+"""Entry points of other packages: each names a sequence of `Invariant`."""
+
+
+class RuleTakenError(RivermeetError):
+    """A rule of another package has the name of one that is there already."""
+
+    remedy = "Uninstall one of the two packages."
 
 
 def _of_families() -> tuple[Invariant, ...]:
@@ -39,9 +51,29 @@ ALL: tuple[Invariant, ...] = (
 )
 
 
+@cache
+def installed() -> tuple[Invariant, ...]:
+    """Those of other packages that are installed here.
+
+    Raises
+    ------
+    RuleTakenError
+        Where one is called like another.
+    """
+    found: dict[str, Invariant] = {}
+    for entry in entry_points(group=GROUP):
+        for rule in entry.load():
+            if rule.id in found or any(rule.id == ours.id for ours in ALL):
+                raise RuleTakenError(
+                    f"{entry.value} gives a rule '{rule.id}', and there is one already: uninstall either", rule=rule.id
+                )
+            found[rule.id] = rule
+    return tuple(found.values())
+
+
 def invariants_of(node: Node) -> tuple[Invariant, ...]:
-    """Invariants that the node's results must keep: of `ALL`, in its order, of its family, then the pipeline's own."""
-    rules = (*ALL, *(rule for rule in of_family(node, "RULES", ()) if rule not in ALL))
+    """What the node's results must keep: `ALL` in order, its family's, installed rules, then the pipeline's own."""
+    rules = (*ALL, *(rule for rule in of_family(node, "RULES", ()) if rule not in ALL), *installed())
     taken = {rule.id for rule in (*rules, VERIFY)}
     own = (_declared(node, check, taken) for check in node.pipeline.checks_of(node))
     return (*(rule for rule in rules if rule.applies_to(node)), *own)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis
 
 from rivermeet.infra.engine import session as sessions
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from tests.servers.schema_registry import SchemaRegistry
 
 # What passes once passes again: a change is not judged by another draw. New draws: HYPOTHESIS_PROFILE=default.
-hypothesis.register_profile("same", derandomize=True)
+# How long a draw takes says how busy the machine is.
+hypothesis.register_profile("same", derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 hypothesis.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 HOME = "RIVERMEET_TEST_HOME"
@@ -59,12 +61,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What `make test` leaves out is slow, and so are epochs over Delta: ``-m "not slow"`` names all that is quick."""
+    """What `make test` leaves out is slow, and so are epochs over Delta: ``-m "not slow"`` names all that is quick.
+
+    What asks for a session is marked too: ``make versions`` leaves it out.
+    """
     for item in items:
         marked = item.get_closest_marker("prove") or item.get_closest_marker("bench")
         fixtures = {"world", "shed", "make", "broker", "schema_registry", "postgres"}
         if marked or fixtures & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.engine)
 
 
 @pytest.hookimpl(wrapper=True)

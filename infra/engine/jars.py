@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from filelock import FileLock
 
@@ -68,6 +70,8 @@ _S3_WITHOUT = (
     "org.wildfly.openssl:*",
     "software.amazon.awssdk:bundle",
 )
+_NO_ACCESS = re.compile(r"Server access error at url (\S+) \((.+)\)")
+"""What Ivy writes of a repository that does not answer."""
 _KAFKA_WITHOUT = ("at.yawk.lz4:*", "org.scala-lang.modules:*")
 
 
@@ -215,7 +219,26 @@ def fetch(packages: str, cache: Path, without: Sequence[str] = ()) -> None:
     log = cache / "fetch.log"
     log.write_text(done.stdout + done.stderr)
     if done.returncode:
-        raise JarsError(f"could not fetch {packages} (log: {log}): check the network")
+        raise JarsError(f"could not fetch {packages} (log: {log}): {_cause(done.stdout + done.stderr)}")
+
+
+def _cause(said: str) -> str:
+    """What kept Ivy from fetching, in its own words, and what to do."""
+    found = _NO_ACCESS.search(said)
+    if found is None:
+        return "check the network"
+    host, error = urlsplit(found[1]).hostname, found[2]
+    if "SSL" in error or "PKIX" in error:
+        cure = (
+            "this Java does not trust the certificate, which a proxy may have signed: set JAVA_TOOL_OPTIONS to "
+            "-Djavax.net.ssl.trustStore=FILE, a store with the proxy's authority"
+        )
+    else:
+        cure = (
+            "check the network; Java does not read HTTPS_PROXY: behind a proxy set JAVA_TOOL_OPTIONS to "
+            "-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT"
+        )
+    return f"asked for it, {host} gave {error}; {cure}"
 
 
 def _resolved(

@@ -205,7 +205,26 @@ class Debezium:
         return self.schema
 
 
-Format = JSON | Avro | Protobuf | Text | Number | Raw | Debezium
+@dataclass(frozen=True)
+class OtherFormat:
+    """What formats of other packages are declared by: a class of its own below this one.
+
+    Attributes
+    ----------
+    schema
+        Field to Spark SQL type. A payload may have more fields, and lack some: those are null.
+    """
+
+    schema: Mapping[str, str] = field(default_factory=dict)
+
+    def columns(self, place: str) -> Mapping[str, str]:
+        """Decoded columns with their types; ``place`` is ``key`` or ``value``."""
+        return self.schema
+
+
+Objects = JSON | Avro | Protobuf | Debezium | OtherFormat
+"""Formats whose payloads have fields."""
+Format = Objects | Text | Number | Raw
 """How a key or a value is encoded."""
 
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, is_typeddict
 
 import pytest
+import yaml
 
 from rivermeet.infra.settings import PROJECT
 from rivermeet.pipelines import joining
@@ -25,7 +26,7 @@ SHOWN = [found for page in sorted((PROJECT / "docs").rglob("*.md")) for found in
 
 
 def members(options: str) -> list[str]:
-    return re.findall(r"\w+", options.partition("members:")[2])
+    return yaml.safe_load(options)["options"]["members"] if options else []
 
 
 def test_every_public_name_is_shown_and_nothing_else() -> None:

@@ -21,11 +21,12 @@ from typing import NamedTuple
 
 from rivermeet.infra.kafka.formats.avro import avro_decode
 from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError
+from rivermeet.infra.kafka.formats.kind import other_decode
 from rivermeet.infra.kafka.formats.protobuf import protobuf_decode
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.sources.kafka.debezium.envelope import Envelope, envelope_decode, key_decode
 from rivermeet.pipelines import Avro, Debezium, Number, Protobuf
-from rivermeet.pipelines.reads.kafka import Format
+from rivermeet.pipelines.reads.kafka import Format, OtherFormat
 
 JAVA = {"SMALLINT": ">h", "INT": ">i", "BIGINT": ">q", "FLOAT": ">f", "DOUBLE": ">d"}
 """Types to their layouts as Java's serializers write them."""
@@ -66,6 +67,8 @@ def _decode(format: Format, place: str, registry: Registry) -> Decode | Callable
         return avro_decode(format, registry)
     if isinstance(format, Protobuf):
         return protobuf_decode(format, registry)
+    if isinstance(format, OtherFormat):
+        return other_decode(format, registry)
     return _number(JAVA[format.type.upper()], format.type.upper()) if isinstance(format, Number) else None
 
 

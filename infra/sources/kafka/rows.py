@@ -21,8 +21,8 @@ from rivermeet.infra.kafka.formats.framing import HEADER
 from rivermeet.infra.sources.declared_types import as_declared
 from rivermeet.infra.sources.files.json import json_field, not_one_object, parsed_json
 from rivermeet.infra.sources.places import LINE_COLUMNS
-from rivermeet.pipelines import JSON, Avro, Debezium, Kafka, Protobuf, Raw, Text
-from rivermeet.pipelines.reads.kafka import Format
+from rivermeet.pipelines import JSON, Kafka, Raw, Text
+from rivermeet.pipelines.reads.kafka import Format, Objects
 
 _PLACE = ("file_rank", "block", "row")
 
@@ -79,7 +79,7 @@ def _text(place: str, format: Format | None, envelope: Mapping[str, str] | None 
         made = F.try_validate_utf8(payload.cast("string"))
     else:
         made = F.col(f"{place}_text")
-    if not isinstance(format, JSON | Avro | Protobuf | Debezium):
+    if not isinstance(format, Objects):
         return {f"{place}_text": made}
     parsed = parsed_json(made, {**format.schema, **(envelope or {})}, _encoded(format))
     return {f"{place}_text": made, f"{place}_parsed": parsed}
@@ -96,7 +96,7 @@ def _columns(place: str, format: Format | None) -> tuple[dict[str, Column], list
     text, problems = F.col(f"{place}_text"), []
     if isinstance(format, JSON | Text):
         problems.append(F.when(F.isnotnull(place) & F.isnull(text), f"the {place} is not UTF-8 text"))
-    if not isinstance(format, JSON | Avro | Protobuf | Debezium):
+    if not isinstance(format, Objects):
         column = next(iter(format.columns(place)))
         return {column: F.col(place) if isinstance(format, Raw) else text}, problems
     parsed = F.col(f"{place}_parsed")

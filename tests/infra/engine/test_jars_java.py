@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rivermeet.infra.engine.jars import NEEDED, JarsError, jars
+from rivermeet.infra.engine.jars import NEEDED, JarsError, _cause, jars
 from rivermeet.infra.engine.java import JavaError, find_java
 from rivermeet.infra.settings import Settings, SettingsError
 
@@ -98,6 +99,26 @@ def test_fetched_jars_are_not_fetched_again(settings: Settings) -> None:
     assert before == {jar: jar.stat().st_mtime_ns for jar in jars(replace(settings, jars=None))}
 
 
+_IVY = "\tServer access error at url https://repo1.maven.org/maven2/a.pom ("
+_UNTRUSTED = (
+    "javax.net.ssl.SSLHandshakeException: (certificate_unknown) PKIX path building failed: "
+    "sun.security.provider.certpath.SunCertPathBuilderException: unable to find valid certification path"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (f"{_IVY}{_UNTRUSTED})", r"repo1\.maven\.org gave .*PKIX path building failed.*trustStore=FILE"),
+        (f"{_IVY}java.net.UnknownHostException: repo1.maven.org)\n", "UnknownHostException.*proxyHost=HOST"),
+        (f"{_IVY}java.io.IOException: Unable to tunnel through proxy)", "tunnel through proxy; .*proxyHost=HOST"),
+        (":: a#b;1: not found", "^check the network$"),
+    ],
+)
+def test_what_keeps_jars_away_is_said_in_its_own_words(said: str, message: str) -> None:
+    assert re.search(message, _cause(said))
+
+
 @pytest.mark.slow
 def test_no_network_is_reported_in_one_line(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -107,6 +128,6 @@ def test_no_network_is_reported_in_one_line(
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", proxy)
     # Ivy also looks into the user's Maven repository.
     monkeypatch.setenv("JDK_JAVA_OPTIONS", f"-Duser.home={tmp_path}")
-    with pytest.raises(JarsError, match=r"could not fetch .*RIVERMEET_JARS") as error:
+    with pytest.raises(JarsError, match=r"Connection refused.*proxyHost=HOST.*RIVERMEET_JARS") as error:
         jars(replace(settings, jars=None, cache=tmp_path / "cache"))
     assert "\n" not in str(error.value)
