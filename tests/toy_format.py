@@ -38,8 +38,7 @@ RULES = (
     Invariant(
         id="after_the_war",
         sentence="No record is older than 1945.",
-        document="house rules",
-        section="2",
+        source="house rules, section 2",
         families=ANY,
         profiles=None,
         needs_table=False,
