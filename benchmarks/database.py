@@ -24,7 +24,8 @@ import psycopg
 
 from benchmarks.topics import judged
 from rivermeet.assets.cli.show.table import table
-from rivermeet.assets.epoch.platform import OnEngine
+from rivermeet.assets.project import Project
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.postgres.server import NoPostgresError, running
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Pipeline, Postgres
@@ -38,8 +39,8 @@ def measured(settings: Settings, dsn: str, database: str, rows: int, changes: in
     home = settings.home / "bench" / "database"
     shutil.rmtree(home, ignore_errors=True)
     own = replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"), postgres=dsn)
-    platform = OnEngine(own, engine=settings)
-    platform.session()
+    project = Project(own, Sessions(settings))
+    project.sessions.open()
     node = Pipeline("bench_database").table("orders", Postgres(f"{database}.public.orders", SCHEMA, "id"))
     with psycopg.connect(f"{dsn} dbname=postgres", autocommit=True) as client:
         client.execute(cast(Any, f"CREATE DATABASE {database}"))
@@ -49,12 +50,12 @@ def measured(settings: Settings, dsn: str, database: str, rows: int, changes: in
         )
         made = "INSERT INTO orders SELECT g, 'order number ' || g, g * 0.25, now(), 0 FROM generate_series(1, %s) g"
         client.execute(made, [rows])
-        found = {f"snapshot of {rows:,} rows": judged(platform, node, rows)}
+        found = {f"snapshot of {rows:,} rows": judged(project, node, rows)}
         for first in range(0, changes, AT_ONCE):
             client.execute(
                 "UPDATE orders SET n = n + 1 WHERE id > %s AND id <= %s", [first % rows, first % rows + AT_ONCE]
             )
-        return {**found, f"{changes:,} changes": judged(platform, node, changes)}
+        return {**found, f"{changes:,} changes": judged(project, node, changes)}
 
 
 @click.command()

@@ -31,11 +31,12 @@ from confluent_kafka import Producer
 
 from benchmarks.peers.copy_topic import PEERS, copied
 from rivermeet.assets.cli.show.table import table
-from rivermeet.assets.epoch.platform import OnEngine, Platform
 from rivermeet.assets.epoch.side_by_side import SideBySide
+from rivermeet.assets.project import Project
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.engine.jars import JarsError
 from rivermeet.infra.engine.java import JavaError
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.feeds.broker import Broker, running
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.topics import KEEPS_ALL, make_topic
@@ -79,10 +80,10 @@ def send(broker: Broker, topic: str, count: int) -> None:
     producer.flush(120)
 
 
-def judged(platform: Platform, node: Node, count: int) -> float:
+def judged(project: Project, node: Node, count: int) -> float:
     """Seconds of the one epoch of a node, from its plan until its changelog is judged."""
     start = time.monotonic()
-    run = SideBySide(platform, [node], f"bench-{uuid4().hex}")
+    run = SideBySide(project, [node], f"bench-{uuid4().hex}")
     outcome = run.outcome(node)
     seconds = outcome.ended - start
     run.close()
@@ -93,13 +94,13 @@ def judged(platform: Platform, node: Node, count: int) -> float:
     return seconds
 
 
-def written(platform: Platform, node: Node, connection: Connection, count: int) -> float:
+def written(project: Project, node: Node, connection: Connection, count: int) -> float:
     """Seconds until a topic has the node's changelog."""
     sink = node.to_topic(f"bench-out-{uuid4().hex[:8]}", partitions=PARTITIONS)
-    changelog = platform.runner(node.pipeline).paths(node).changelog
+    changelog = project.paths(node).changelog
     assert last_note(changelog) is not None
     start = time.monotonic()
-    found = deliver(sink, changelog, connection, platform.session)
+    found = deliver(sink, changelog, connection, project.sessions.open)
     seconds = time.monotonic() - start
     if found is None or found.rows != count:
         sys.exit(f"topic {sink.topic}: {found and found.rows} rows of {count:,}")
@@ -112,8 +113,8 @@ def measured(settings: Settings, broker: Broker, count: int) -> tuple[str, dict[
     shutil.rmtree(home, ignore_errors=True)
     kafka = {"bootstrap.servers": broker.address}
     own = replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"), kafka=kafka)
-    platform, connection = OnEngine(own, engine=settings), Connection(kafka)
-    platform.session()
+    project, connection = Project(own, Sessions(settings)), Connection(kafka)
+    project.sessions.open()
     topic = f"bench-in-{uuid4().hex[:8]}"
     make_topic(connection, topic, PARTITIONS, KEEPS_ALL)
     send(broker, topic, count)
@@ -125,9 +126,9 @@ def measured(settings: Settings, broker: Broker, count: int) -> tuple[str, dict[
         file.writelines(json.dumps({"id": key, **value}) + "\n" for key, value in records(count))
     of_topic, of_files = (made.node("orders") for made in pipelines(topic))
     return topic, {
-        "Rivermeet, of a topic": judged(platform, of_topic, count),
-        "Rivermeet, of files": judged(platform, of_files, count),
-        "Rivermeet, to a topic": written(platform, of_topic, connection, count),
+        "Rivermeet, of a topic": judged(project, of_topic, count),
+        "Rivermeet, of files": judged(project, of_files, count),
+        "Rivermeet, to a topic": written(project, of_topic, connection, count),
     }
 
 

@@ -22,7 +22,8 @@ import psutil
 
 from rivermeet.assets.bench.workloads import PARTITIONS, WORKLOADS, Workload
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.epoch.platform import OnEngine, Platform
+from rivermeet.assets.project import Project
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
     private = private_settings(workload, settings)
     home = private.home
     shutil.rmtree(home, ignore_errors=True)
-    platform = OnEngine(private, engine=settings)
-    platform.session()
+    project = Project(private, Sessions(settings))
+    project.sessions.open()
     lines: list[dict[str, Any]] = []
     rows_in = rows_out = peak = written = 0
     tables = Path(private.tables) / workload.pipeline.name / workload.result.name
@@ -80,13 +81,13 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
     for records in epochs_of(data, epochs):
         rows_in += records.count_rows()
         _deliver(workload, records, home / "data", len(lines))
-        line, rows = _epoch(platform, workload)
+        line, rows = _epoch(project, workload)
         written, before = _bytes(tables), written
         jobs, earlier = _jobs(settings), jobs
         lines.append(line | {"bytes": written - before, "jobs": jobs - earlier})
         rows_out += rows
         peak = max(peak, _resident(settings))
-    final_rows, checksum = _answer(platform, workload)
+    final_rows, checksum = _answer(project, workload)
     times = [sum(line.get(phase, 0.0) for phase in PHASES) for line in lines]
     later = times[1:] or times
     return {
@@ -149,13 +150,13 @@ def _deliver(workload: Workload, records: Dataset, folder: Path, number: int) ->
     pa.default_memory_pool().release_unused()
 
 
-def _epoch(platform: Platform, workload: Workload) -> tuple[dict[str, Any], int]:
+def _epoch(project: Project, workload: Workload) -> tuple[dict[str, Any], int]:
     """One epoch of all nodes: seconds by phase, and the join's rows."""
     from rivermeet.assets.epoch.side_by_side import SideBySide
 
     line: dict[str, Any] = {"rows": 0, "missed": [], "fold": 0.0}
     start, nodes = time.monotonic(), workload.pipeline.stored
-    run = SideBySide(platform, nodes, f"bench-{uuid4().hex}")
+    run = SideBySide(project, nodes, f"bench-{uuid4().hex}")
     outcomes = {node.name: run.outcome(node) for node in nodes}
     line["whole"] = round(time.monotonic() - start, 3)
     run.close()
@@ -176,11 +177,11 @@ def _epoch(platform: Platform, workload: Workload) -> tuple[dict[str, Any], int]
     return line, line["rows"]
 
 
-def _answer(platform: Platform, workload: Workload) -> Sequence[int]:
+def _answer(project: Project, workload: Workload) -> Sequence[int]:
     from rivermeet.infra.delta.io import read
 
-    node, spark = workload.result, platform.session()
-    paths = platform.runner(node.pipeline).paths(node)
+    node, spark = workload.result, project.sessions.open()
+    paths = project.paths(node)
     rows = read(spark, paths.table) if node.is_table else read(spark, paths.changelog).select("value.*")
     found, checksum = spark.sql(workload.answer, rows=rows).collect()[0]
     return found, (checksum or 0) % 2**63

@@ -30,11 +30,11 @@ from rivermeet.assets.cli.replay import explain, replay
 from rivermeet.assets.cli.report import report
 from rivermeet.assets.cli.shadow import shadow
 from rivermeet.assets.cli.sql import show, sql
-from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.terminal import echo, project_here
 from rivermeet.assets.cli.why import why
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.assets.project import Project
     from rivermeet.pipelines import Pipeline
 
 
@@ -87,35 +87,34 @@ main.add_command(bench)
 @one_line_errors
 def run(pipeline: str, selected: Sequence[str], only_plan: bool) -> None:
     """Materialise PIPELINE: read what is new, join it, check it."""
-    from rivermeet.assets.project import load
-
-    declared = load(pipeline)
+    project = project_here()
+    declared = project.pipeline(pipeline)
     for name in selected:
         declared.node(name)
     if only_plan:
         from rivermeet.assets.epoch.explain import explain as stages
 
-        for line in stages(platform_here(), declared, selected):
+        for line in stages(project, declared, selected):
             echo(line)
         return
-    if not _run(platform_here(), declared, selected):
+    if not _run(project, declared, selected):
         sys.exit(1)
 
 
-def _run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool:
+def _run(project: Project, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool:
     from rivermeet.assets.epoch.idle import idle_run
 
-    idle = idle_run(platform, pipeline, selected)
+    idle = idle_run(project, pipeline, selected)
     if idle is not None:
-        if any((platform.settings.dagster_home / "processes").glob("*")):
+        if any((project.settings.dagster_home / "processes").glob("*")):
             from rivermeet.assets.defs.runs import close_runs_left
 
-            for line in close_runs_left(platform.settings):
-                platform.say(f"  {line}")
+            for line in close_runs_left(project.settings):
+                project.say(f"  {line}")
         return idle
     from rivermeet.assets.defs.runs import run_pipeline
 
-    return run_pipeline(platform, pipeline, selected)
+    return run_pipeline(project, pipeline, selected)
 
 
 @main.command()
@@ -124,12 +123,11 @@ def _run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -
 def status(pipeline: str | None) -> None:
     """Show each node's epoch, rows, lag and last checks."""
     from rivermeet.assets.cli.show.status import status_table
-    from rivermeet.assets.project import Project
 
-    platform, project = platform_here(), Project.find()
+    project = project_here()
     found, problems = ([project.pipeline(pipeline)], ()) if pipeline else (project.pipelines, project.problems)
     for declared in found:
-        echo(status_table(platform, declared))
+        echo(status_table(project, declared))
     for file in problems:
         echo(f"not loaded: {file}", err=True)
     if problems:
@@ -143,7 +141,6 @@ def status(pipeline: str | None) -> None:
 @one_line_errors
 def feed(pipeline: str, step: int | None, broker: str | None) -> None:
     """Deliver the files of PIPELINE's own source system into the data folder, or their rows as topics."""
-    from rivermeet.assets.epoch.platform import data_root
     from rivermeet.infra.feeds.registry import feed as deliver
     from rivermeet.infra.settings import Settings
 
@@ -154,7 +151,7 @@ def feed(pipeline: str, step: int | None, broker: str | None) -> None:
         topics = TopicFeed({**settings.kafka, "bootstrap.servers": broker}, settings.home / "delivered")
         said = topics.deliver(pipeline, step)
     else:
-        said = [f"wrote {path}" for path in deliver(pipeline, data_root(settings), step)]
+        said = [f"wrote {path}" for path in deliver(pipeline, settings.data_folder, step)]
     for line in said:
         echo(line)
     if not said:
@@ -168,32 +165,32 @@ def feed(pipeline: str, step: int | None, broker: str | None) -> None:
 def demo(pipeline: str, over_topics: bool) -> None:
     """Feed PIPELINE step by step, run it after each, and print what came out."""
     from rivermeet.assets.cli.show.results import print_results
-    from rivermeet.assets.epoch.platform import data_root
-    from rivermeet.assets.project import demo_pipeline
+    from rivermeet.assets.project import demo_project
     from rivermeet.assets.reports.quality_report import write_report
     from rivermeet.infra.feeds.registry import feed as deliver
     from rivermeet.infra.feeds.registry import steps
 
-    declared, platform = demo_pipeline(pipeline), platform_here()
+    project = project_here(demo_project)
+    declared = project.pipeline(pipeline)
     if over_topics:
         from rivermeet.assets.demo.kafka import demonstrated
 
-        sys.exit(0 if demonstrated(declared, platform) else 1)
-    root, green = data_root(platform.settings), True
+        sys.exit(0 if demonstrated(declared, project) else 1)
+    root, green = project.settings.data_folder, True
     deliveries = []
     for step in range(1, steps(pipeline) + 1):
         written = deliver(pipeline, root, step)
         if written:
             deliveries.append(step)
             echo(f"step {step} of {steps(pipeline)}: {len(written)} files delivered")
-            green = _run(platform, declared)
+            green = _run(project, declared)
             if not green:
                 break
     if not deliveries:
         echo("all files were delivered before; looking for anything new")
-        green = _run(platform, declared)
-    print_results(platform, declared)
-    path, _ = write_report(platform, [declared])
+        green = _run(project, declared)
+    print_results(project, declared)
+    path, _ = write_report(project, [declared])
     echo(f"\nreport: {path}")
     sys.exit(0 if green else 1)
 

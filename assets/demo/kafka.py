@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rivermeet.assets.defs.runs import run_pipeline
 from rivermeet.assets.demo.over_topics import over_topics, read_back
-from rivermeet.assets.epoch.platform import OnEngine, Platform, use
+from rivermeet.assets.project import Project
 from rivermeet.infra.feeds import registry as feeds
 from rivermeet.pipelines import Node, Pipeline
 
@@ -48,84 +48,83 @@ class Compared:
         return f"  {self.node:<24} {what}"
 
 
-def demonstrated(pipeline: Pipeline, platform: Platform, steps: int | None = None) -> bool:
+def demonstrated(pipeline: Pipeline, project: Project, steps: int | None = None) -> bool:
     """Deliver, join and compare; whether all was green and equal.
 
     Parameters
     ----------
-    platform
+    project
         Whose engine is used; its tables, data and broker are not.
     steps
         How many deliveries; default all.
     """
-    with _beside(platform, bool(feeds.avro(pipeline.name))) as own:
+    with _beside(project, bool(feeds.avro(pipeline.name))) as own:
         topics = over_topics(pipeline, feeds.avro(pipeline.name))
         return _joined(own, pipeline, topics, steps or feeds.steps(pipeline.name)) and _compared(own, pipeline, topics)
 
 
-def _joined(platform: Platform, pipeline: Pipeline, topics: Pipeline, steps: int) -> bool:
+def _joined(project: Project, pipeline: Pipeline, topics: Pipeline, steps: int) -> bool:
     """Run both pipelines after each delivery; whether all was green."""
     from rivermeet.infra.feeds.topics import TopicFeed
 
-    settings, data = platform.settings, Path(platform.settings.data)
+    settings, data = project.settings, Path(project.settings.data)
     sources = {node.name: node.source.files.schema for node in pipeline.nodes if node.source is not None}
     avro = {kind: sources[kind] for kind in feeds.avro(pipeline.name)}
-    feed = TopicFeed(settings.kafka, settings.home / "delivered", avro, platform.registry)
+    feed = TopicFeed(settings.kafka, settings.home / "delivered", avro, project.registry)
     for step in range(1, steps + 1):
         written = feeds.feed(pipeline.name, data, step)
-        platform.say(f"step {step} of {steps}: {len(written)} files delivered, and their rows as topics")
+        project.say(f"step {step} of {steps}: {len(written)} files delivered, and their rows as topics")
         feed.send(pipeline.name, written, data)
         for way in (pipeline, topics):
-            platform.say(f"{way.name}:")
-            if not run_pipeline(platform, way):
+            project.say(f"{way.name}:")
+            if not run_pipeline(project, way):
                 return False
     return True
 
 
-def _compared(platform: Platform, pipeline: Pipeline, topics: Pipeline) -> bool:
+def _compared(project: Project, pipeline: Pipeline, topics: Pipeline) -> bool:
     """Read the written topics back, and compare them with the changelogs of the pipeline over files."""
-    types = {sink.node.name: _value_types(platform, pipeline.node(sink.node.name)) for sink in topics.sinks}
+    types = {sink.node.name: _value_types(project, pipeline.node(sink.node.name)) for sink in topics.sinks}
     back = read_back(topics, types)
-    platform.say(f"{back.name}:")
-    if not run_pipeline(platform, back):
+    project.say(f"{back.name}:")
+    if not run_pipeline(project, back):
         return False
     found = [
-        _difference(platform, pipeline.node(sink.node.name), back.node(sink.node.name), sink.topic)
+        _difference(project, pipeline.node(sink.node.name), back.node(sink.node.name), sink.topic)
         for sink in topics.sinks
     ]
-    platform.say("the rows of both ways:")
+    project.say("the rows of both ways:")
     for one in found:
-        platform.say(str(one))
+        project.say(str(one))
     return all(one.is_equal for one in found)
 
 
-def _value_types(platform: Platform, node: Node) -> Mapping[str, str]:
+def _value_types(project: Project, node: Node) -> Mapping[str, str]:
     from rivermeet.infra.delta.io import read
 
-    value = read(platform.session(), platform.runner(node.pipeline).paths(node).changelog).schema["value"].dataType
+    value = read(project.sessions.open(), project.paths(node).changelog).schema["value"].dataType
     return {field.name: field.dataType.simpleString().upper() for field in value.fields}  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _difference(platform: Platform, of_files: Node, of_topic: Node, topic: str) -> Compared:
+def _difference(project: Project, of_files: Node, of_topic: Node, topic: str) -> Compared:
     from rivermeet.infra.delta.io import read
 
-    spark = platform.session()
+    spark = project.sessions.open()
     one, other = (
-        read(spark, platform.runner(node.pipeline).paths(node).changelog).select("key", "value", "timestamp")
-        for node in (of_files, of_topic)
+        read(spark, project.paths(node).changelog).select("key", "value", "timestamp") for node in (of_files, of_topic)
     )
     counts = [rows.count() for rows in (one, other, one.exceptAll(other), other.exceptAll(one))]
     return Compared(of_files.name, topic, *counts)
 
 
 @contextmanager
-def _beside(platform: Platform, with_registry: bool) -> Iterator[Platform]:
-    """A platform on the same engine with a folder, a broker and a registry of its own; all gone at the end."""
+def _beside(project: Project, with_registry: bool) -> Iterator[Project]:
+    """A project on the same engine with a folder, a broker and a registry of its own; all gone at the end."""
     from rivermeet.infra.engine import session, warm
     from rivermeet.infra.feeds.broker import running
     from rivermeet.infra.feeds.schema_registry import registry_running
 
-    theirs = platform.settings
+    theirs = project.settings
     theirs.home.mkdir(parents=True, exist_ok=True)
     was_running = theirs.engine != "auto" or warm.status(theirs).state is not None
     ended = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -134,7 +133,7 @@ def _beside(platform: Platform, with_registry: bool) -> Iterator[Platform]:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="demo-kafka-", dir=theirs.home)))
             broker = stack.enter_context(running())
             url = stack.enter_context(registry_running()).url if with_registry else ""
-            platform.say(f"a broker runs on {broker.address}" + (f", a schema registry at {url}" if url else ""))
+            project.say(f"a broker runs on {broker.address}" + (f", a schema registry at {url}" if url else ""))
             own = replace(
                 theirs,
                 home=home,
@@ -143,10 +142,9 @@ def _beside(platform: Platform, with_registry: bool) -> Iterator[Platform]:
                 kafka={"bootstrap.servers": broker.address},
                 schema_registry=url,
             )
-            yield use(OnEngine(own, platform.say, engine=theirs))
+            yield replace(project, settings=own)
     finally:
         signal.signal(signal.SIGTERM, ended)
-        use(platform)
         if not was_running:
             session.release()
             if not warm.status(theirs).in_use:

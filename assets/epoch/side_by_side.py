@@ -21,7 +21,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from rivermeet.assets.epoch.materialise import materialise, materialise_epoch, materialise_fold
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import Project
 from rivermeet.pipelines import Node, limits
 from rivermeet.pipelines.errors import RivermeetError
 
@@ -48,9 +48,9 @@ class SideBySide:
     """
 
     def __init__(
-        self, platform: Platform, nodes: Sequence[Node], run_id: str, rebuild: Mapping[str, Rebuild] | None = None
+        self, project: Project, nodes: Sequence[Node], run_id: str, rebuild: Mapping[str, Rebuild] | None = None
     ) -> None:
-        self._platform, self._run, self._rebuild = platform, run_id, rebuild or {}
+        self._project, self._run, self._rebuild = project, run_id, rebuild or {}
         self._nodes = {node.name: node for node in nodes}
         self._reads = {node.name: [part for part in _inputs(node) if part in self._nodes] for node in nodes}
         self._outcomes: dict[str, Future[Outcome]] = {name: Future() for name in self._nodes}
@@ -71,10 +71,10 @@ class SideBySide:
         Exception
             The node's own, or `InputFailedError`.
         """
-        if not self._platform.opens_sessions:
-            return materialise(self._platform, node, self._run, self._rebuild.get(node.name))
+        if not self._project.sessions.are_concurrent:
+            return materialise(self._project, node, self._run, self._rebuild.get(node.name))
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(limits.NODES_AT_ONCE, "node", self._platform.use_own_sessions)
+            self._pool = ThreadPoolExecutor(limits.NODES_AT_ONCE, "node", self._project.sessions.use_own)
             self._order.prepare()
             self._start()
         future = self._outcomes[node.name]
@@ -99,7 +99,7 @@ class SideBySide:
         if self._pool is None:
             return
         if self._interrupted:
-            self._platform.interrupt()
+            self._project.sessions.interrupt()
         else:
             wait(self._outcomes.values())
         self._pool.shutdown(wait=True, cancel_futures=self._interrupted)
@@ -123,7 +123,7 @@ class SideBySide:
             if failed := self._failed.intersection(self._reads[node.name]):
                 raise InputFailedError(f"'{node.name}' did not run: its input '{min(failed)}' failed")
             outcome = materialise_epoch(
-                self._platform, node, self._run, self._rebuild.get(node.name), lambda: self._release(node)
+                self._project, node, self._run, self._rebuild.get(node.name), lambda: self._release(node)
             )
         except BaseException as error:
             if node.name not in self._released:  # what is committed can be read
@@ -146,7 +146,7 @@ class SideBySide:
     def _fold(self, node: Node, outcome: Outcome) -> None:
         future = self._outcomes[node.name]
         try:
-            future.set_result(replace(outcome, folded=materialise_fold(self._platform, node, self._run)))
+            future.set_result(replace(outcome, folded=materialise_fold(self._project, node, self._run)))
         except BaseException as error:
             future.set_exception(_explained(error))
 

@@ -32,7 +32,7 @@ from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.assets.project import Project
 
 _FOLD = ("fold_equals_table", "unique_keys")
 
@@ -112,7 +112,7 @@ def verify(context: EpochContext, node: Node) -> Verified | None:
     return Verified(node, note.epoch, rows, compared, judge_everything(context, node), known)
 
 
-def record(platform: Platform, found: Verified, seconds: float) -> None:
+def record(project: Project, found: Verified, seconds: float) -> None:
     """Keep what was found in the quality table, where the report finds it; what was compared as one rule."""
     results = list(found.standing)
     if found.compared is not None:
@@ -120,7 +120,7 @@ def record(platform: Platform, found: Verified, seconds: float) -> None:
         results.append(replace(found.compared, sql="", seconds=seconds))
     if results:
         name = f"verify-{uuid4().hex}"
-        remember(platform.quality, found.node, found.epoch, results, name, "verify")
+        remember(project.quality, found.node, found.epoch, results, name, "verify")
 
 
 @contextmanager

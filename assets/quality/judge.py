@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rivermeet.assets.quality.judges import evaluate
+from rivermeet.assets.quality.quarantine import enforce
 from rivermeet.assets.quality.relations.epoch import epoch_relations, nothing_late
 from rivermeet.assets.quality.relations.inputs import InputRelations, effective
 from rivermeet.assets.quality.relations.parts import FrameRows, StagedRows
-from rivermeet.assets.refused.quarantine import enforce
 from rivermeet.assets.refused.states import decision_on
 from rivermeet.expectations.invariant import Moment, moment_of
 from rivermeet.expectations.invariants import Invariant, invariants_of

@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from rivermeet.assets.quality.held_verdicts import as_held
 from rivermeet.assets.quality.judge import audited, judged_at
 from rivermeet.assets.quality.judge_commit import judge_commit
 from rivermeet.assets.quality.judge_fold import judge_fold_of_another_home, judged_fold
@@ -25,7 +26,6 @@ from rivermeet.assets.quality.relations.epoch import late
 from rivermeet.assets.quality.relations.folded import judged, whole
 from rivermeet.assets.quality.relations.inputs import InputRelations, effective
 from rivermeet.assets.quality.relations.parts import TableRows, at_version, located, shown_as
-from rivermeet.assets.refused.held_verdicts import as_held
 from rivermeet.assets.refused.states import AuditRefusedError
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.expectations.verdict import Verdict

@@ -63,7 +63,7 @@ class Walk:
             f"'{part}' was computed anew, and '{node.name}' has not read it since: run `rivermeet run {name}`"
             for part in rebuilt
         ]
-        context = self.changelogs.platform.runner(node.pipeline)
+        context = self.changelogs.project.context(node.pipeline)
         for state in states(context, node):
             if state.open:
                 epoch = f"epoch {state.held.epoch} of '{node.name}' is {state.state}"
@@ -170,7 +170,7 @@ class Walk:
 
     def _unread(self, node: Node) -> str:
         """What was delivered and not read; no server is asked."""
-        found = self.changelogs.platform.source_step(node).undelivered()
+        found = self.changelogs.project.source_step(node).undelivered()
         return f"; not read yet: {found}" if found else ""
 
     def _collect(self, node: Node, key: Key) -> None:

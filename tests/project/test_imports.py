@@ -175,13 +175,7 @@ def test_a_circle_is_found() -> None:
 
 KNOWN_ARROWS: dict[tuple[str, str], str] = {
     ("assets.bench", "assets.cli"): "what refuses a benchmark is shown as a command's error",
-    ("assets.defs", "assets.reports"): "a run's page of Data Docs is linked from its metadata, and written in the end",
     ("assets.demo", "assets.cli"): "a demo is a command, too",
-    ("assets.epoch", "assets.defs"): "a rebuild runs nodes as Dagster's assets",
-    ("assets.epoch", "assets.sinks"): "whether a run would do anything depends on what its topics lack",
-    ("assets.quality", "assets.defs"): "the verdicts that stand are shown as Dagster's results where they are judged",
-    ("assets.quality", "assets.epoch"): "the verdicts that stand are asked of the platform",
-    ("assets.refused", "assets.quality"): "what is held is described by its verdicts, and its rows are staged parts",
 }
 """Folders that know each other the wrong way round, and why; the list may only shrink."""
 NOT_PRODUCT = ("infra.feeds", "infra.postgres.server", "infra.engine.cluster", "assets.demo", "assets.bench")

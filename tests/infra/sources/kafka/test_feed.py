@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from rivermeet.assets.cli.main import main
 from rivermeet.infra.feeds.broker import Broker
+from rivermeet.pipelines import limits
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_a_feed_is_sent_once(home: Path, broker: Broker) -> None:
 
 
 def test_a_broker_that_is_not_there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rivermeet.pipelines.limits.BROKER_SECONDS", 1.0)
+    monkeypatch.setattr(limits, "BROKER_SECONDS", 1.0)
     result = CliRunner().invoke(main, ["feed", "invoice", "--kafka", "127.0.0.1:1"])
     assert result.exit_code == 1
     assert result.output.startswith(

@@ -22,7 +22,7 @@ import dagster as dg
 
 from rivermeet.assets.defs.keys import changelog_key, keys_of
 from rivermeet.assets.defs.metadata import check_severity, checked_assets
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import Project
 from rivermeet.expectations.invariant import moment_of
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.pipelines import Node
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     )
 
 
-def standing_epoch(platform: Platform, node: Node, run: str) -> tuple[int, list[dg.AssetCheckResult]] | None:
+def standing_epoch(project: Project, node: Node, run: str) -> tuple[int, list[dg.AssetCheckResult]] | None:
     """A node's newest committed epoch and what its checks said of it; None where it has none."""
     from rivermeet.assets.quality.judge_committed import states_of
     from rivermeet.assets.quality.quality_table import State
     from rivermeet.infra.delta.io import last_note
 
-    runner = platform.runner(node.pipeline)
+    context = project.context(node.pipeline)
     # Whoever has just committed it is then done with its checks.
-    with runner.lock(node).held():
-        note = last_note(runner.paths(node).changelog)
+    with context.lock(node).held():
+        note = last_note(context.paths(node).changelog)
         if note is None:
             return None
         epoch, decided = note[1].epoch, note[1].decided
-        states = states_of(runner, node, epoch, run)
+        states = states_of(context, node, epoch, run)
     results = []
     asset_of = checked_assets(node)
     for invariant in invariants_of(node):
@@ -71,16 +71,16 @@ def standing_epoch(platform: Platform, node: Node, run: str) -> tuple[int, list[
     return epoch, results
 
 
-def verdicts_of_fold(platform: Platform, node: Node, run: str) -> Iterator[dg.AssetCheckResult]:
+def verdicts_of_fold(project: Project, node: Node, run: str) -> Iterator[dg.AssetCheckResult]:
     """The verdicts of the node's last fold, for a run in which none was due."""
-    standing = standing_epoch(platform, node, run)
+    standing = standing_epoch(project, node, run)
     of_fold = {invariant.id for invariant in invariants_of(node) if moment_of(invariant, node) == "fold"}
     yield from (result for result in (standing[1] if standing else ()) if result.check_name in of_fold)
 
 
-def confirmed(platform: Platform, node: Node, run: str) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+def confirmed(project: Project, node: Node, run: str) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
     """The standing epoch once more, as a step's results."""
-    standing = standing_epoch(platform, node, run)
+    standing = standing_epoch(project, node, run)
     assert standing is not None
     epoch, results = standing
     for key in keys_of(node):
@@ -90,7 +90,7 @@ def confirmed(platform: Platform, node: Node, run: str) -> Iterator[dg.Materiali
 
 
 def show_standing(
-    platform: Platform, node: Node, context: dg.AssetExecutionContext, shown: set[str]
+    project: Project, node: Node, context: dg.AssetExecutionContext, shown: set[str]
 ) -> Iterator[dg.AssetCheckResult]:
     """The verdicts of a node that has nothing new; those of all below it in this run are recorded.
 
@@ -99,7 +99,7 @@ def show_standing(
     shown
         Names of the nodes whose verdicts this run has recorded, to which these are added.
     """
-    own = standing_epoch(platform, node, context.run.run_id)
+    own = standing_epoch(project, node, context.run.run_id)
     yield from own[1] if own is not None else ()
     shown.add(node.name)
     # Of these no step is executed that could give a result.
@@ -108,7 +108,7 @@ def show_standing(
     targets = _newest_materialisations(context.instance, nodes)
     step = context.get_step_execution_context()
     for one in nodes:
-        standing = standing_epoch(platform, one, context.run.run_id)
+        standing = standing_epoch(project, one, context.run.run_id)
         blocking = {invariant.id: invariant.blocking for invariant in invariants_of(one)}
         for result in standing[1] if standing is not None else ():
             assert result.asset_key is not None and result.check_name is not None

@@ -14,7 +14,7 @@ from rivermeet.pipelines import Node, Pipeline
 from rivermeet.pipelines.errors import RivermeetError
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.assets.project import Project
 
 
 class RebuildRefusedError(RivermeetError):
@@ -24,7 +24,7 @@ class RebuildRefusedError(RivermeetError):
 
 
 def rebuild(
-    platform: Platform, pipeline: Pipeline, selected: Sequence[str], grace: int | None = None, lossy: bool = False
+    project: Project, pipeline: Pipeline, selected: Sequence[str], grace: int | None = None, lossy: bool = False
 ) -> bool:
     """Recompute nodes, and all that is made of them; True if every step and every blocking check is green.
 
@@ -54,9 +54,9 @@ def rebuild(
         elif grace is not None:
             raise RebuildRefusedError(f"'{pipeline.name}.{node.name}' is a source: it has no grace")
         if node.source is not None and not lossy:
-            _refuse_lost_records(platform, node)
+            _refuse_lost_records(project, node)
     selected = [node.name for node in with_what_follows(pipeline, nodes)]
-    return run_pipeline(platform, pipeline, selected, {node.name: grace for node in nodes})
+    return run_pipeline(project, pipeline, selected, {node.name: grace for node in nodes})
 
 
 def with_what_follows(pipeline: Pipeline, nodes: Sequence[Node]) -> list[Node]:
@@ -68,8 +68,8 @@ def with_what_follows(pipeline: Pipeline, nodes: Sequence[Node]) -> list[Node]:
     return [node for node in pipeline.stored if node.name in names]
 
 
-def _refuse_lost_records(platform: Platform, node: Node) -> None:
-    gone = platform.source_step(node).lost()
+def _refuse_lost_records(project: Project, node: Node) -> None:
+    gone = project.source_step(node).lost()
     if gone is not None:
         raise RebuildRefusedError(
             f"source '{node.pipeline.name}.{node.name}': {gone}, and so would their records be; put them back, or add "
