@@ -10,9 +10,9 @@ import click
 
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here
+from rivermeet.assets.project import Project
 
 if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
     from rivermeet.infra.sources.standing import Finding
     from rivermeet.pipelines import Node, Pipeline
 

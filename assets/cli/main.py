@@ -32,9 +32,9 @@ from rivermeet.assets.cli.shadow import shadow
 from rivermeet.assets.cli.sql import show, sql
 from rivermeet.assets.cli.terminal import echo, project_here
 from rivermeet.assets.cli.why import why
+from rivermeet.assets.project import Project
 
 if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
     from rivermeet.pipelines import Pipeline
 
 

@@ -11,11 +11,11 @@ import click
 
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here
+from rivermeet.assets.project import Project
 from rivermeet.infra.printable import printable
 from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
     from rivermeet.assets.refused.states import HeldState
     from rivermeet.pipelines import Node
 

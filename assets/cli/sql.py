@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here, without_pipelines
-
-if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
+from rivermeet.assets.project import Project
 
 Command = Callable[..., None]
 

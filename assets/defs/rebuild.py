@@ -8,13 +8,11 @@ it is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from rivermeet.assets.defs.runs import run_pipeline
+from rivermeet.assets.project import Project
 from rivermeet.pipelines import Node, Pipeline
 from rivermeet.pipelines.errors import RivermeetError
-
-if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
 
 
 class RebuildRefusedError(RivermeetError):
@@ -42,8 +40,6 @@ def rebuild(
     RebuildRefusedError
         Where records of a source are gone, or a node has no grace.
     """
-    from rivermeet.assets.defs.runs import run_pipeline
-
     nodes = [node for node in pipeline.stored if not selected or node.name in selected]
     for node in nodes:
         if grace is not None and node.operation is not None:

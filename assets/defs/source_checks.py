@@ -7,18 +7,15 @@ The node's freshness policy counts epochs; this counts what is there and was not
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from rivermeet.assets.defs.keys import changelog_key
 from rivermeet.assets.defs.resource import ProjectResource
+from rivermeet.assets.project import Project
 from rivermeet.infra.source_kinds import kind_of
 from rivermeet.pipelines import Node, Pipeline
 from rivermeet.pipelines.errors import RivermeetError
-
-if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
 
 
 def source_checks(pipeline: Pipeline) -> Iterator[dg.AssetChecksDefinition]:
@@ -43,7 +40,7 @@ def source_check(node: Node, name: str, sentence: str) -> dg.AssetChecksDefiniti
     return is_fresh
 
 
-def judged(project: "Project", node: Node) -> dg.AssetCheckResult:
+def judged(project: Project, node: Node) -> dg.AssetCheckResult:
     """Ask the source, where it reads, how far it is behind."""
     try:
         found = project.source_step(node).fresh(node.pipeline.freshness, time.time() * 1000)

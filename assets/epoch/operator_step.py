@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rivermeet.assets.project import Project
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
@@ -21,7 +22,6 @@ from rivermeet.pipelines import GlobalView, Node, Operation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermeet.assets.project import Project
     from rivermeet.infra.engine.shared_frames import SharedFrames
     from rivermeet.infra.epochs.log import EpochLog
     from rivermeet.infra.epochs.step import Step, StepFrames

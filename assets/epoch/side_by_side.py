@@ -56,6 +56,8 @@ class SideBySide:
         self._outcomes: dict[str, Future[Outcome]] = {name: Future() for name in self._nodes}
         self._committed: dict[str, Outcome] = {}
         self._failed: set[str] = set()
+        self._raised: set[str] = set()
+        self._retried: set[str] = set()
         self._interrupted = False
         self._pool: ThreadPoolExecutor | None = None
         self._order = TopologicalSorter(self._reads)
@@ -66,13 +68,27 @@ class SideBySide:
     def outcome(self, node: Node) -> Outcome:
         """What the run of a node came to; starts them all when it is first asked.
 
+        Asked again for one that has failed, as Dagster's retries do, it runs that once more, and then what reads it.
+
         Raises
         ------
         Exception
             The node's own, or `InputFailedError`.
         """
-        if not self._project.sessions.are_concurrent:
-            return materialise(self._project, node, self._run, self._rebuild.get(node.name))
+        is_again = node.name in self._raised or not self._retried.isdisjoint(self._reads[node.name])
+        if not self._project.sessions.are_concurrent or (
+            is_again and self._outcomes[node.name].exception() is not None
+        ):
+            outcome = materialise(self._project, node, self._run, self._rebuild.get(node.name))
+            self._retried.add(node.name)
+            return outcome
+        try:
+            return self._result(node)
+        except Exception:
+            self._raised.add(node.name)
+            raise
+
+    def _result(self, node: Node) -> Outcome:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(limits.NODES_AT_ONCE, "node", self._project.sessions.use_own)
             self._order.prepare()
@@ -89,7 +105,7 @@ class SideBySide:
     def did_something(self, node: Node) -> bool:
         """Whether the node has something that its own step must report: an epoch, verdicts, a fold, a failure."""
         try:
-            outcome = self.outcome(node)
+            outcome = self._result(node)
         except Exception:
             return True
         return any(part is not None for part in (outcome.result, outcome.missed, outcome.folded))

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from rivermeet.assets.epoch.recompute import Recomputation, can_be_recomputed
+from rivermeet.assets.project import Project
 from rivermeet.assets.quality.judge_committed import judge_everything
 from rivermeet.assets.quality.judges import evaluate
 from rivermeet.assets.quality.quality_table import remember
@@ -30,9 +30,6 @@ from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.delta.staged import discard, stage
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.pipelines import Node
-
-if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
 
 _FOLD = ("fold_equals_table", "unique_keys")
 

@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rivermeet.assets.project import Project
 from rivermeet.assets.reports.rows import histories
 from rivermeet.pipelines import Pipeline, limits
 
 if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
     from rivermeet.expectations.report.page import PipelineHistory
 
 

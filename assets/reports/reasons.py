@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rivermeet.assets.project import Project
 from rivermeet.assets.why.answer import Answer
 from rivermeet.assets.why.changelogs import Changelogs
 from rivermeet.assets.why.expressions import Expressions
@@ -28,7 +29,6 @@ from rivermeet.expectations.report.page import NodeHistory, Reason
 from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
     from rivermeet.expectations.report.checks import Cell
     from rivermeet.joins.why.evidence import Key
 

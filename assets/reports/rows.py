@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rivermeet.assets.project import Project
 from rivermeet.assets.shadow.recorded import last_recorded
 from rivermeet.pipelines import Node, Pipeline, limits
 
 if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
     from rivermeet.expectations.report.page import NodeHistory, PipelineHistory, ReadTable
 
 IDENTITY = ("node", "epoch", "invariant", "run", "judged_at")

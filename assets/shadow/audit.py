@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rivermeet.assets.epoch.recompute import Recomputation, can_be_recomputed
+from rivermeet.assets.project import Project
 from rivermeet.assets.shadow.marks import Marks
 from rivermeet.assets.shadow.positions import TopicInput, topic_inputs
 from rivermeet.infra.delta.io import last_note, read
@@ -30,7 +31,6 @@ from rivermeet.pipelines import Node, limits
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermeet.assets.project import Project
     from rivermeet.infra.commit_note import CommitNote
     from rivermeet.infra.engine.shared_frames import SharedFrames
     from rivermeet.infra.epochs.context import EpochContext

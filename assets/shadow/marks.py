@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from rivermeet.assets.project import Project
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import Kafka, Node, limits
 
 if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
     from rivermeet.infra.shadow.application import Progress
     from rivermeet.pipelines import Shadow
 

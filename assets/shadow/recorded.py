@@ -10,10 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rivermeet.assets.project import Project
 from rivermeet.assets.shadow.words import heading, parts, read_upto
 
 if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
     from rivermeet.assets.shadow.audit import Shadowed
     from rivermeet.pipelines import Shadow
 

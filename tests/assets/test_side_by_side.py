@@ -17,6 +17,7 @@ from rivermeet.assets.epoch.side_by_side import InputFailedError, SideBySide
 from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.infra.engine.sessions import Sessions
+from rivermeet.infra.kafka.refusals import BrokerUnavailableError
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Node, Pipeline
 from tests.assets.home import Home, homed
@@ -166,6 +167,32 @@ def test_what_is_committed_when_a_run_is_interrupted_is_recorded(
         nodes.outcome(OTHER)
     nodes.close()
     assert "other" in events and "alone" not in events
+
+
+def test_one_that_is_asked_again_runs_once_more_and_so_does_what_waited_for_it(
+    monkeypatch: pytest.MonkeyPatch, events: list[str]
+) -> None:
+    """As where a job has a retry policy: the broker is back, and Dagster asks for the step again, then for others."""
+
+    def unreachable(project: Project, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
+        if node is LEFT:
+            raise BrokerUnavailableError("no answer")
+        return Outcome()
+
+    def back(project: Project, node: Node, run: str, rebuild: Any) -> Outcome:
+        events.append(f"again {node.name}")
+        return Outcome()
+
+    nodes = run(monkeypatch, unreachable)
+    monkeypatch.setattr(side_by_side, "materialise", back)
+    with pytest.raises(BrokerUnavailableError):
+        nodes.outcome(LEFT)
+    with pytest.raises(InputFailedError):
+        nodes.outcome(JOINED)
+    for node in (LEFT, RIGHT, JOINED, ALONE):
+        nodes.outcome(node)
+    nodes.close()
+    assert [event for event in events if event.startswith("again")] == ["again left", "again joined"]
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.assets.cli.show.table import table
 from rivermeet.assets.cli.terminal import echo
+from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.lines import opened
@@ -16,8 +17,6 @@ from rivermeet.pipelines.expressions import quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructField
-
-    from rivermeet.assets.project import Project
 
 
 def print_results(project: Project, pipeline: Pipeline) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.assets.refused.states import states
 from rivermeet.infra.commit_note import CommitNote
@@ -18,7 +19,6 @@ from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
     from rivermeet.assets.refused.states import HeldState
 
 
