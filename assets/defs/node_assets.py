@@ -17,7 +17,7 @@ from rivermeet.assets.defs.freshness import freshness_policy
 from rivermeet.assets.defs.keys import changelog_key, keys_of, op_name, shown_as, table_key
 from rivermeet.assets.defs.metadata import changelog_metadata, check_results, checked_assets, table_metadata
 from rivermeet.assets.defs.resource import ProjectResource
-from rivermeet.assets.defs.standing import below, confirmed, show_standing, verdicts_of_fold
+from rivermeet.assets.defs.standing import below, confirmed, is_unshown, show_standing, verdicts_of_fold
 from rivermeet.assets.project import Project
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.pipelines import Node, Operation, Pipeline
@@ -84,18 +84,20 @@ def _run(node: Node, context: dg.AssetExecutionContext, rivermeet: ProjectResour
             yield from check_results(project.settings, node, folded.verdicts, folded.epoch, context.run.run_id)
         else:
             yield from verdicts_of_fold(project, node, context.run.run_id)
-    elif _has_work_below(node, rivermeet, list(below(node, context))):
+    elif _is_needed(node, rivermeet, list(below(node, context)), context.instance):
         yield from confirmed(project, node, context.run.run_id)
     else:
         context.log.info(f"{node.name}: nothing new")
         yield from show_standing(project, node, context, rivermeet.shown)
 
 
-def _has_work_below(node: Node, rivermeet: ProjectResource, others: Sequence[Node]) -> bool:
-    """Whether a node below has news, or the topic of one of them, or of the node itself, is behind."""
+def _is_needed(node: Node, rivermeet: ProjectResource, others: Sequence[Node], instance: dg.DagsterInstance) -> bool:
+    """Whether a node below has news, or Dagster or a topic is behind one of them, or the node itself."""
     from rivermeet.assets.sinks.delivery import sink_lag
 
     if any(rivermeet.waits(other) for other in others):
+        return True
+    if any(is_unshown(rivermeet.project, one, instance) for one in (node, *others)):
         return True
     sinks = [sink for one in (node, *others) for sink in one.pipeline.sinks_of(one)]
     return any(sink_lag(rivermeet.project, sink).epochs for sink in sinks)

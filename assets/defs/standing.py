@@ -8,8 +8,11 @@ nothing new most of the time, so the verdicts are given again:
 | nothing new, but a node below it runs | its own step, which confirms its epoch: same data version, same checks |
 | nothing new, and below it neither | its own step, which gives check results alone |
 | below such a node | that step too, as events of the run: their own steps Dagster skips |
+| Dagster has not seen its epoch | as where a node below runs, so that all steps are executed |
 
-The last two record no materialisation: it would make the node look fresh, and it had no new epoch.
+A step that fails after its commit, as where its verdicts cannot be written, keeps Dagster from executing those below,
+although these have read the epoch and committed theirs; so does a process that is killed in between. The next run shows
+them. The second and the third record no materialisation: it would make the node look fresh, and it had no new epoch.
 Held by ``tests/assets/defs/test_materialise.py`` and ``tests/assets/quality/test_check_results.py``.
 """
 
@@ -69,6 +72,16 @@ def standing_epoch(project: Project, node: Node, run: str) -> tuple[int, list[dg
         )
         results.append(result)
     return epoch, results
+
+
+def is_unshown(project: Project, node: Node, instance: dg.DagsterInstance) -> bool:
+    """Whether Dagster has another epoch as its newest of a node, or none: the step that shows it was not executed."""
+    from rivermeet.infra.delta.io import last_note
+
+    note = last_note(project.paths(node).changelog)
+    event = instance.get_latest_materialization_event(changelog_key(node))
+    shown = event.asset_materialization.metadata["epoch"].value if event and event.asset_materialization else None
+    return note is not None and shown != note[1].epoch
 
 
 def verdicts_of_fold(project: Project, node: Node, run: str) -> Iterator[dg.AssetCheckResult]:

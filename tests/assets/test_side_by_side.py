@@ -11,12 +11,17 @@ from typing import Any
 
 import pytest
 
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.epoch import run as epoch_run
 from rivermeet.assets.epoch import side_by_side
 from rivermeet.assets.epoch.run import Outcome
 from rivermeet.assets.epoch.side_by_side import InputFailedError, SideBySide
 from rivermeet.assets.project import Project
+from rivermeet.assets.quality.judge_committed import Judgement
 from rivermeet.assets.quality.quality_table import last_states
+from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.engine.sessions import Sessions
+from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.kafka.refusals import BrokerUnavailableError
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Node, Pipeline
@@ -227,6 +232,35 @@ def test_a_run_of_dagster_goes_so_and_each_thread_has_its_session(home: Home, mo
         states = last_states(home.project.quality, node, 2)
         assert {state.state for state in states.values()} == {"passed"}, node.name
         assert {state.epoch for state in states.values()} == {2}, node.name
+
+
+@pytest.mark.slow
+def test_what_was_committed_below_a_step_that_failed_is_shown_by_the_next_run(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster skips what is below a failed step; that has committed all the same, and the next run says so."""
+    judge_epoch = epoch_run.judge_epoch
+
+    def broken(context: EpochContext, node: Node, *given: Any) -> Judgement:
+        if node is OTHER:
+            raise OSError("No space left on device")
+        return judge_epoch(context, node, *given)
+
+    def shown(node: Node) -> object:
+        event = home.instance.get_latest_materialization_event(changelog_key(node))
+        return event and event.asset_materialization and event.asset_materialization.metadata["epoch"].value
+
+    deliver(home.data, 3)
+    with monkeypatch.context() as once:
+        once.setattr(epoch_run, "judge_epoch", broken)
+        assert not home.run()
+    found = last_note(home.project.paths(ALONE).changelog)
+    assert found is not None and shown(ALONE) != found[1].epoch, home.said
+    assert home.run(), home.said
+    assert (shown(ALONE), shown(OTHER)) == (found[1].epoch, found[1].epoch)
+    before = home.instance.get_latest_materialization_event(changelog_key(ALONE))
+    assert home.run(), home.said
+    assert home.instance.get_latest_materialization_event(changelog_key(ALONE)) == before, "nothing is new"
 
 
 def test_an_interrupted_run_starts_no_other_node(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
