@@ -14,14 +14,13 @@ from rivermeet.assets.defs.automation import EVERY_15_MINUTES, WHOLE, on_new_epo
 from rivermeet.assets.defs.keys import assets_of
 from rivermeet.assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
 from rivermeet.assets.defs.node_assets import node_assets
-from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.defs.report_asset import report_asset
+from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.assets.defs.shadow_assets import shadow_asset
 from rivermeet.assets.defs.sink_assets import sink_asset
 from rivermeet.assets.defs.source_checks import source_checks
 from rivermeet.assets.defs.spark import WarmSparkResource
-from rivermeet.assets.epoch.platform import current
 from rivermeet.assets.project import Project
-from rivermeet.assets.reports.quality_report import report_asset
 from rivermeet.pipelines import BrokenFile, Pipeline
 
 
@@ -35,7 +34,7 @@ def job_of(pipeline: Pipeline) -> dg.UnresolvedAssetJobDefinition:
     )
 
 
-def schedule_of(pipeline: Pipeline, job: dg.UnresolvedAssetJobDefinition, project: str = "") -> dg.ScheduleDefinition:
+def schedule_of(pipeline: Pipeline, job: dg.UnresolvedAssetJobDefinition, project: Project) -> dg.ScheduleDefinition:
     """The schedule of a whole pipeline; a tick that finds nothing new makes no run, and the page keeps its verdicts."""
 
     @dg.schedule(
@@ -48,7 +47,7 @@ def schedule_of(pipeline: Pipeline, job: dg.UnresolvedAssetJobDefinition, projec
     def every_15_minutes() -> dg.RunRequest | dg.SkipReason:
         from rivermeet.assets.epoch.idle import is_idle
 
-        if is_idle(current(project), list(pipeline.stored)):
+        if is_idle(project, list(pipeline.stored)):
             return dg.SkipReason("Nothing is new in any source; the checks show what stands.")
         return dg.RunRequest(tags={WHOLE: pipeline.name})
 
@@ -80,7 +79,7 @@ def definitions(project: Project) -> dg.Definitions:
     Definitions
         ``dg.Definitions.merge`` puts them beside others; their resources are ``rivermeet`` and ``pyspark``.
     """
-    pipelines, folder = project.pipelines, str(project.root)
+    pipelines = project.pipelines
     for file in project.problems:
         dg.get_dagster_logger().error("not loaded: %s", file)
     jobs = {pipeline.name: job_of(pipeline) for pipeline in pipelines}
@@ -98,10 +97,10 @@ def definitions(project: Project) -> dg.Definitions:
             *(check for pipeline in pipelines for check in source_checks(pipeline)),
         ],
         jobs=[*jobs.values(), *care],
-        schedules=[schedule_of(pipeline, jobs[pipeline.name], folder) for pipeline in pipelines]
+        schedules=[schedule_of(pipeline, jobs[pipeline.name], project) for pipeline in pipelines]
         + [maintenance_schedule(job) for job in care],
         sensors=[on_new_epoch_sensor(pipeline) for pipeline in pipelines],
-        resources={"rivermeet": PlatformResource(project=folder), "pyspark": WarmSparkResource(project=folder)},
+        resources={"rivermeet": ProjectResource(project=project), "pyspark": WarmSparkResource(project=project)},
         executor=dg.in_process_executor,
     )
 

@@ -133,12 +133,12 @@ def run_once(settings: Settings, pipeline: Pipeline) -> None:
     asked = _counted()
     began = time.monotonic()
     from rivermeet.assets.defs.runs import run_pipeline
-    from rivermeet.assets.epoch.platform import OnEngine, use
+    from rivermeet.assets.project import Project
+    from rivermeet.infra.engine.sessions import Sessions
 
     engine = replace(settings, home=Path(os.environ["RIVERMEET_BENCH_ENGINE"]))
-    platform = use(OnEngine(settings, engine=engine))
-    platform.say = lambda line: print(line, file=sys.stderr)
-    green = run_pipeline(platform, pipeline)
+    project = Project(settings, Sessions(engine), say=lambda line: print(line, file=sys.stderr))
+    green = run_pipeline(project, pipeline)
     print(json.dumps({"seconds": time.monotonic() - began, "green": green, "asked": asked}))
 
 
@@ -210,14 +210,15 @@ def measured(settings: Settings, runs: int, per_source: int, *options: str) -> I
 
 
 def _compare(engine: Settings, own: Settings, records: Records, pipeline: Pipeline) -> None:
-    from rivermeet.assets.epoch.platform import OnEngine
+    from rivermeet.assets.project import Project
+    from rivermeet.infra.engine.sessions import Sessions
 
-    platform = OnEngine(own, engine=engine)
+    project = Project(own, Sessions(engine))
     ends = [node.name for node in pipeline.stored if node.name == "named" or node.name.endswith(f"_{DEEP - 1}")]
     for name in ends:
-        paths = platform.runner(pipeline).paths(pipeline.node(name))
+        paths = project.paths(pipeline.node(name))
         # The table itself may be behind: what other nodes read is folded when that is due.
-        rows = platform.session().read.format("delta").load(paths.changelog).orderBy("partition", "offset")
+        rows = project.sessions.open().read.format("delta").load(paths.changelog).orderBy("partition", "offset")
         last = {row["id"]: row for row in rows.select("key.id", "value").collect()}
         live = {(id, *row["value"][: len(_KEPT)]) for id, row in last.items() if row["value"] is not None}
         if live != records.named():

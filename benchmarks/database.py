@@ -21,7 +21,7 @@ import psycopg
 
 from benchmarks.stored import store, stored_in
 from benchmarks.topics import judged
-from rivermeet.assets.bench.run import fresh_platform
+from rivermeet.assets.bench.run import fresh_project
 from rivermeet.assets.cli.show.table import table
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Pipeline, Postgres
@@ -33,7 +33,7 @@ SCHEMA = {"id": "INT", "name": "STRING", "amount": "DECIMAL(12,2)", "at": "TIMES
 
 def measured(settings: Settings, dsn: str, database: str, rows: int, changes: int) -> dict[str, float]:
     """Seconds of the snapshot and of the changes, in a database of their own."""
-    platform = fresh_platform(settings, "database", postgres=dsn)
+    project = fresh_project(settings, "database", postgres=dsn)
     node = Pipeline("bench_database").table("orders", Postgres(f"{database}.public.orders", SCHEMA, "id"))
     with psycopg.connect(f"{dsn} dbname=postgres", autocommit=True) as client:
         client.execute(cast(Any, f"CREATE DATABASE {database}"))
@@ -43,12 +43,12 @@ def measured(settings: Settings, dsn: str, database: str, rows: int, changes: in
         )
         made = "INSERT INTO orders SELECT g, 'order number ' || g, g * 0.25, now(), 0 FROM generate_series(1, %s) g"
         client.execute(made, [rows])
-        found = {f"snapshot of {rows:,} rows": judged(platform, node, rows)}
+        found = {f"snapshot of {rows:,} rows": judged(project, node, rows)}
         for first in range(0, changes, AT_ONCE):
             client.execute(
                 "UPDATE orders SET n = n + 1 WHERE id > %s AND id <= %s", [first % rows, first % rows + AT_ONCE]
             )
-        return {**found, f"{changes:,} changes": judged(platform, node, changes)}
+        return {**found, f"{changes:,} changes": judged(project, node, changes)}
 
 
 @click.command()

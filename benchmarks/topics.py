@@ -29,9 +29,9 @@ from confluent_kafka import Producer
 
 from benchmarks.peers.copy_topic import PEERS, copied
 from benchmarks.stored import store, stored_in
-from rivermeet.assets.bench.run import fresh_platform, run_epoch
+from rivermeet.assets.bench.run import fresh_project, run_epoch
 from rivermeet.assets.cli.show.table import table
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import Project
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.engine.jars import JarsError
 from rivermeet.infra.engine.java import JavaError
@@ -78,9 +78,9 @@ def send(broker: Broker, topic: str, count: int) -> None:
     producer.flush(120)
 
 
-def judged(platform: Platform, node: Node, count: int) -> float:
+def judged(project: Project, node: Node, count: int) -> float:
     """Seconds of the one epoch of a node, from its plan until its changelog is judged."""
-    epoch = run_epoch(platform, [node])
+    epoch = run_epoch(project, [node])
     outcome = epoch.outcomes[node.name]
     if outcome.result is None or outcome.judgement is None or outcome.result.rows != count:
         sys.exit(f"{node.pipeline.name}: {outcome.result and outcome.result.rows} rows of {count:,} records")
@@ -89,13 +89,13 @@ def judged(platform: Platform, node: Node, count: int) -> float:
     return epoch.judged([node])
 
 
-def written(platform: Platform, node: Node, connection: Connection, count: int) -> float:
+def written(project: Project, node: Node, connection: Connection, count: int) -> float:
     """Seconds until a topic has the node's changelog."""
     sink = node.to_topic(f"bench-out-{uuid4().hex[:8]}", partitions=PARTITIONS)
-    changelog = platform.runner(node.pipeline).paths(node).changelog
+    changelog = project.paths(node).changelog
     assert last_note(changelog) is not None
     start = time.monotonic()
-    found = deliver(sink, changelog, connection, platform.session)
+    found = deliver(sink, changelog, connection, project.sessions.open)
     seconds = time.monotonic() - start
     if found is None or found.rows != count:
         sys.exit(f"topic {sink.topic}: {found and found.rows} rows of {count:,}")
@@ -105,21 +105,21 @@ def written(platform: Platform, node: Node, connection: Connection, count: int) 
 def measured(settings: Settings, broker: Broker, count: int) -> tuple[str, dict[str, float]]:
     """The topic of the records, and the seconds of each row of ours."""
     kafka = {"bootstrap.servers": broker.address}
-    platform, connection = fresh_platform(settings, "topics", kafka=kafka), Connection(kafka)
+    project, connection = fresh_project(settings, "topics", kafka=kafka), Connection(kafka)
     topic = f"bench-in-{uuid4().hex[:8]}"
     make_topic(connection, topic, PARTITIONS, KEEPS_ALL)
     send(broker, topic, count)
     if sum(topic_state(connection, topic).stable.values()) != count:
         sys.exit(f"topic {topic} did not take all records")
-    lines = Path(platform.settings.data) / "orders" / "00000.jsonl"
+    lines = Path(project.settings.data) / "orders" / "00000.jsonl"
     lines.parent.mkdir(parents=True)
     with lines.open("w") as file:
         file.writelines(json.dumps({"id": key, **value}) + "\n" for key, value in records(count))
     of_topic, of_files = (made.node("orders") for made in pipelines(topic))
     return topic, {
-        "Rivermeet, of a topic": judged(platform, of_topic, count),
-        "Rivermeet, of files": judged(platform, of_files, count),
-        "Rivermeet, to a topic": written(platform, of_topic, connection, count),
+        "Rivermeet, of a topic": judged(project, of_topic, count),
+        "Rivermeet, of files": judged(project, of_files, count),
+        "Rivermeet, to a topic": written(project, of_topic, connection, count),
     }
 
 

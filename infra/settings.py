@@ -20,6 +20,9 @@ from rivermeet.pipelines.errors import RivermeetError
 PROJECT = Path(__file__).resolve().parent.parent
 """The folder that our own are in: a checkout, or, installed, the package."""
 
+HOST = "127.0.0.1"
+"""Where `rivermeet ui` serves its pages: to this machine alone."""
+
 ENGINES = "auto, sc://host:port, local[N], local[*] or spark://host:port"
 _ENGINE = re.compile(r"auto|local(\[(\*|[1-9]\d*)\])?|(sc|spark)://[^/:\s]+(:\d+)?\S*")
 _MEMORY = re.compile(r"[1-9]\d*[mg]", re.IGNORECASE)
@@ -218,6 +221,15 @@ class Settings:
         if self.file_reader == "auto":
             return self.engine == "auto" or self.engine.startswith("local[")
         return self.file_reader == "driver"
+
+    @property
+    def data_folder(self) -> Path:
+        """The data folder, where it is a folder of this machine; SettingsError where it is not."""
+        if "://" in self.data:
+            raise SettingsError(
+                f"RIVERMEET_DATA={self.data} is no local folder; feeds write to one", variable="RIVERMEET_DATA"
+            )
+        return Path(self.data)
 
     @property
     def dagster_home(self) -> Path:

@@ -35,6 +35,8 @@ class RivermeetError(Exception):
         The class's name without ``Error`` in lower case with hyphens: stable, and unique.
     remedy : str
         What to do about any error of this code; the message is more specific.
+    is_transient : bool
+        Whether it may pass by itself, so that the same run may succeed a little later: Dagster retries no other.
 
     Examples
     --------
@@ -45,6 +47,7 @@ class RivermeetError(Exception):
 
     code: ClassVar[str] = "rivermeet"
     remedy: ClassVar[str] = "Do what the message says."
+    is_transient: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -107,6 +107,14 @@ class Operation:
         """What a sentence about the operation adds to its type and inputs."""
         return ""
 
+    @property
+    def description(self) -> str:
+        """Sentences that say what it does."""
+        names = " and ".join(f"{node.kind.replace('_', ' ')} `{node.name}`" for node in self.inputs.values())
+        if self.type is None:
+            return f"{self.family.replace('-', ' ').capitalize()} of {names}{self.detail}."
+        return f"{self.type.capitalize()} join of {names}{self.detail}. Semantics {self.semantics}."
+
     def keeps_hashes_of(self, side: str) -> bool:
         """Whether the operator keeps hashes of a side's values from epoch to epoch, which change with their types."""
         return False

@@ -13,7 +13,7 @@ import dagster as dg
 
 from rivermeet.assets.definitions import definitions
 from rivermeet.assets.defs.keys import changelog_key, table_key
-from rivermeet.assets.defs.resource import PlatformResource as Rivermeet
+from rivermeet.assets.defs.resource import ProjectResource as Rivermeet
 from rivermeet.assets.project import Project
 
 __all__ = ["Rivermeet", "RivermeetProject", "changelog_key", "definitions", "table_key"]

@@ -10,7 +10,7 @@ import pytest
 
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.assets.defs.keys import changelog_key
-from rivermeet.assets.defs.lineage import column_lineage, described
+from rivermeet.assets.defs.lineage import column_lineage
 from rivermeet.assets.epoch.explain import explain
 from rivermeet.assets.epoch.verify import verify
 from rivermeet.assets.refused.decisions import UndecidableError, loss
@@ -40,7 +40,7 @@ def test_lineage_and_graph_say_what_it_is_made_of() -> None:
     assert found is not None
     (dep,) = found.deps_by_column["value.tagged"]
     assert (dep.asset_key, dep.column_name) == (changelog_key(TOY.node("one")), "value.v")
-    assert described(BOTH.operation) == "Tagged of stream `one` and stream `two`, each with its side."  # pyright: ignore
+    assert BOTH.operation.description == "Tagged of stream `one` and stream `two`, each with its side."  # pyright: ignore
 
 
 def test_what_a_dropped_epoch_loses_is_its_own_to_say() -> None:
@@ -110,8 +110,8 @@ def test_it_is_planned_run_checked_and_shown(home: Home) -> None:
     assert home.run(), home.said
     assert any(line.startswith("  both") and "epoch 2: 1 rows; " in line for line in home.said), home.said
 
-    context = home.platform.runner(TOY)
-    rows = read(home.platform.session(), context.paths(BOTH).changelog).orderBy("offset")
+    context = home.project.context(TOY)
+    rows = read(home.project.sessions.open(), context.paths(BOTH).changelog).orderBy("offset")
     found = [(row.key.k, row.value.tagged, row.trigger.side, row.epoch) for row in rows.collect()]
     assert found == [
         ("a", "left: x", "left", 1),
@@ -122,18 +122,18 @@ def test_it_is_planned_run_checked_and_shown(home: Home) -> None:
     verified = verify(context, BOTH)
     assert verified is not None and (verified.rows, verified.differing) == (4, 0)
 
-    status = next(line for line in status_table(home.platform, TOY).splitlines() if line.startswith("both"))
+    status = next(line for line in status_table(home.project, TOY).splitlines() if line.startswith("both"))
     assert status.split()[1:4] == ["stream", "2", "4"] and status.endswith("passed")
-    page, _ = write_report(home.platform, [TOY])
+    page, _ = write_report(home.project, [TOY])
     text = page.read_text("utf-8")
     assert "both" in text and "Tagged of stream one and stream two" in text
     deliver(home, "one", "d,q,9")
-    assert "  plan     after one, whose new records come on top" in [*explain(home.platform, TOY)]
+    assert "  plan     after one, whose new records come on top" in [*explain(home.project, TOY)]
 
 
 @pytest.mark.slow
 def test_its_rows_are_explained_by_its_own_words(home: Home) -> None:
-    walk = Walk(Changelogs(home.platform), Expressions(None))
+    walk = Walk(Changelogs(home.project), Expressions(None))
     (row,) = walk.why(BOTH, {"k": "b"}, 10).rows
     assert row.says == ("it is tagged left",)
     assert [(cause.node, cause.role) for cause in row.causes] == [("one", "trigger")]
@@ -146,10 +146,10 @@ def test_its_rows_are_explained_by_its_own_words(home: Home) -> None:
 
 @pytest.mark.slow
 def test_an_epoch_that_breaks_its_rule_is_not_committed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    context = home.platform.runner(TOY)
-    before = read(home.platform.session(), context.paths(BOTH).changelog).count()
+    context = home.project.context(TOY)
+    before = read(home.project.sessions.open(), context.paths(BOTH).changelog).count()
     monkeypatch.setattr(toy_family, "NAMES", {"left": "right", "right": "left"})
     deliver(home, "two", "e,x,11")
     assert not home.run()
     assert any("tagged_by_its_side" in line for line in home.said), home.said
-    assert read(home.platform.session(), context.paths(BOTH).changelog).count() == before
+    assert read(home.project.sessions.open(), context.paths(BOTH).changelog).count() == before

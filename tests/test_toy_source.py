@@ -66,17 +66,17 @@ def test_it_says_what_it_needs() -> None:
 def test_it_is_planned_read_judged_and_shown(home: Home) -> None:
     node = home.pipeline.node("texts")
     publish(home, "a 1", "b 7", "c many")
-    assert "  write    texts 1 to 3 of a feed" in list(explain(home.platform, home.pipeline))
+    assert "  write    texts 1 to 3 of a feed" in list(explain(home.project, home.pipeline))
     assert home.run(), home.said
     assert any(line.startswith("  texts") and "epoch 1: 2 rows, 1 dead letter; " in line for line in home.said), (
         home.said
     )
-    context = home.platform.runner(home.pipeline)
-    rows = read(home.platform.session(), context.paths(home.pipeline.node("long")).changelog)
+    context = home.project.context(home.pipeline)
+    rows = read(home.project.sessions.open(), context.paths(home.pipeline.node("long")).changelog)
     assert [(row.key.name, row.value.n) for row in rows.where("value IS NOT NULL").collect()] == [("b", 7)]
-    (letter,) = read(home.platform.session(), context.paths(node).dead_letter).collect()
+    (letter,) = read(home.project.sessions.open(), context.paths(node).dead_letter).collect()
     assert (letter.line, letter.reason) == (3, "column 'n': 'many' is not INT")
-    assert retried(home.platform, node) == "texts: no dead letters to retry", "it cannot read them again"
+    assert retried(home.project, node) == "texts: no dead letters to retry", "it cannot read them again"
 
     event = home.instance.get_latest_materialization_event(changelog_key(node))
     assert event is not None and event.asset_materialization is not None
@@ -84,20 +84,20 @@ def test_it_is_planned_read_judged_and_shown(home: Home) -> None:
     assert (found["texts_in"], found["input_positions"]) == (3, {"feed": {"first": 1, "last": 3, "gone": None}})
 
     publish(home, "d 2")
-    status = status_table(home.platform, home.pipeline)
+    status = status_table(home.project, home.pipeline)
     assert f"texts: feed '{feed(home)}': read up to text 3" in status
     assert [line.split()[:6] for line in status.splitlines() if line.startswith("texts ")] == [
         ["texts", "table", "1", "2", "1", "1"]
     ], status
     assert {spec.name for one in source_checks(home.pipeline) for spec in one.check_specs} == {"feed_is_fresh"}
-    check = judged(home.platform, node)
+    check = judged(home.project, node)
     assert (check.passed, check.description) == (False, "1 texts behind.")
     assert (
         "<caption>Feed, as its newest epoch has read it"
-        in Path(write_report(home.platform, [home.pipeline])[0]).read_text()
+        in Path(write_report(home.project, [home.pipeline])[0]).read_text()
     )
 
-    changelog = Changelog(home.platform, node)
+    changelog = Changelog(home.project, node)
     (row,) = changelog.of_key({"name": "a"})
     assert origin_of(changelog, row).says == f"text 1 of feed '{feed(home)}'"
     assert origin_of(changelog, {**row, "origin": None}).says == "one of texts 1 to 3 of a feed"
@@ -115,8 +115,8 @@ def test_it_is_refused_and_goes_on_without_what_is_lost(home: Home) -> None:
     assert not home.run()
     refusal = f"source 'news.texts': texts {last - 1} to {last - 1} are gone; accept-loss goes on"
     assert refusal in "\n".join(home.said)
-    assert f"texts: {refusal}" not in status_table(home.platform, home.pipeline), "it is not asked for what it refuses"
-    assert accepted(home.platform, home.pipeline.node("texts")) == (
+    assert f"texts: {refusal}" not in status_table(home.project, home.pipeline), "it is not asked for what it refuses"
+    assert accepted(home.project, home.pipeline.node("texts")) == (
         f"texts: 1 records read of texts {last} to {last} of a feed; lost: texts {last - 1} to {last - 1}"
     )
 

@@ -19,7 +19,8 @@ from uuid import uuid4
 import psutil
 
 from rivermeet.assets.bench.workloads import Workload
-from rivermeet.assets.epoch.platform import OnEngine, Platform
+from rivermeet.assets.project import Project
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
         which a warm engine alone counts, and ``missed``, the checks that were not evaluated; ``bytes_written``
         in all epochs; ``peak_rss_mb`` of this process and the engine, as seen after each.
     """
-    platform = fresh_platform(settings, workload.pipeline.name)
-    private = platform.settings
+    project = fresh_project(settings, workload.pipeline.name)
+    private = project.settings
     lines: list[dict[str, Any]] = []
     rows_in = rows_out = peak = written = 0
     tables = Path(private.tables) / workload.pipeline.name / workload.result.name
@@ -62,13 +63,13 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
     for records in epochs_of(data, epochs):
         rows_in += records.count_rows()
         _deliver(workload, records, Path(private.data), len(lines))
-        line, rows = _epoch(platform, workload)
+        line, rows = _epoch(project, workload)
         written, before = _bytes(tables), written
         jobs, earlier = _jobs(settings), jobs
         lines.append(line | {"bytes": written - before, "jobs": jobs - earlier})
         rows_out += rows
         peak = max(peak, _resident(settings))
-    final_rows, checksum = _answer(platform, workload)
+    final_rows, checksum = _answer(project, workload)
     times = [sum(line.get(phase, 0.0) for phase in PHASES) for line in lines]
     later = times[1:] or times
     return {
@@ -92,13 +93,13 @@ def private_settings(settings: Settings, name: str, **others: Any) -> Settings:
     return replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"), **others)
 
 
-def fresh_platform(settings: Settings, name: str, **others: Any) -> Platform:
-    """A platform with such a folder, empty, and an open session of the user's engine."""
+def fresh_project(settings: Settings, name: str, **others: Any) -> Project:
+    """A project with such a folder, empty, and an open session of the user's engine."""
     private = private_settings(settings, name, **others)
     shutil.rmtree(private.home, ignore_errors=True)
-    platform = OnEngine(private, engine=settings)
-    platform.session()
-    return platform
+    project = Project(private, Sessions(settings))
+    project.sessions.open()
+    return project
 
 
 def epochs_of(data: Path, epochs: int | None) -> Iterator[Dataset]:
@@ -170,22 +171,22 @@ class Epoch:
         return [f"{name}: {verdict.invariant.id}" for name, verdict in found if verdict.state == "not evaluated"]
 
 
-def run_epoch(platform: Platform, nodes: Sequence[Node]) -> Epoch:
+def run_epoch(project: Project, nodes: Sequence[Node]) -> Epoch:
     """Run one epoch of the nodes, as any other run does."""
     from rivermeet.assets.epoch.side_by_side import SideBySide
 
     start = time.monotonic()
-    run = SideBySide(platform, nodes, f"bench-{uuid4().hex}")
+    run = SideBySide(project, nodes, f"bench-{uuid4().hex}")
     outcomes = {node.name: run.outcome(node) for node in nodes}
     whole = time.monotonic() - start
     run.close()
     return Epoch(start, outcomes, whole)
 
 
-def _epoch(platform: Platform, workload: Workload) -> tuple[dict[str, Any], int]:
+def _epoch(project: Project, workload: Workload) -> tuple[dict[str, Any], int]:
     """One epoch of all nodes: seconds by phase, and the join's rows."""
     nodes = workload.pipeline.stored
-    epoch = run_epoch(platform, nodes)
+    epoch = run_epoch(project, nodes)
     line: dict[str, Any] = {
         "rows": 0,
         "missed": epoch.missed,
@@ -204,11 +205,11 @@ def _epoch(platform: Platform, workload: Workload) -> tuple[dict[str, Any], int]
     return line, line["rows"]
 
 
-def _answer(platform: Platform, workload: Workload) -> Sequence[int]:
+def _answer(project: Project, workload: Workload) -> Sequence[int]:
     from rivermeet.infra.delta.io import read
 
-    node, spark = workload.result, platform.session()
-    paths = platform.runner(node.pipeline).paths(node)
+    node, spark = workload.result, project.sessions.open()
+    paths = project.paths(node)
     rows = read(spark, paths.table) if node.is_table else read(spark, paths.changelog).select("value.*")
     found, checksum = spark.sql(workload.answer, rows=rows).collect()[0]
     return found, (checksum or 0) % 2**63

@@ -9,10 +9,10 @@ from uuid import uuid4
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.terminal import echo, project_here
+from rivermeet.assets.project import Project
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
     from rivermeet.pipelines import Node
 
 
@@ -26,12 +26,11 @@ def accept_loss(pipeline: str, source: str) -> None:
     The records so far stay as they are, and the epoch log keeps which offsets or versions were lost. Where nothing is
     lost this is a run like any other.
     """
-    from rivermeet.assets.project import load
+    project = project_here()
+    echo(accepted(project, project.pipeline(pipeline).node(source)))
 
-    echo(accepted(platform_here(), load(pipeline).node(source)))
 
-
-def accepted(platform: Platform, node: Node) -> str:
+def accepted(project: Project, node: Node) -> str:
     """Run one epoch of a source that passes over what is gone; a line that says what was lost."""
     from rivermeet.assets.epoch.run import run_node
     from rivermeet.infra.source_kinds import kind_of, load, registered
@@ -43,8 +42,8 @@ def accepted(platform: Platform, node: Node) -> str:
         raise click.ClickException(
             f"'{node.pipeline.name}.{node.name}' reads no {kinds}, so that none can lose records"
         )
-    step = replace(platform.source_step(node), accept_loss=True)
-    result = run_node(platform.runner(node.pipeline), step, str(uuid4())).result
+    step = replace(project.source_step(node), accept_loss=True)
+    result = run_node(project.context(node.pipeline), step, str(uuid4())).result
     if result is None or result.plan.reads is None:
         return f"{node.name}: nothing is lost, and nothing is new"
     return f"{node.name}: {result.plan.reads.accepted(result.rows)}"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.terminal import echo, project_here
+from rivermeet.assets.project import Project
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
     from rivermeet.infra.sources.standing import Finding
     from rivermeet.pipelines import Node, Pipeline
 
@@ -25,9 +25,8 @@ def check(pipeline: str) -> None:
 
     Of those that can be read: how far they were, and how much log the slot holds back.
     """
-    from rivermeet.assets.project import load
-
-    found = list(checked(platform_here(), load(pipeline)))
+    project = project_here()
+    found = list(checked(project, project.pipeline(pipeline)))
     for one in found:
         echo(one.line)
     if not found:
@@ -44,16 +43,16 @@ def check(pipeline: str) -> None:
 @one_line_errors
 def resnapshot(pipeline: str, source: str | None) -> None:
     """Read the PostgreSQL table of SOURCE, or of all sources, as it stands, in place of what was read before."""
-    from rivermeet.assets.epoch.rebuild import rebuild
-    from rivermeet.assets.project import load
+    from rivermeet.assets.defs.rebuild import rebuild
 
-    declared, platform = load(pipeline), platform_here()
+    project = project_here()
+    declared = project.pipeline(pipeline)
     tables = [node.name for node in tables_of(declared)]
     if source is not None and declared.node(source).name not in tables:
         raise click.ClickException(
             f"'{pipeline}.{source}' reads no table of PostgreSQL; there are {', '.join(tables) or 'none'}"
         )
-    if not rebuild(platform, declared, [source] if source is not None else tables, lossy=True):
+    if not rebuild(project, declared, [source] if source is not None else tables, lossy=True):
         sys.exit(1)
 
 
@@ -74,11 +73,11 @@ def script(found: Iterable[Finding]) -> Iterator[str]:
         yield "-- then restart the server"
 
 
-def checked(platform: Platform, pipeline: Pipeline) -> Iterator[Finding]:
+def checked(project: Project, pipeline: Pipeline) -> Iterator[Finding]:
     """What there is to say about each source: all that its run would be refused for, or how far it was read."""
     for node in pipeline.stored:
         if node.source is not None:
-            yield from platform.source_step(node).findings()
+            yield from project.source_step(node).findings()
 
 
 def tables_of(pipeline: Pipeline) -> list[Node]:

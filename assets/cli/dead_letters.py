@@ -10,10 +10,10 @@ from uuid import uuid4
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.terminal import echo, project_here
+from rivermeet.assets.project import Project
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
     from rivermeet.pipelines import Node, Pipeline
 
 
@@ -28,11 +28,10 @@ def retry_dead_letters(pipeline: str, selected: Sequence[str]) -> None:
     the pipeline to join them. The others stay dead letters, with their new reason. A file that could not be read is
     read again where it lies; a record of a topic is decoded again from the bytes that its letter keeps.
     """
-    from rivermeet.assets.project import load
-
-    declared, platform = load(pipeline), platform_here()
+    project = project_here()
+    declared = project.pipeline(pipeline)
     for node in _sources(declared, selected):
-        echo(retried(platform, node))
+        echo(retried(project, node))
 
 
 def _sources(pipeline: Pipeline, selected: Sequence[str]) -> list[Node]:
@@ -47,15 +46,15 @@ def _sources(pipeline: Pipeline, selected: Sequence[str]) -> list[Node]:
     return nodes
 
 
-def retried(platform: Platform, node: Node) -> str:
+def retried(project: Project, node: Node) -> str:
     """Retry the open dead letters of a source in one epoch; a line that says what became of them."""
     from rivermeet.assets.epoch.run import run_node
 
-    step = replace(platform.source_step(node), retry=True)
-    runner = platform.runner(node.pipeline)
+    step = replace(project.source_step(node), retry=True)
+    context = project.context(node.pipeline)
     while True:
         letters = step.open_letters().count
-        result = run_node(runner, step, str(uuid4())).result
+        result = run_node(context, step, str(uuid4())).result
         if result is None:
             return f"{node.name}: no dead letters to retry"
         if result.plan.retries:

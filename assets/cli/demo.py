@@ -8,7 +8,7 @@ import click
 
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.run import run_what_is_new
-from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.terminal import echo, project_here
 
 
 @click.command()
@@ -19,7 +19,6 @@ from rivermeet.assets.cli.terminal import echo, platform_here
 def feed(pipeline: str, step: int | None, broker: str | None) -> None:
     """Deliver the files of PIPELINE's own source system into the data folder, or their rows as topics."""
     from rivermeet.assets.demo.feeds import feed as deliver
-    from rivermeet.assets.epoch.platform import data_root
     from rivermeet.infra.settings import Settings
 
     settings = Settings.from_env()
@@ -29,7 +28,7 @@ def feed(pipeline: str, step: int | None, broker: str | None) -> None:
         topics = TopicFeed({**settings.kafka, "bootstrap.servers": broker}, settings.home / "delivered")
         said = topics.deliver(pipeline, step)
     else:
-        said = [f"wrote {path}" for path in deliver(pipeline, data_root(settings), step)]
+        said = [f"wrote {path}" for path in deliver(pipeline, settings.data_folder, step)]
     for line in said:
         echo(line)
     if not said:
@@ -47,25 +46,25 @@ def demo(pipeline: str) -> None:
     from rivermeet.assets.cli.show.results import print_results
     from rivermeet.assets.demo.feeds import feed as deliver
     from rivermeet.assets.demo.feeds import steps
-    from rivermeet.assets.epoch.platform import data_root
-    from rivermeet.assets.project import demo_pipeline
+    from rivermeet.assets.project import demo_project
     from rivermeet.assets.reports.quality_report import write_report
 
-    declared, platform = demo_pipeline(pipeline), platform_here()
-    root, green = data_root(platform.settings), True
+    project = project_here(demo_project)
+    declared = project.pipeline(pipeline)
+    root, green = project.settings.data_folder, True
     deliveries = []
     for step in range(1, steps(pipeline) + 1):
         written = deliver(pipeline, root, step)
         if written:
             deliveries.append(step)
             echo(f"step {step} of {steps(pipeline)}: {len(written)} files delivered")
-            green = run_what_is_new(platform, declared)
+            green = run_what_is_new(project, declared)
             if not green:
                 break
     if not deliveries:
         echo("all files were delivered before; looking for anything new")
-        green = run_what_is_new(platform, declared)
-    print_results(platform, declared)
-    path, _ = write_report(platform, [declared])
+        green = run_what_is_new(project, declared)
+    print_results(project, declared)
+    path, _ = write_report(project, [declared])
     echo(f"\nreport: {path}")
     sys.exit(0 if green else 1)

@@ -11,7 +11,7 @@ import click
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.heal import milliseconds
 from rivermeet.assets.cli.replay import PROFILE
-from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.terminal import echo, project_here
 
 
 def _window(_: click.Context, option: click.Parameter, text: str | None) -> tuple[int, int] | None:
@@ -52,22 +52,22 @@ def diff(
     from rivermeet.assets.diff.compare import compare
     from rivermeet.assets.diff.compute import affected_nodes, changed_nodes, computed
     from rivermeet.assets.diff.options import Options
-    from rivermeet.assets.project import load
     from rivermeet.assets.sql.query import CommittedState
 
-    declared, platform = load(pipeline), platform_here()
+    project = project_here()
+    declared = project.pipeline(pipeline)
     for name in selected:
         declared.node(name)
     options = Options(semantics, grace, window)
     wanted = options.apply(declared, selected) if options else declared
-    context, own = platform.runner(declared), platform.settings
+    context, own = project.context(declared), project.settings
     changed = changed_nodes(context, wanted)
     if not changed:
         echo(f"{pipeline}: nothing is declared otherwise than when its rows were made")
         return
-    stands, differs = platform.committed, False
+    stands, differs = project.committed, False
     with computed(context, wanted, changed) as scratch:
-        would_be = CommittedState(scratch.tables, platform.quality.table)
+        would_be = CommittedState(scratch.tables, project.quality.table)
         for node in affected_nodes(wanted, changed):
             found = compare(node, stands, would_be, own.judge_memory, own.spill, examples)
             differs = differs or found.differs

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.terminal import project_here
 
 
 @click.command()
@@ -16,10 +17,9 @@ from rivermeet.assets.cli.errors import one_line_errors
 @one_line_errors
 def graph(pipeline: str, as_: str | None, output: Path | None) -> None:
     """Draw PIPELINE: its sources, what is made of them, and how they hang together."""
-    from rivermeet.assets.project import load
     from rivermeet.pipelines.graph import mermaid, svg
 
-    declared = load(pipeline)
+    declared = project_here().pipeline(pipeline)
     wanted = as_ or ("svg" if output is not None and output.suffix == ".svg" else "mermaid")
     text = svg(declared) if wanted == "svg" else mermaid(declared)
     if output is None:

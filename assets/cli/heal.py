@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.terminal import echo, project_here
 from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
@@ -41,19 +41,19 @@ def milliseconds(_: click.Context, option: click.Parameter, text: str | None) ->
 @one_line_errors
 def rebuild(pipeline: str, selected: Sequence[str], grace: int | None, table_only: bool, lossy: bool) -> None:
     """Recompute PIPELINE from its inputs and replace its rows in one commit; nodes below it follow."""
-    from rivermeet.assets.epoch.rebuild import rebuild as compute_anew
-    from rivermeet.assets.project import load
+    from rivermeet.assets.defs.rebuild import rebuild as compute_anew
 
-    declared, at = load(pipeline), platform_here()
+    project = project_here()
+    declared = project.pipeline(pipeline)
     nodes = [declared.node(name) for name in selected] or list(declared.stored)
     if table_only:
         from rivermeet.infra.epochs.stages.fold import fold_anew
 
         for node in nodes:
-            if fold_anew(at.runner(declared), node):
+            if fold_anew(project.context(declared), node):
                 echo(f"  {node.name:<24} table folded again")
         return
-    if not compute_anew(at, declared, selected, grace, lossy):
+    if not compute_anew(project, declared, selected, grace, lossy):
         sys.exit(1)
 
 
@@ -75,19 +75,19 @@ def verify(pipeline: str, selected: Sequence[str]) -> None:
     """Recompute PIPELINE, compare its changelogs with the result, and judge all that it has committed."""
     from rivermeet.assets.epoch.verify import record
     from rivermeet.assets.epoch.verify import verify as compare
-    from rivermeet.assets.project import load
     from rivermeet.assets.refused.states import lost
 
-    declared, at = load(pipeline), platform_here()
+    project = project_here()
+    declared = project.pipeline(pipeline)
     nodes = [declared.node(name) for name in selected] or list(declared.stored)
     good = True
     for node in nodes:
         start = time.monotonic()
-        found = compare(at.runner(declared), node)
+        found = compare(project.context(declared), node)
         if found is None:
             echo(f"  {node.name:<24} not materialised yet")
             continue
-        record(at, found, time.monotonic() - start)
+        record(project, found, time.monotonic() - start)
         good = good and found.holds
         parts = [] if found.rows is None else [f"{found.rows:,} rows computed again, {found.differing:,} differ"]
         if found.table_differs is not None:
@@ -99,7 +99,7 @@ def verify(pipeline: str, selected: Sequence[str]) -> None:
         for result in found.broken:
             for line in _broken(result):
                 echo(f"    {line}")
-        for dropped in lost(at.runner(declared), node) if found.differing else ():
+        for dropped in lost(project.context(declared), node) if found.differing else ():
             echo(f"    epoch {dropped.held.epoch} was {dropped.summary}: its rows are not in the changelog")
     if not good:
         sys.exit(1)

@@ -30,7 +30,7 @@ from rivermeet.assets.cli.report import report
 from rivermeet.assets.cli.run import run
 from rivermeet.assets.cli.shadow import shadow
 from rivermeet.assets.cli.sql import show, sql
-from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.terminal import echo, project_here
 from rivermeet.assets.cli.why import why
 
 PROJECT_VARIABLE = "RIVERMEET_PROJECT"
@@ -84,12 +84,11 @@ main.add_command(demo)
 def status(pipeline: str | None) -> None:
     """Show each node's epoch, rows, lag and last checks."""
     from rivermeet.assets.cli.show.status import status_table
-    from rivermeet.assets.project import Project
 
-    platform, project = platform_here(), Project.find()
+    project = project_here()
     found, problems = ([project.pipeline(pipeline)], ()) if pipeline else (project.pipelines, project.problems)
     for declared in found:
-        echo(status_table(platform, declared))
+        echo(status_table(project, declared))
     for file in problems:
         echo(f"not loaded: {file}", err=True)
     if problems:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.terminal import echo, project_here
 
 EPOCHS = click.IntRange(1)
 
@@ -35,12 +35,12 @@ def maintain(
 ) -> None:
     """Compact small files of PIPELINE's tables, and remove what no run can need any more."""
     from rivermeet.assets.defs.maintenance import maintain_pipeline
-    from rivermeet.assets.project import load
     from rivermeet.infra.delta.care.table_care import Retention
 
-    declared = load(pipeline)
+    project = project_here()
+    declared = project.pipeline(pipeline)
     keep = Retention(versions=keep_versions, late=keep_late, dead_letter=keep_dead_letters, measured=keep_measurements)
-    done = maintain_pipeline(platform_here(), declared, keep)
+    done = maintain_pipeline(project, declared, keep)
     changed = [one for one in done if one.did]
     for one in changed:
         files, size = (f"{before:,} -> {after:,}" for before, after in (one.files, one.size))

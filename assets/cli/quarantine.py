@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.terminal import echo, project_here
+from rivermeet.assets.project import Project
 from rivermeet.infra.printable import printable
 from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
     from rivermeet.assets.refused.states import HeldState
     from rivermeet.pipelines import Node
 
@@ -35,25 +35,25 @@ def quarantine() -> None:
 @one_line_errors
 def show(pipeline: str, selected: str | None, limit: int) -> None:
     """Show PIPELINE's refused epochs: what they broke, what became of them, and their first rows. Needs no engine."""
-    from rivermeet.assets.project import load
     from rivermeet.assets.refused.states import states
 
-    declared, platform = load(pipeline), platform_here()
+    project = project_here()
+    declared = project.pipeline(pipeline)
     nodes = [declared.node(selected)] if selected else declared.stored
     refused = 0
     for node in nodes:
-        for state in states(platform.runner(declared), node):
+        for state in states(project.context(declared), node):
             refused += 1
-            echo(_shown(platform, node, state, limit))
+            echo(_shown(project, node, state, limit))
     if not refused:
         echo("no epoch was refused by its audit")
 
 
-def _shown(platform: Platform, node: Node, state: HeldState, limit: int) -> str:
+def _shown(project: Project, node: Node, state: HeldState, limit: int) -> str:
     from rivermeet.assets.quality.relations.parts import shown_as
     from rivermeet.assets.refused.decisions import sample
 
-    held, paths = state.held, platform.runner(node.pipeline).paths(node)
+    held, paths = state.held, project.paths(node)
     lines = [
         f"{node.pipeline.name}.{node.name}, epoch {held.epoch}: {state.summary}",
         f"  refused at {datetime.fromisoformat(held.at):%Y-%m-%d %H:%M:%S} UTC by run {held.run}, "
@@ -106,19 +106,19 @@ def drop(pipeline: str, selected: str, epoch: int, yes: bool) -> None:
 
 def _decided(pipeline: str, selected: str, epoch: int, how: Literal["release", "drop"], ask: bool = False) -> None:
     from rivermeet.assets.defs.runs import run_pipeline
-    from rivermeet.assets.project import load
     from rivermeet.assets.refused.decisions import decidable, decide, loss
     from rivermeet.assets.refused.states import states
 
-    declared, platform = load(pipeline), platform_here()
-    node, runner = declared.node(selected), platform.runner(declared)
-    found = decidable(runner, node, epoch, how)
+    project = project_here()
+    declared = project.pipeline(pipeline)
+    node, context = declared.node(selected), project.context(declared)
+    found = decidable(context, node, epoch, how)
     if ask:
         echo(f"{found.held.rows:,} rows of {pipeline}.{selected}, epoch {epoch}. {loss(node)}")
         click.confirm("Drop them?", abort=True)
-    decide(runner, node, epoch, how, getuser())
-    good = run_pipeline(platform, declared, [node.name])
-    now = next(state for state in states(runner, node) if state.held.epoch == epoch)
+    decide(context, node, epoch, how, getuser())
+    good = run_pipeline(project, declared, [node.name])
+    now = next(state for state in states(context, node) if state.held.epoch == epoch)
     echo(f"{pipeline}.{selected}, epoch {epoch}: {now.summary}")
     if not good or now.open:
         sys.exit(1)

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import echo, standard_json
+from rivermeet.assets.cli.terminal import echo, project_here, standard_json
 from rivermeet.pipelines.joins import Semantics
 
 PROFILE = click.Choice(get_args(Semantics))
@@ -76,15 +76,13 @@ def _by_engine(epochs: int | None) -> Callable[[list[Any], str], list[dict[str, 
 @one_line_errors
 def explain(pipeline: str, node: str, semantics: str | None, compare: str | None) -> None:
     """Explain what the join NODE of PIPELINE does, and where another profile differs."""
-    from rivermeet.assets.defs.lineage import described
-    from rivermeet.assets.project import load
     from rivermeet.pipelines.profiles import differences, refused, rules_of
 
-    join = load(pipeline).node(node).join_spec
+    join = project_here().pipeline(pipeline).node(node).join_spec
     if join is None:
         raise click.ClickException(f"{pipeline}.{node} is not a join; only joins have profiles")
     one = semantics or join.semantics
-    echo(f"{pipeline}.{node}: {described(join)}")
+    echo(f"{pipeline}.{node}: {join.description}")
     for profile in filter(None, (one, compare)):
         problem = refused(join, profile)
         if problem is not None:

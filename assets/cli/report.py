@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.terminal import echo, project_here
 
 
 @click.command()
@@ -20,13 +20,12 @@ from rivermeet.assets.cli.terminal import echo, platform_here
 @one_line_errors
 def report(pipelines: Sequence[str], output: Path | None, epochs: int) -> None:
     """Write the quality report of each PIPELINE, or of all: one page that needs no network."""
-    from rivermeet.assets.project import Project
     from rivermeet.assets.reports.quality_report import write_report
 
-    project = Project.find()
+    project = project_here()
     named = [project.pipeline(name) for name in dict.fromkeys(pipelines)]
     declared, problems = (named, ()) if named else (project.pipelines, project.problems)
     for file in problems:
         echo(f"not loaded: {file}", err=True)
-    path, _ = write_report(platform_here(), declared, output and output.absolute(), epochs)
+    path, _ = write_report(project, declared, output and output.absolute(), epochs)
     echo(f"report: {path}")

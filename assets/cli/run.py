@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.terminal import echo, project_here
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.assets.project import Project
     from rivermeet.pipelines import Pipeline
 
 
@@ -23,33 +23,32 @@ if TYPE_CHECKING:
 @one_line_errors
 def run(pipeline: str, selected: Sequence[str], only_plan: bool) -> None:
     """Materialise PIPELINE: read what is new, join it, check it."""
-    from rivermeet.assets.project import load
-
-    declared = load(pipeline)
+    project = project_here()
+    declared = project.pipeline(pipeline)
     for name in selected:
         declared.node(name)
     if only_plan:
         from rivermeet.assets.epoch.explain import explain as stages
 
-        for line in stages(platform_here(), declared, selected):
+        for line in stages(project, declared, selected):
             echo(line)
         return
-    if not run_what_is_new(platform_here(), declared, selected):
+    if not run_what_is_new(project, declared, selected):
         sys.exit(1)
 
 
-def run_what_is_new(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool:
+def run_what_is_new(project: Project, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool:
     """Run the pipeline; whether all was green."""
     from rivermeet.assets.epoch.idle import idle_run
 
-    idle = idle_run(platform, pipeline, selected)
+    idle = idle_run(project, pipeline, selected)
     if idle is not None:
-        if any((platform.settings.dagster_home / "processes").glob("*")):
+        if any((project.settings.dagster_home / "processes").glob("*")):
             from rivermeet.assets.defs.runs import close_runs_left
 
-            for line in close_runs_left(platform.settings):
-                platform.say(f"  {line}")
+            for line in close_runs_left(project.settings):
+                project.say(f"  {line}")
         return idle
     from rivermeet.assets.defs.runs import run_pipeline
 
-    return run_pipeline(platform, pipeline, selected)
+    return run_pipeline(project, pipeline, selected)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import echo, platform_here
+from rivermeet.assets.cli.terminal import echo, project_here
+from rivermeet.assets.project import Project
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
     from rivermeet.pipelines import Node, Shadow
 
 
@@ -28,33 +28,33 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
 
     Exit code 0: nothing is lost; 1: it is, or could not be compared.
     """
-    from rivermeet.assets.project import load
     from rivermeet.assets.shadow.audit import audit
     from rivermeet.assets.shadow.marks import mark
     from rivermeet.assets.shadow.recorded import record
     from rivermeet.assets.shadow.words import lines
 
-    at, found = platform_here(), shadow_of(load(pipeline).node(node), topic, group)
-    marks = mark(at, found)
-    if not committed and not _up_to_date(at, found.node):
+    project = project_here()
+    found = shadow_of(project.pipeline(pipeline).node(node), topic, group)
+    marks = mark(project, found)
+    if not committed and not _up_to_date(project, found.node):
         echo("the run was not green: what is compared is what is committed")
-    outcome = audit(at, found, marks)
-    record(at, outcome)
+    outcome = audit(project, found, marks)
+    record(project, outcome)
     for line in lines(outcome):
         echo(line)
     if not outcome.holds:
         sys.exit(1)
 
 
-def _up_to_date(at: Platform, node: Node) -> bool:
+def _up_to_date(project: Project, node: Node) -> bool:
     """Read what is new of the node's inputs, and join it: what the application had read by its mark is ours then."""
     from rivermeet.assets.defs.runs import run_pipeline
     from rivermeet.assets.epoch.idle import idle_run
     from rivermeet.assets.shadow.marks import made_of
 
     names = [one.name for one in made_of(node)]
-    idle = idle_run(at, node.pipeline, names)
-    return run_pipeline(at, node.pipeline, names, audited=False) if idle is None else idle
+    idle = idle_run(project, node.pipeline, names)
+    return run_pipeline(project, node.pipeline, names, audited=False) if idle is None else idle
 
 
 def shadow_of(node: Node, topic: str, group: str | None) -> Shadow:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import echo, platform_here
-
-if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.cli.terminal import echo, project_here, without_pipelines
+from rivermeet.assets.project import Project
 
 Command = Callable[..., None]
 
@@ -45,12 +42,12 @@ def sql(query: str | None, limit: int, as_json: bool, as_: str | None, output: P
     quarantine; AT (VERSION => 7) reads one of these at a version. quality has what checks found. A table has some rows;
     CSV, JSON and Parquet have all of them.
     """
-    platform = platform_here()
+    project = project_here(without_pipelines)
     if query is None:
-        for name in platform.committed.names():
+        for name in project.committed.names():
             echo(name)
         return
-    _give(platform, query, _format(as_json, as_, output), output, limit, "--limit, or --json for all")
+    _give(project, query, _format(as_json, as_, output), output, limit, "--limit, or --json for all")
 
 
 @click.command()
@@ -70,7 +67,7 @@ def show(name: str, limit: int, everything: bool, as_json: bool, as_: str | None
     query = select_all(name)
     if not everything and as_ != "table":
         query = f"{query} LIMIT {limit}"
-    _give(platform_here(), query, as_, output, 2**62 if everything else limit, "--limit, or --all")
+    _give(project_here(without_pipelines), query, as_, output, 2**62 if everything else limit, "--limit, or --all")
 
 
 def _format(as_json: bool, as_: str | None, output: Path | None) -> str:
@@ -83,10 +80,10 @@ def _format(as_json: bool, as_: str | None, output: Path | None) -> str:
     return wanted
 
 
-def _give(platform: Platform, query: str, as_: str, output: Path | None, limit: int, more: str) -> None:
+def _give(project: Project, query: str, as_: str, output: Path | None, limit: int, more: str) -> None:
     from rivermeet.assets.cli.show.rows import print_table, write
 
-    found = platform.ask(query, as_json=as_ == "json")
+    found = project.ask(query, as_json=as_ == "json")
     if as_ == "table":
         print_table(found, limit, more)
     else:

@@ -1,29 +1,33 @@
-"""The platform as the commands use it: progress goes to whoever sits at the terminal."""
+"""The project as the commands use it: progress goes to whoever sits at the terminal."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import click
 
+from rivermeet.assets.project import Project
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.printable import printable
-
-if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
-
+from rivermeet.infra.settings import Settings
 
 _NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:NaN|Infinity)')
 
 
-def platform_here() -> Platform:
-    """A platform by the environment's settings."""
-    from rivermeet.assets.epoch.platform import Platform
-    from rivermeet.infra.settings import Settings
+def project_here(make: Callable[..., Project] = Project.find) -> Project:
+    """The project of the command's context, where a test has put one; or else what ``make`` gives."""
+    context = click.get_current_context(silent=True)
+    given = context.find_object(Project) if context is not None else None
+    return given or make(say=_progress())
 
-    return Platform(Settings.from_env(), say=_progress())
+
+def without_pipelines(say: Callable[[str], None]) -> Project:
+    """The settings of where one works, which may be no project: what is committed is read without declarations."""
+    settings = Settings.from_env()
+    return Project(settings, Sessions(settings), say=say)
 
 
 def echo(text: str = "", err: bool = False) -> None:

@@ -16,10 +16,9 @@ import click
 import psutil
 
 from rivermeet.assets.cli.terminal import echo
-from rivermeet.assets.defs.links import HOST
 from rivermeet.assets.defs.runs import close_runs_left, prepare_instance
 from rivermeet.assets.project import Project
-from rivermeet.infra.settings import Settings
+from rivermeet.infra.settings import HOST, Settings
 
 PAGE_ENDS_WITHIN = 10
 """Seconds from a signal until nothing of the page runs any more."""

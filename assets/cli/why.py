@@ -8,7 +8,7 @@ import sys
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import echo, platform_here, standard_json
+from rivermeet.assets.cli.terminal import echo, project_here, standard_json
 
 UNCUT = 100_000
 """Columns of a line where nobody's terminal cuts it."""
@@ -27,7 +27,6 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
 
     KEY is the text of a key of one column, 'column=value,column=value', or a JSON object.
     """
-    from rivermeet.assets.project import load
     from rivermeet.assets.why.answer import as_json
     from rivermeet.assets.why.changelogs import Changelogs
     from rivermeet.assets.why.expressions import Expressions
@@ -35,12 +34,13 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
     from rivermeet.assets.why.tree import tree_of
     from rivermeet.assets.why.walk import Walk
 
-    declared, platform = load(pipeline).node(node), platform_here()
+    project = project_here()
+    declared = project.pipeline(pipeline).node(node)
     if not declared.is_stored:
         raise click.ClickException(f"'{node}' is a view, of which nothing is stored: ask the tables that it joins")
-    changelogs = Changelogs(platform)
+    changelogs = Changelogs(project)
     asked = typed_key(key, changelogs.of(declared).key_type, node)
-    answer = Walk(changelogs, Expressions(platform.session if engine else None)).why(declared, asked, limit)
+    answer = Walk(changelogs, Expressions(project.sessions.open if engine else None)).why(declared, asked, limit)
     if as_text:
         echo(standard_json(json.dumps(as_json(answer), ensure_ascii=False, indent=2)))
         return

@@ -7,7 +7,10 @@ traceback, and so a bug keeps them.
     TopicMissingError("there is no topic 'orders': make it, or …")      description: the sentence
                                                                         metadata: code topic-missing, and its fields
 
-Held by ``tests/assets/defs/test_failures.py``.
+We declare no retry policy: at a terminal it would only delay the sentence. That of a user's job, such as
+``define_asset_job(…, op_retry_policy=RetryPolicy(3, delay=60))``, is followed for what may pass by itself, as a broker
+or an engine that is gone, and not for what stays wrong until somebody acts. Held by
+``tests/assets/defs/test_failures.py``.
 """
 
 from collections.abc import Iterator
@@ -30,9 +33,9 @@ def explained(node: Node) -> Iterator[None]:
 
 
 def failure_of(error: RivermeetError) -> dg.Failure:
-    """The failure that shows the error; no retry can help it."""
+    """The failure that shows the error; a retry policy of Dagster's is followed where it may pass by itself."""
     fields = {name: str(value) for name, value in error.fields.items()}
-    return dg.Failure(str(error), metadata={**fields, "code": error.code}, allow_retries=False)
+    return dg.Failure(str(error), metadata={**fields, "code": error.code}, allow_retries=error.is_transient)
 
 
 def sentence_of(event: dg.DagsterEvent) -> str:

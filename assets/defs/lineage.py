@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import dagster as dg
 
 from rivermeet.assets.defs.keys import changelog_key, table_key
-from rivermeet.pipelines import Node, Operation
+from rivermeet.pipelines import Node
 
 
 def column_lineage(node: Node) -> dg.TableColumnLineage | None:
@@ -77,14 +77,6 @@ def _stored(node: Node, name: str) -> list[dg.TableColumnDep]:
 
 def _nested(node: Node, columns: dict[str, list[dg.TableColumnDep]]) -> dict[str, list[dg.TableColumnDep]]:
     return {("key." if c in node.key else "value.") + c: deps for c, deps in columns.items()}
-
-
-def described(made: Operation) -> str:
-    """Sentences that say what an operation does."""
-    names = " and ".join(f"{node.kind.replace('_', ' ')} `{node.name}`" for node in made.inputs.values())
-    if made.type is None:
-        return f"{made.family.replace('-', ' ').capitalize()} of {names}{made.detail}."
-    return f"{made.type.capitalize()} join of {names}{made.detail}. Semantics {made.semantics}."
 
 
 def column_descriptions(node: Node) -> Mapping[str, str]:

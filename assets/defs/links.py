@@ -15,10 +15,8 @@ import dagster as dg
 
 from rivermeet.assets.reports.data_docs import GX
 from rivermeet.expectations.gx.data_docs import anchor, page_of
-from rivermeet.infra.settings import Settings
+from rivermeet.infra.settings import HOST, Settings
 from rivermeet.pipelines import Node
-
-HOST = "127.0.0.1"
 
 
 def report_url(settings: Settings, page: Path) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from rivermeet.assets.defs.keys import key_of, shown_as
-from rivermeet.assets.defs.resource import PlatformResource
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.defs.resource import ProjectResource
+from rivermeet.assets.project import Project
 from rivermeet.pipelines import Pipeline
 
 if TYPE_CHECKING:
@@ -33,16 +33,16 @@ def maintenance_key(pipeline: Pipeline) -> dg.AssetKey:
     return key_of(pipeline, "maintenance")
 
 
-def maintain_pipeline(platform: Platform, pipeline: Pipeline, keep: "Retention") -> "list[Maintained]":
+def maintain_pipeline(project: Project, pipeline: Pipeline, keep: "Retention") -> "list[Maintained]":
     """Maintain all tables of a pipeline, and the quality table that pipelines share."""
     from filelock import FileLock
 
     from rivermeet.infra.epochs.maintenance import maintain, maintain_lines
 
-    runner = platform.runner(pipeline)
-    done = maintain(runner, pipeline, platform.fold_session, keep)
-    with FileLock(platform.settings.home / "locks" / "quality.lock"):
-        return done + maintain_lines(platform.quality.table, "quality", keep)
+    context = project.context(pipeline)
+    done = maintain(context, pipeline, project.sessions.open_for_folds, keep)
+    with FileLock(project.settings.home / "locks" / "quality.lock"):
+        return done + maintain_lines(project.quality.table, "quality", keep)
 
 
 def maintenance_asset(pipeline: Pipeline) -> dg.AssetsDefinition:
@@ -55,10 +55,10 @@ def maintenance_asset(pipeline: Pipeline) -> dg.AssetsDefinition:
         description=f"OPTIMIZE, VACUUM and log clean-up of the tables of `{pipeline.name}`. What an open plan or a "
         "join that lags may still need stays.",
     )
-    def maintenance(config: RetentionConfig, rivermeet: PlatformResource) -> dg.MaterializeResult[Any]:
+    def maintenance(config: RetentionConfig, rivermeet: ProjectResource) -> dg.MaterializeResult[Any]:
         from rivermeet.infra.delta.care.table_care import Retention
 
-        done = maintain_pipeline(rivermeet.platform, pipeline, Retention(**config.model_dump()))
+        done = maintain_pipeline(rivermeet.project, pipeline, Retention(**config.model_dump()))
         return dg.MaterializeResult(metadata=_metadata(done))
 
     return maintenance

@@ -3,7 +3,7 @@
 A step that finds nothing new yields nothing, and Dagster skips whatever is below it in the run. But a join may have
 news from its other input, or tables that others have changed, which only its own step refuses
 (``tests/assets/quality/test_modified_below.py``): then the step confirms its last epoch instead. Either way the checks
-show the verdicts of the current epoch (``assets/quality/standing.py``).
+show the verdicts of the current epoch (``assets/defs/standing.py``).
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,11 +15,10 @@ from rivermeet.assets.defs.automation import on_new_epoch, with_its_changelog
 from rivermeet.assets.defs.failures import explained
 from rivermeet.assets.defs.freshness import freshness_policy
 from rivermeet.assets.defs.keys import changelog_key, keys_of, op_name, shown_as, table_key
-from rivermeet.assets.defs.lineage import described
 from rivermeet.assets.defs.metadata import changelog_metadata, check_results, checked_assets, table_metadata
-from rivermeet.assets.defs.resource import PlatformResource
-from rivermeet.assets.epoch.platform import Platform
-from rivermeet.assets.quality.standing import below, confirmed, show_standing, verdicts_of_fold
+from rivermeet.assets.defs.resource import ProjectResource
+from rivermeet.assets.defs.standing import below, confirmed, is_unshown, show_standing, verdicts_of_fold
+from rivermeet.assets.project import Project
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.pipelines import Node, Operation, Pipeline
 
@@ -44,22 +43,22 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
         ],
         can_subset=True,
     )
-    def run_node(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
+    def run_node(context: dg.AssetExecutionContext, rivermeet: ProjectResource) -> Iterator[Any]:
         with explained(node):
             yield from _run(node, context, rivermeet)
 
     return run_node
 
 
-def _run(node: Node, context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
+def _run(node: Node, context: dg.AssetExecutionContext, rivermeet: ProjectResource) -> Iterator[Any]:
     from rivermeet.assets.quality.judge_committed import judge_refused
     from rivermeet.assets.refused.states import AuditRefusedError
 
-    platform = rivermeet.platform
+    project = rivermeet.project
     wanted = context.selected_asset_keys
     if not wanted:
         rivermeet.list_verdicts(node)
-        yield from _checks_alone(platform, node, context.run.run_id)
+        yield from _checks_alone(project, node, context.run.run_id)
         return
     if len(wanted) < len(keys_of(node)):
         raise dg.Failure(
@@ -70,36 +69,38 @@ def _run(node: Node, context: dg.AssetExecutionContext, rivermeet: PlatformResou
         outcome = rivermeet.outcome(node, nodes_of(node.pipeline, context), context.run.run_id)
     except AuditRefusedError as refusal:
         rivermeet.list_verdicts(node)
-        judged = judge_refused(platform.runner(node.pipeline), node, refusal, context.run.run_id)
-        yield from check_results(platform.settings, node, judged.verdicts, judged.epoch, context.run.run_id)
-        yield from verdicts_of_fold(platform, node, context.run.run_id)
+        judged = judge_refused(project.context(node.pipeline), node, refusal, context.run.run_id)
+        yield from check_results(project.settings, node, judged.verdicts, judged.epoch, context.run.run_id)
+        yield from verdicts_of_fold(project, node, context.run.run_id)
         raise
     if any(part is not None for part in (outcome.result, outcome.missed, outcome.folded)):
         rivermeet.list_verdicts(node)
     if outcome.result is not None and outcome.judgement is not None:
-        yield from _results(platform, node, outcome)
+        yield from _results(project, node, outcome)
         judged, note = outcome.judgement.verdicts, outcome.result.note
-        yield from check_results(platform.settings, node, judged, note.epoch, context.run.run_id, note.decided)
+        yield from check_results(project.settings, node, judged, note.epoch, context.run.run_id, note.decided)
         if outcome.folded is not None and outcome.folded.verdicts:
             folded = outcome.folded
-            yield from check_results(platform.settings, node, folded.verdicts, folded.epoch, context.run.run_id)
+            yield from check_results(project.settings, node, folded.verdicts, folded.epoch, context.run.run_id)
         else:
-            yield from verdicts_of_fold(platform, node, context.run.run_id)
-    elif _has_work_below(node, rivermeet, list(below(node, context))):
-        yield from confirmed(platform, node, context.run.run_id)
+            yield from verdicts_of_fold(project, node, context.run.run_id)
+    elif _is_needed(node, rivermeet, list(below(node, context)), context.instance):
+        yield from confirmed(project, node, context.run.run_id)
     else:
         context.log.info(f"{node.name}: nothing new")
-        yield from show_standing(platform, node, context, rivermeet.shown)
+        yield from show_standing(project, node, context, rivermeet.shown)
 
 
-def _has_work_below(node: Node, rivermeet: PlatformResource, others: Sequence[Node]) -> bool:
-    """Whether a node below has news, or the topic of one of them, or of the node itself, is behind."""
+def _is_needed(node: Node, rivermeet: ProjectResource, others: Sequence[Node], instance: dg.DagsterInstance) -> bool:
+    """Whether a node below has news, or Dagster or a topic is behind one of them, or the node itself."""
     from rivermeet.assets.sinks.delivery import sink_lag
 
     if any(rivermeet.waits(other) for other in others):
         return True
+    if any(is_unshown(rivermeet.project, one, instance) for one in (node, *others)):
+        return True
     sinks = [sink for one in (node, *others) for sink in one.pipeline.sinks_of(one)]
-    return any(sink_lag(rivermeet.platform, sink).epochs for sink in sinks)
+    return any(sink_lag(rivermeet.project, sink).epochs for sink in sinks)
 
 
 def nodes_of(pipeline: Pipeline, context: dg.AssetExecutionContext) -> list[Node]:
@@ -113,7 +114,7 @@ def nodes_of(pipeline: Pipeline, context: dg.AssetExecutionContext) -> list[Node
 def _specs(node: Node) -> list[dg.AssetSpec]:
     made = node.operation
     deps = [key for part in dict.fromkeys(made.inputs.values()) for key in keys_of(part)] if made else []
-    about = " ".join(filter(None, (described(made) if made else "", node.description)))
+    about = " ".join(filter(None, (made.description if made else "", node.description)))
     common: dict[str, Any] = {
         **shown_as(node.pipeline, _tags(made)),
         "skippable": True,
@@ -148,29 +149,29 @@ def _tags(operation: Operation | None) -> dict[str, str]:
     return {"rivermeet/family": operation.family, **how}
 
 
-def _results(platform: Platform, node: Node, outcome: "Outcome") -> Iterator[dg.MaterializeResult[Any]]:
+def _results(project: Project, node: Node, outcome: "Outcome") -> Iterator[dg.MaterializeResult[Any]]:
     from rivermeet.infra.epochs.stages.fold import lag_of
 
-    runner = platform.runner(node.pipeline)
-    paths = runner.paths(node)
+    context = project.context(node.pipeline)
+    paths = context.paths(node)
     assert outcome.result is not None
     version = dg.DataVersion(str(outcome.result.plan.epoch))
     metadata = changelog_metadata(node, paths, outcome)
     yield dg.MaterializeResult(changelog_key(node), metadata=metadata, data_version=version)
     if node.is_table:
-        lag = lag_of(runner, node, outcome.result.note)
+        lag = lag_of(context, node, outcome.result.note)
         metadata = table_metadata(node, paths, outcome, lag)
         upto = outcome.result.plan.epoch - (lag.epochs if lag is not None else 0)
         yield dg.MaterializeResult(table_key(node), metadata=metadata, data_version=dg.DataVersion(str(upto)))
 
 
-def _checks_alone(platform: Platform, node: Node, run: str) -> Iterator[dg.AssetCheckResult]:
+def _checks_alone(project: Project, node: Node, run: str) -> Iterator[dg.AssetCheckResult]:
     from rivermeet.assets.quality.judge_committed import judge_again
     from rivermeet.infra.delta.io import last_note
 
-    judgement = judge_again(platform.runner(node.pipeline), node, run)
+    judgement = judge_again(project.context(node.pipeline), node, run)
     if judgement is None:
         raise dg.Failure(f"{node.name} has no epoch yet; materialise it first", allow_retries=False)
-    found = last_note(platform.runner(node.pipeline).paths(node).changelog)
+    found = last_note(project.paths(node).changelog)
     decided = found[1].decided if found else None
-    yield from check_results(platform.settings, node, judgement.verdicts, judgement.epoch, run, decided)
+    yield from check_results(project.settings, node, judgement.verdicts, judgement.epoch, run, decided)

@@ -1,6 +1,4 @@
-"""The platform as a Dagster resource, and what a run leaves to its end."""
-
-from __future__ import annotations
+"""The project as a Dagster resource, and what a run leaves to its end."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -9,27 +7,26 @@ import dagster as dg
 from pydantic import PrivateAttr
 
 from rivermeet.assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, is_held_here
-from rivermeet.assets.epoch.platform import Platform, current
+from rivermeet.assets.project import Project
 from rivermeet.infra.held_file import HeldFile
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from rivermeet.assets.epoch.run import Outcome
     from rivermeet.assets.epoch.side_by_side import SideBySide
+    from rivermeet.assets.sql.rows import NodeRows
     from rivermeet.pipelines import Node, Pipeline
 
 
-class PlatformResource(dg.ConfigurableResource):
-    """Gives steps the platform of their process; its Spark session opens when a step first needs it."""
+class ProjectResource(dg.ConfigurableResource):
+    """Gives steps their project; its Spark session opens when a step first needs it."""
 
-    project: str = ""
-    """Folder of the project, unless the process has a platform; default: the project that it works in."""
+    project: dg.ResourceDependency[Project]
+    """What definitions were made of, or what is run: a process that Dagster launches makes its own."""
     rebuild: dict[str, int | None] | None = None
     """Nodes that are recomputed from offset 0, with the grace (ms) in place of the declared one."""
     _shown: set[str] = PrivateAttr(default_factory=set)
-    _judged: dict[str, Pipeline] = PrivateAttr(default_factory=dict)
-    _nodes: SideBySide | None = PrivateAttr(default=None)
+    _judged: "dict[str, Pipeline]" = PrivateAttr(default_factory=dict)
+    _nodes: "SideBySide | None" = PrivateAttr(default=None)
     _process: HeldFile | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
@@ -47,7 +44,7 @@ class PlatformResource(dg.ConfigurableResource):
         """Nodes with nothing new whose verdicts this run has recorded."""
         return self._shown
 
-    def outcome(self, node: Node, nodes: Sequence[Node], run_id: str) -> Outcome:
+    def outcome(self, node: "Node", nodes: "Sequence[Node]", run_id: str) -> "Outcome":
         """What the run of a node came to; the first call starts all ``nodes`` of the run, side by side."""
         from rivermeet.assets.epoch.side_by_side import SideBySide
         from rivermeet.infra.epochs.stages.plan import Rebuild
@@ -56,20 +53,20 @@ class PlatformResource(dg.ConfigurableResource):
             if any(one.pipeline.shadows for one in nodes):
                 from rivermeet.assets.shadow.marks import mark_run
 
-                mark_run(self.platform, nodes, run_id)
+                mark_run(self.project, nodes, run_id)
             rebuild = {name: Rebuild(grace) for name, grace in (self.rebuild or {}).items()}
-            self._nodes = SideBySide(self.platform, nodes, run_id, rebuild)
+            self._nodes = SideBySide(self.project, nodes, run_id, rebuild)
         return self._nodes.outcome(node)
 
-    def waits(self, node: Node) -> bool:
+    def waits(self, node: "Node") -> bool:
         """Whether a node below one with nothing new has something to do, or has done it in this run, or to refuse."""
         from rivermeet.assets.epoch.materialise import must_run
 
-        if self._nodes is not None and self.platform.opens_sessions:
+        if self._nodes is not None and self.project.sessions.are_concurrent:
             return self._nodes.did_something(node)
-        return must_run(self.platform, node)
+        return must_run(self.project, node)
 
-    def list_verdicts(self, node: Node) -> None:
+    def list_verdicts(self, node: "Node") -> None:
         """Note that this run has judged a node, so that its page of Data Docs is written at its end."""
         self._judged[node.pipeline.name] = node.pipeline
 
@@ -89,22 +86,11 @@ class PlatformResource(dg.ConfigurableResource):
 
             record = context.instance.get_run_record_by_id(context.run.run_id)
             since = 0 if record is None else int(record.create_timestamp.timestamp() * 1000)
-            write_data_docs(self.platform, self._judged.values(), context.run.run_id, since)
+            write_data_docs(self.project, self._judged.values(), context.run.run_id, since)
         except Exception:  # whatever a template or a disk may raise
             if context.log is not None:
                 context.log.exception("Data Docs have no page of this run; its verdicts are kept")
 
-    def table(self, name: str) -> pyarrow.Table:
-        """What a node has committed, as ``shop.settled``, or one of its tables, as ``shop.settled.late``; no engine.
-
-        Raises
-        ------
-        QueryError
-            If it is not there.
-        """
-        return self.platform.ask(f"FROM {name}")
-
-    @property
-    def platform(self) -> Platform:
-        """The platform of the process."""
-        return current(self.project)
+    def table(self, name: str) -> "NodeRows":
+        """What a node has committed; as `Project.table`."""
+        return self.project.table(name)

@@ -15,10 +15,10 @@ from rivermeet.assets.defs.failures import sentence_of
 from rivermeet.assets.defs.keys import PIPELINE, keys_of
 from rivermeet.assets.defs.node_assets import node_assets
 from rivermeet.assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, processes
-from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.assets.defs.shadow_assets import shadow_asset, shadow_key
 from rivermeet.assets.defs.sink_assets import sink_asset, topic_key
-from rivermeet.assets.epoch.platform import Platform, use
+from rivermeet.assets.project import Project
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import Pipeline
 
@@ -53,7 +53,7 @@ def close_runs_left(settings: Settings) -> list[str]:
 
 
 def run_pipeline(
-    platform: Platform,
+    project: Project,
     pipeline: Pipeline,
     selected: Sequence[str] = (),
     rebuild: Mapping[str, int | None] | None = None,
@@ -68,12 +68,11 @@ def run_pipeline(
     audited
         Whether the nodes are compared with what applications wrote.
     """
-    prepare_instance(platform.settings)
-    use(platform)
+    prepare_instance(project.settings)
     nodes = [node for node in pipeline.stored if not selected or node.name in selected]
     with dg.DagsterInstance.get() as instance, ExitStack() as held:
         for line in close_runs_of_the_dead(instance):
-            platform.say(f"  {line}")
+            project.say(f"  {line}")
         process = hold_process(instance)
         held.callback(process.let_go)
         result = dg.materialize(
@@ -87,7 +86,7 @@ def run_pipeline(
                 *(topic_key(sink) for node in nodes for sink in pipeline.sinks_of(node)),
                 *(shadow_key(shadow) for shadow in pipeline.shadows if shadow.node in nodes and audited),
             ],
-            resources={"rivermeet": PlatformResource(rebuild=dict(rebuild) if rebuild else None)},
+            resources={"rivermeet": ProjectResource(project=project, rebuild=dict(rebuild) if rebuild else None)},
             instance=instance,
             run_config=QUIET,
             raise_on_error=False,
@@ -97,15 +96,15 @@ def run_pipeline(
         process.file.unlink(missing_ok=True)
         evaluated = _evaluations(instance, result.run_id)
     for event in result.get_step_failure_events():
-        platform.say(f"  FAILED {event.step_key}: {sentence_of(event)}")
+        project.say(f"  FAILED {event.step_key}: {sentence_of(event)}")
     failed = [check for check in evaluated if not check.passed]
     for check in failed:
         state = check.metadata["state"].value if "state" in check.metadata else "violated"
-        platform.say(f"  {str(state).upper()} {check.asset_key.to_user_string()}: {check.description}")
+        project.say(f"  {str(state).upper()} {check.asset_key.to_user_string()}: {check.description}")
     return result.success and not any(check.severity is dg.AssetCheckSeverity.ERROR for check in failed)
 
 
 def _evaluations(instance: dg.DagsterInstance, run: str) -> list[dg.AssetCheckEvaluation]:
-    """All verdicts of a run, with those of nodes that have nothing new (``assets/quality/standing.py``)."""
+    """All verdicts of a run, with those of nodes that have nothing new (``assets/defs/standing.py``)."""
     logged = instance.all_logs(run, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
     return [entry.get_dagster_event().asset_check_evaluation_data for entry in logged]

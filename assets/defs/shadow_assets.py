@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from rivermeet.assets.defs.keys import changelog_key, key_of, shown_as
-from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.pipelines import Shadow
 
 if TYPE_CHECKING:
@@ -50,23 +50,23 @@ def shadow_asset(shadow: Shadow) -> dg.AssetsDefinition:
             dg.AssetCheckSpec(READABLE, asset=key, description="Each record of the output can be decoded."),
         ],
     )
-    def audit_application(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
+    def audit_application(context: dg.AssetExecutionContext, rivermeet: ProjectResource) -> Iterator[Any]:
         from rivermeet.assets.shadow.audit import audit
         from rivermeet.assets.shadow.marks import marks_of_run
         from rivermeet.assets.shadow.recorded import record
         from rivermeet.infra.refusal import EpochRefusedError
 
-        platform = rivermeet.platform
+        project = rivermeet.project
         try:
-            outcome = audit(platform, shadow, marks_of_run(platform, shadow, context.run.run_id))
+            outcome = audit(project, shadow, marks_of_run(project, shadow, context.run.run_id))
         except EpochRefusedError as refusal:
             # Whatever an application does, our run goes on.
             yield dg.MaterializeResult(key, metadata={"not_compared": str(refusal)})
             yield from (_check(shadow, name, False, f"could not be compared: {refusal}") for name in (LOST, READABLE))
             return
-        record(platform, outcome)
+        record(project, outcome)
         said = f"{outcome.losses:,} lost or wrong, {outcome.explained:,} explained"
-        platform.say(f"  {node.name:<24} against topic {shadow.topic}: {said}; {outcome.seconds:.1f} s")
+        project.say(f"  {node.name:<24} against topic {shadow.topic}: {said}; {outcome.seconds:.1f} s")
         yield dg.MaterializeResult(key, metadata=_metadata(outcome))
         yield from _checks(shadow, outcome)
 

@@ -17,7 +17,7 @@ import dagster as dg
 
 from rivermeet.assets.defs.failures import explained
 from rivermeet.assets.defs.keys import changelog_key, key_of, shown_as
-from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def sink_asset(sink: TopicSink) -> dg.AssetsDefinition:
             dg.AssetCheckSpec(READ_BACK, asset=key, description="Rows just delivered are read back, each once."),
         ],
     )
-    def deliver_topic(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> Iterator[Any]:
+    def deliver_topic(context: dg.AssetExecutionContext, rivermeet: ProjectResource) -> Iterator[Any]:
         from rivermeet.assets.sinks.delivery import deliver_rows
 
         with explained(node):
-            outcome = deliver_rows(rivermeet.platform, sink)
+            outcome = deliver_rows(rivermeet.project, sink)
         assert outcome is not None, "its node has an epoch, or this step was skipped"
         yield dg.MaterializeResult(key, metadata=_metadata(outcome))
         yield from _checks(sink, outcome)

@@ -7,18 +7,15 @@ The node's freshness policy counts epochs; this counts what is there and was not
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from rivermeet.assets.defs.keys import changelog_key
-from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.defs.resource import ProjectResource
+from rivermeet.assets.project import Project
 from rivermeet.infra.source_kinds import kind_of
 from rivermeet.pipelines import Node, Pipeline
 from rivermeet.pipelines.errors import RivermeetError
-
-if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
 
 
 def source_checks(pipeline: Pipeline) -> Iterator[dg.AssetChecksDefinition]:
@@ -37,16 +34,16 @@ def source_check(node: Node, name: str, sentence: str) -> dg.AssetChecksDefiniti
         name=name,
         description=sentence.format(seconds=node.pipeline.freshness // 1000),
     )
-    def is_fresh(rivermeet: PlatformResource) -> dg.AssetCheckResult:
-        return judged(rivermeet.platform, node)
+    def is_fresh(rivermeet: ProjectResource) -> dg.AssetCheckResult:
+        return judged(rivermeet.project, node)
 
     return is_fresh
 
 
-def judged(platform: "Platform", node: Node) -> dg.AssetCheckResult:
+def judged(project: Project, node: Node) -> dg.AssetCheckResult:
     """Ask the source, where it reads, how far it is behind."""
     try:
-        found = platform.source_step(node).fresh(node.pipeline.freshness, time.time() * 1000)
+        found = project.source_step(node).fresh(node.pipeline.freshness, time.time() * 1000)
     except RivermeetError as why:
         return dg.AssetCheckResult(passed=False, severity=dg.AssetCheckSeverity.WARN, description=str(why))
     return dg.AssetCheckResult(

@@ -8,15 +8,13 @@
 Why a class of its own: ``docs/decisions/dagster-resource.md``. Held by ``tests/assets/defs/test_spark.py``.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
-from rivermeet.assets.epoch.platform import current
+from rivermeet.assets.project import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,25 +26,25 @@ class WarmSparkResource(LazyPySparkResource):
     Attributes
     ----------
     project
-        As of `PlatformResource`.
+        As of `ProjectResource`.
     spark_config
         Settings of the session. It is one of its own, so that no setting of a user's asset reaches an epoch.
     """
 
-    project: str = ""
+    project: dg.ResourceDependency[Project]
     spark_config: dict[str, Any] = Field(default_factory=dict)
 
     @property
-    def spark_session(self) -> SparkSession:
+    def spark_session(self) -> "SparkSession":
         """The session; the same one until the run ends."""
         return self.get_session()
 
-    def get_session(self) -> SparkSession:
+    def get_session(self) -> "SparkSession":
         """The session, on the engine that the settings name: the warm one, a remote one, or one in this process."""
         if self._spark_session is None:
             from rivermeet.infra.engine.session import new_session
 
-            self._spark_session = new_session(current(self.project).session())
+            self._spark_session = new_session(self.project.sessions.open())
             for name, value in self.spark_config.items():
                 self._spark_session.conf.set(name, value)
         return self._spark_session

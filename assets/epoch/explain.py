@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rivermeet.assets.epoch.materialise import has_news
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.epoch.operator_step import step_of
 from rivermeet.assets.epoch.run import stages_of
+from rivermeet.assets.project import Project
 from rivermeet.assets.sinks.delivery import sink_lag
 from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
 from rivermeet.infra.epochs.stages.plan import Plan, Planned
@@ -19,13 +20,13 @@ from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.sink import TopicSink
 
 
-def explain(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> Iterator[str]:
+def explain(project: Project, pipeline: Pipeline, selected: Sequence[str] = ()) -> Iterator[str]:
     """Lines about each node and the stages of its next epoch."""
     for node in pipeline.stored:
         if not selected or node.name in selected:
             yield node.name
-            yield from (f"  {line}" for line in _node(platform, node, selected))
-            yield from (f"  topic    {_topic(platform, sink)}" for sink in pipeline.sinks_of(node))
+            yield from (f"  {line}" for line in _node(project, node, selected))
+            yield from (f"  topic    {_topic(project, sink)}" for sink in pipeline.sinks_of(node))
             yield from (
                 f"  shadow   compared with topic {shadow.topic}, if an epoch is committed"
                 for shadow in pipeline.shadows
@@ -33,13 +34,13 @@ def explain(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()
             )
 
 
-def _topic(platform: Platform, sink: TopicSink) -> str:
-    lag = sink_lag(platform, sink)
+def _topic(project: Project, sink: TopicSink) -> str:
+    lag = sink_lag(project, sink)
     return f"{sink.topic}, delivered up to epoch {lag.epoch}; due: {lag.due}, and what this run commits"
 
 
-def _node(platform: Platform, node: Node, selected: Sequence[str]) -> Iterator[str]:
-    context, step = platform.runner(node.pipeline), platform.step(node)
+def _node(project: Project, node: Node, selected: Sequence[str]) -> Iterator[str]:
+    context, step = project.context(node.pipeline), step_of(project, node)
     try:
         planned = Plan(step).look(context)
     except RivermeetError as refusal:
@@ -47,7 +48,7 @@ def _node(platform: Platform, node: Node, selected: Sequence[str]) -> Iterator[s
         return
     inputs = node.operation.stored_inputs.values() if node.operation is not None else ()
     news = [part.name for part in dict.fromkeys(inputs) if (not selected or part.name in selected)]
-    waiting = [part for part in dict.fromkeys(inputs) if part.name in news and has_news(platform, part)]
+    waiting = [part for part in dict.fromkeys(inputs) if part.name in news and has_news(project, part)]
     later = f"after {', '.join(part.name for part in waiting)}, whose new records come on top" if waiting else ""
     for plan, why in planned.aside:
         yield f"aside    epoch {plan.epoch}: {why}"

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.epoch.operator_step import step_of
+from rivermeet.assets.project import Project
 from rivermeet.assets.quality.judge_fold import is_judged
 from rivermeet.assets.quality.quality_table import State, last_states
 from rivermeet.assets.sinks.delivery import sink_lag
@@ -46,37 +47,37 @@ class Standing:
         return self.state == "not evaluated" or self.invariant.severity == "critical"
 
 
-def is_idle(platform: Platform, nodes: Sequence[Node]) -> bool:
+def is_idle(project: Project, nodes: Sequence[Node]) -> bool:
     """Whether a run of these nodes has nothing to do; asks metadata only."""
-    return all(_rests(platform, node) for node in nodes) and not any(
-        sink_lag(platform, sink).epochs for node in nodes for sink in node.pipeline.sinks_of(node)
+    return all(_rests(project, node) for node in nodes) and not any(
+        sink_lag(project, sink).epochs for node in nodes for sink in node.pipeline.sinks_of(node)
     )
 
 
-def idle_run(platform: Platform, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool | None:
+def idle_run(project: Project, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool | None:
     """Say what stands where nothing is new; whether it is green, or None where a run has something to do."""
     nodes = [node for node in pipeline.stored if not selected or node.name in selected]
-    if not is_idle(platform, nodes):
+    if not is_idle(project, nodes):
         return None
-    standing = [one for node in nodes for one in _standing(platform, node)]
+    standing = [one for node in nodes for one in _standing(project, node)]
     for node in nodes:
-        platform.say(f"  {node.name:<24} nothing new")
+        project.say(f"  {node.name:<24} nothing new")
     for one in standing:
         if one.state != "passed":
             asset = f"{one.node.name}_{'table' if one.invariant.needs_table else 'changelog'}"
-            platform.say(
+            project.say(
                 f"  {one.state.upper()} {pipeline.name}/{asset}: {one.invariant.id}, as judged with epoch {one.epoch}; "
                 f"nothing is new since. {one.invariant.sentence}"
             )
     return not any(one.fails for one in standing)
 
 
-def _rests(platform: Platform, node: Node) -> bool:
-    context, found = platform.runner(node.pipeline), last_note(platform.runner(node.pipeline).paths(node).changelog)
+def _rests(project: Project, node: Node) -> bool:
+    context, found = project.context(node.pipeline), last_note(project.paths(node).changelog)
     if found is None:
         return False
     try:
-        planned = Plan(platform.step(node)).look(context)
+        planned = Plan(step_of(project, node)).look(context)
     except RivermeetError:
         # Its own step refuses, with what heals it.
         return False
@@ -93,11 +94,11 @@ def _is_finished(context: EpochContext, node: Node, note: CommitNote) -> bool:
     return protected and not Fold(node).is_due(context, note) and (not node.is_table or is_judged(context, node))
 
 
-def _standing(platform: Platform, node: Node) -> Iterator[Standing]:
-    note = last_note(platform.runner(node.pipeline).paths(node).changelog)
+def _standing(project: Project, node: Node) -> Iterator[Standing]:
+    note = last_note(project.paths(node).changelog)
     assert note is not None
     epoch, decided = note[1].epoch, note[1].decided
-    states = last_states(platform.quality, node, epoch)
+    states = last_states(project.quality, node, epoch)
     for invariant in invariants_of(node):
         found = states.get(invariant.id, State("not evaluated", None, None, epoch))
         accepted = decided is not None and invariant.id in decided.invariants

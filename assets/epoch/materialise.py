@@ -1,12 +1,13 @@
-"""A node's epoch under a platform, with a line of progress about it."""
+"""A node's epoch under a project, with a line of progress about it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.epoch.operator_step import step_of
 from rivermeet.assets.epoch.run import Outcome, run_epoch
+from rivermeet.assets.project import Project
 from rivermeet.assets.quality.judge_fold import FoldOutcome, fold_node
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.delta.io import last_note
@@ -15,7 +16,7 @@ from rivermeet.infra.epochs.stages.plan import Rebuild
 from rivermeet.pipelines import Node
 
 
-def materialise(platform: Platform, node: Node, run_id: str, rebuild: Rebuild | None = None) -> Outcome:
+def materialise(project: Project, node: Node, run_id: str, rebuild: Rebuild | None = None) -> Outcome:
     """Run one epoch of a node, then the fold of its table, if that is due, and say what came of them.
 
     Parameters
@@ -25,59 +26,59 @@ def materialise(platform: Platform, node: Node, run_id: str, rebuild: Rebuild | 
     rebuild
         Recompute the node from offset 0.
     """
-    outcome = materialise_epoch(platform, node, run_id, rebuild)
-    return replace(outcome, folded=materialise_fold(platform, node, run_id))
+    outcome = materialise_epoch(project, node, run_id, rebuild)
+    return replace(outcome, folded=materialise_fold(project, node, run_id))
 
 
 def materialise_epoch(
-    platform: Platform,
+    project: Project,
     node: Node,
     run_id: str,
     rebuild: Rebuild | None = None,
     committed: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """The epoch alone; ``committed`` as for `run_epoch`."""
-    outcome = run_epoch(platform.runner(node.pipeline), platform.step(node), run_id, rebuild, committed)
+    outcome = run_epoch(project.context(node.pipeline), step_of(project, node), run_id, rebuild, committed)
     if outcome.missed is not None:
         missed = outcome.missed
-        platform.say(
+        project.say(
             f"  {node.name:<24} epoch {missed.epoch}: its run ended without all its checks; {_holds(missed.verdicts)}"
         )
     for line in _warnings(node, outcome):
-        platform.say(f"  {node.name:<24} WARNING {line}")
-    platform.say(f"  {node.name:<24} nothing new" if outcome.result is None else _line(node, outcome))
+        project.say(f"  {node.name:<24} WARNING {line}")
+    project.say(f"  {node.name:<24} nothing new" if outcome.result is None else _line(node, outcome))
     return outcome
 
 
-def materialise_fold(platform: Platform, node: Node, run_id: str) -> FoldOutcome | None:
+def materialise_fold(project: Project, node: Node, run_id: str) -> FoldOutcome | None:
     """The fold alone; None where none was due."""
-    folded = fold_node(platform.runner(node.pipeline), node, run_id)
+    folded = fold_node(project.context(node.pipeline), node, run_id)
     if folded is not None:
         seconds = folded.seconds + folded.seconds_checks
         about = f"table at epoch {folded.epoch}; {_holds(folded.verdicts)}; {seconds:.1f} s"
-        platform.say(f"  {node.name:<24} {about}")
+        project.say(f"  {node.name:<24} {about}")
     return folded
 
 
-def must_run(platform: Platform, node: Node) -> bool:
+def must_run(project: Project, node: Node) -> bool:
     """Whether the node has news, or was modified externally, which its own step then refuses."""
     try:
-        refuse_modified_node(platform.runner(node.pipeline).paths(node), node.is_table)
-        return has_news(platform, node)
+        refuse_modified_node(project.paths(node), node.is_table)
+        return has_news(project, node)
     except ExternalModificationError:
         return True
 
 
-def has_news(platform: Platform, node: Node) -> bool:
+def has_news(project: Project, node: Node) -> bool:
     """Whether the node, or anything that it is made of, has something unread; reads metadata only."""
     operation = node.operation
-    if operation is not None and any(has_news(platform, part) for part in operation.inputs.values()):
+    if operation is not None and any(has_news(project, part) for part in operation.inputs.values()):
         return True
     if not node.is_stored:
         return False
-    found = last_note(platform.runner(node.pipeline).paths(node).changelog)
+    found = last_note(project.paths(node).changelog)
     epoch, note = (found[1].epoch + 1, found[1]) if found else (1, None)
-    return platform.step(node).plan(note, found[0] if found else None, epoch) is not None
+    return step_of(project, node).plan(note, found[0] if found else None, epoch) is not None
 
 
 def _line(node: Node, outcome: Outcome) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rivermeet.assets.project import Project
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
@@ -23,10 +24,18 @@ if TYPE_CHECKING:
 
     from rivermeet.infra.engine.shared_frames import SharedFrames
     from rivermeet.infra.epochs.log import EpochLog
-    from rivermeet.infra.epochs.step import StepFrames
+    from rivermeet.infra.epochs.step import Step, StepFrames
     from rivermeet.joins.operator import Moment, Numbers, Side
 
 Ordered = Callable[["DataFrame", int], "DataFrame"]
+
+
+def step_of(project: Project, node: Node) -> Step:
+    """A node's part in an epoch, computed or read."""
+    if node.operation is None:
+        return project.source_step(node)
+    log = project.context(node.pipeline).log
+    return OperatorStep(node, project.settings.tables, project.code_version, session=project.sessions.open, log=log)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Recomputation:
         A profile in place of the declared one.
     """
 
-    runner: EpochContext
+    context: EpochContext
     node: Node
     note: CommitNote
     spark: SparkSession
@@ -73,12 +73,12 @@ class Recomputation:
         operation = self._operation.over_all_epochs()
         if self.semantics is not None and self.semantics != operation.semantics:
             operation = replace(operation, semantics=self.semantics)  # pyright: ignore[reportArgumentType]
-        return OperatorStep(replace(self.node, origin=operation), self.runner.tables)
+        return OperatorStep(replace(self.node, origin=operation), self.context.tables)
 
     @cached_property
     def _plans(self) -> Sequence[EpochPlan]:
         """The plans of its incarnation, oldest first."""
-        open_plans = self.runner.log.open_plans(self.node.name, self.note.since - 1)
+        open_plans = self.context.log.open_plans(self.node.name, self.note.since - 1)
         wanted = self.note.epoch, self.note.incarnation
         return [plan for epoch, plan in open_plans.items() if epoch <= wanted[0] and plan.incarnation == wanted[1]]
 

@@ -21,7 +21,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from rivermeet.assets.epoch.materialise import materialise, materialise_epoch, materialise_fold
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import Project
 from rivermeet.pipelines import Node, limits
 from rivermeet.pipelines.errors import RivermeetError
 
@@ -48,14 +48,16 @@ class SideBySide:
     """
 
     def __init__(
-        self, platform: Platform, nodes: Sequence[Node], run_id: str, rebuild: Mapping[str, Rebuild] | None = None
+        self, project: Project, nodes: Sequence[Node], run_id: str, rebuild: Mapping[str, Rebuild] | None = None
     ) -> None:
-        self._platform, self._run, self._rebuild = platform, run_id, rebuild or {}
+        self._project, self._run, self._rebuild = project, run_id, rebuild or {}
         self._nodes = {node.name: node for node in nodes}
         self._reads = {node.name: [part for part in _inputs(node) if part in self._nodes] for node in nodes}
         self._outcomes: dict[str, Future[Outcome]] = {name: Future() for name in self._nodes}
         self._committed: dict[str, Outcome] = {}
         self._failed: set[str] = set()
+        self._raised: set[str] = set()
+        self._retried: set[str] = set()
         self._interrupted = False
         self._pool: ThreadPoolExecutor | None = None
         self._order = TopologicalSorter(self._reads)
@@ -66,15 +68,29 @@ class SideBySide:
     def outcome(self, node: Node) -> Outcome:
         """What the run of a node came to; starts them all when it is first asked.
 
+        Asked again for one that has failed, as Dagster's retries do, it runs that once more, and then what reads it.
+
         Raises
         ------
         Exception
             The node's own, or `InputFailedError`.
         """
-        if not self._platform.opens_sessions:
-            return materialise(self._platform, node, self._run, self._rebuild.get(node.name))
+        is_again = node.name in self._raised or not self._retried.isdisjoint(self._reads[node.name])
+        if not self._project.sessions.are_concurrent or (
+            is_again and self._outcomes[node.name].exception() is not None
+        ):
+            outcome = materialise(self._project, node, self._run, self._rebuild.get(node.name))
+            self._retried.add(node.name)
+            return outcome
+        try:
+            return self._result(node)
+        except Exception:
+            self._raised.add(node.name)
+            raise
+
+    def _result(self, node: Node) -> Outcome:
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(limits.NODES_AT_ONCE, "node", self._platform.use_own_sessions)
+            self._pool = ThreadPoolExecutor(limits.NODES_AT_ONCE, "node", self._project.sessions.use_own)
             self._order.prepare()
             self._start()
         future = self._outcomes[node.name]
@@ -89,7 +105,7 @@ class SideBySide:
     def did_something(self, node: Node) -> bool:
         """Whether the node has something that its own step must report: an epoch, verdicts, a fold, a failure."""
         try:
-            outcome = self.outcome(node)
+            outcome = self._result(node)
         except Exception:
             return True
         return any(part is not None for part in (outcome.result, outcome.missed, outcome.folded))
@@ -99,7 +115,7 @@ class SideBySide:
         if self._pool is None:
             return
         if self._interrupted:
-            self._platform.interrupt()
+            self._project.sessions.interrupt()
         else:
             wait(self._outcomes.values())
         self._pool.shutdown(wait=True, cancel_futures=self._interrupted)
@@ -123,7 +139,7 @@ class SideBySide:
             if failed := self._failed.intersection(self._reads[node.name]):
                 raise InputFailedError(f"'{node.name}' did not run: its input '{min(failed)}' failed")
             outcome = materialise_epoch(
-                self._platform, node, self._run, self._rebuild.get(node.name), lambda: self._release(node)
+                self._project, node, self._run, self._rebuild.get(node.name), lambda: self._release(node)
             )
         except BaseException as error:
             if node.name not in self._released:  # what is committed can be read
@@ -146,7 +162,7 @@ class SideBySide:
     def _fold(self, node: Node, outcome: Outcome) -> None:
         future = self._outcomes[node.name]
         try:
-            future.set_result(replace(outcome, folded=materialise_fold(self._platform, node, self._run)))
+            future.set_result(replace(outcome, folded=materialise_fold(self._project, node, self._run)))
         except BaseException as error:
             future.set_exception(_explained(error))
 

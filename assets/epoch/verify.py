@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from rivermeet.assets.epoch.recompute import Recomputation, can_be_recomputed
+from rivermeet.assets.project import Project
 from rivermeet.assets.quality.judge_committed import judge_everything
 from rivermeet.assets.quality.judges import evaluate
 from rivermeet.assets.quality.quality_table import remember
@@ -30,9 +30,6 @@ from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.delta.staged import discard, stage
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.pipelines import Node
-
-if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
 
 _FOLD = ("fold_equals_table", "unique_keys")
 
@@ -112,7 +109,7 @@ def verify(context: EpochContext, node: Node) -> Verified | None:
     return Verified(node, note.epoch, rows, compared, judge_everything(context, node), known)
 
 
-def record(platform: Platform, found: Verified, seconds: float) -> None:
+def record(project: Project, found: Verified, seconds: float) -> None:
     """Keep what was found in the quality table, where the report finds it; what was compared as one rule."""
     results = list(found.standing)
     if found.compared is not None:
@@ -120,7 +117,7 @@ def record(platform: Platform, found: Verified, seconds: float) -> None:
         results.append(replace(found.compared, sql="", seconds=seconds))
     if results:
         name = f"verify-{uuid4().hex}"
-        remember(platform.quality, found.node, found.epoch, results, name, "verify")
+        remember(project.quality, found.node, found.epoch, results, name, "verify")
 
 
 @contextmanager

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rivermeet.assets.quality.judges import evaluate
+from rivermeet.assets.quality.quarantine import enforce
 from rivermeet.assets.quality.relations.epoch import audited, effective, nothing_late
 from rivermeet.assets.quality.relations.parts import bounds, frame_part, node_part, staged_part
-from rivermeet.assets.refused.quarantine import enforce
 from rivermeet.assets.refused.states import decision_on
 from rivermeet.expectations.invariant import Moment, moment_of
 from rivermeet.expectations.invariants import Invariant, invariants_of

@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from rivermeet.assets.quality.held_verdicts import as_held
 from rivermeet.assets.quality.judge import judge_commit, judged_at
 from rivermeet.assets.quality.judge_fold import judge_fold_of_another_home, judged_fold
 from rivermeet.assets.quality.judges import evaluate
@@ -22,7 +23,6 @@ from rivermeet.assets.quality.quality_table import States, last_states, quality_
 from rivermeet.assets.quality.relations.epoch import audited, effective, late
 from rivermeet.assets.quality.relations.folded import judged, whole
 from rivermeet.assets.quality.relations.parts import at_version, located, node_part, shown_as
-from rivermeet.assets.refused.held_verdicts import as_held
 from rivermeet.assets.refused.states import AuditRefusedError
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.delta.changelog_files import epoch_files

@@ -49,24 +49,24 @@ def _answered(spark: SparkSession, home: Path, cases: Sequence[Case], count: int
     node, numbers, folding = declared(widest(cases), len(cases)), numbers_of(spark, cases), new_session(spark)
     operation = node.operation
     assert operation is not None
-    runner = _runner(home, spark, folding)
+    context = _context(home, spark, folding)
     inputs: dict[str, tuple[str, Node]] = {}
     for side, source in operation.inputs.items():
         inputs.setdefault(source.name, (side, source))
-    step = OperatorStep(node, runner.tables, ordered=in_listed_order(numbers), numbers=numbers)
+    step = OperatorStep(node, context.tables, ordered=in_listed_order(numbers), numbers=numbers)
     notes: dict[str, CommitNote] = {}
     for epoch in range(1, count + 1):
         part = [place for place in places(cases) if _epoch_of(place, cases, count) == epoch]
         for side, source in inputs.values():
-            notes[side] = _published(runner, source, side, part, epoch, notes.get(side))
-        run_epoch(runner, step)
-    changelog = read(spark, runner.paths(node).changelog)
+            notes[side] = _published(context, source, side, part, epoch, notes.get(side))
+        run_epoch(context, step)
+    changelog = read(spark, context.paths(node).changelog)
     found = answers(changelog, cases[0].join == "one-to-many", "epoch", "offset")
     close(folding)
     return found
 
 
-def _runner(home: Path, spark: SparkSession, folding: SparkSession) -> EpochContext:
+def _context(home: Path, spark: SparkSession, folding: SparkSession) -> EpochContext:
     from rivermeet.infra.epochs.context import EpochContext
     from rivermeet.infra.epochs.log import EpochLog
 
@@ -82,7 +82,7 @@ def _epoch_of(place: Place, cases: Sequence[Case], count: int) -> int:
 
 
 def _published(
-    runner: EpochContext,
+    context: EpochContext,
     node: Node,
     side: str,
     part: Sequence[Place],
@@ -99,9 +99,9 @@ def _published(
     note = CommitNote(incarnation=1, epoch=epoch, ends=ends)
     if not mine and previous is not None:
         return previous
-    paths = runner.paths(node)
+    paths = context.paths(node)
     rows = record_table(mine, side, "many_k" in node.key, epoch)
     append_records(rows, paths.changelog, paths.app_id("changelog", 1), note)
     if node.is_table and epoch % 2:
-        fold(runner.fold_session, paths, list(node.key), note)
+        fold(context.fold_session, paths, list(node.key), note)
     return note

@@ -12,14 +12,14 @@ from typing import Any
 
 from filelock import FileLock
 
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import Project
 from rivermeet.pipelines import Pipeline
 
 GX = "gx"
 """Folder of Great Expectations among the reports."""
 
 
-def write_data_docs(platform: Platform, pipelines: Iterable[Pipeline], run: str, since: int) -> Path | None:
+def write_data_docs(project: Project, pipelines: Iterable[Pipeline], run: str, since: int) -> Path | None:
     """Write the page of a run; None where it has judged nothing.
 
     Parameters
@@ -36,7 +36,7 @@ def write_data_docs(platform: Platform, pipelines: Iterable[Pipeline], run: str,
 
     nodes = {(pipeline.name, node.name): node for pipeline in pipelines for node in pipeline.stored}
     found: dict[tuple[str, str, int], dict[str, Mapping[str, Any]]] = {}
-    lines = quality_lines(platform.quality, pc.field("run") == run, oldest=since, by="judged_at")
+    lines = quality_lines(project.quality, pc.field("run") == run, oldest=since, by="judged_at")
     for line in sorted(lines, key=lambda line: line["judged_at"]):
         if (line["pipeline"], line["node"]) in nodes:
             of = (line["pipeline"], line["node"], line["epoch"])
@@ -45,5 +45,5 @@ def write_data_docs(platform: Platform, pipelines: Iterable[Pipeline], run: str,
     if not suites:
         return None
     # One writer at a time, of all processes of the home: the index is made of the pages that are there.
-    with FileLock(platform.settings.home / "locks" / "data_docs.lock"):
-        return write_page(platform.settings.reports / GX, run, suites)
+    with FileLock(project.settings.home / "locks" / "data_docs.lock"):
+        return write_page(project.settings.reports / GX, run, suites)

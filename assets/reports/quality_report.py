@@ -1,4 +1,4 @@
-"""The quality report: written to its file as a whole, by a command or as an asset.
+"""The quality report: written to its file as a whole, by a command or as an asset (``assets/defs/report_asset.py``).
 
 What it is made from is in ``assets/reports/rows.py``, what it looks like in ``expectations/report/page.py``.
 Held by ``tests/assets/reports/test_report.py``.
@@ -8,32 +8,26 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import dagster as dg
-
-from rivermeet.assets.defs.keys import keys_of
-from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.project import Project
 from rivermeet.assets.reports.rows import histories
 from rivermeet.pipelines import Pipeline, limits
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
     from rivermeet.expectations.report.page import PipelineHistory
 
-REPORT_KEY = dg.AssetKey(["quality", "report"])
 
-
-def report_path(platform: Platform) -> Path:
+def report_path(project: Project) -> Path:
     """Where the report lies."""
-    return platform.settings.reports / "quality.html"
+    return project.settings.reports / "quality.html"
 
 
 def write_report(
-    platform: Platform, pipelines: Sequence[Pipeline], path: Path | None = None, shown: int = limits.SHOWN_EPOCHS
+    project: Project, pipelines: Sequence[Pipeline], path: Path | None = None, shown: int = limits.SHOWN_EPOCHS
 ) -> tuple[Path, Sequence[PipelineHistory]]:
     """Write the page, and say where and what it shows.
 
@@ -46,8 +40,8 @@ def write_report(
     """
     from rivermeet.expectations.report.page import page
 
-    path = path or report_path(platform)
-    found = histories(platform, pipelines, shown)
+    path = path or report_path(project)
+    found = histories(project, pipelines, shown)
     _replace(path, page(found, datetime.now(UTC)))
     return path, found
 
@@ -59,37 +53,3 @@ def _replace(path: Path, text: str) -> None:
         written.write(text.encode())
     os.chmod(written.name, 0o644)
     os.replace(written.name, path)
-
-
-def report_asset(pipelines: Sequence[Pipeline]) -> dg.AssetsDefinition:
-    """The report of pipelines as an asset, after all that it reports on."""
-    deps = [key for pipeline in pipelines for node in pipeline.stored for key in keys_of(node)]
-
-    @dg.asset(
-        key=REPORT_KEY,
-        deps=deps,
-        group_name="quality",
-        kinds={"html"},
-        description="One page, readable without a network: every invariant of every epoch, violations over rows "
-        "checked, flow, latency, lag, and the SQL that finds bad rows again.",
-    )
-    def report(rivermeet: PlatformResource) -> dg.MaterializeResult[Any]:
-        path, found = write_report(rivermeet.platform, pipelines)
-        return dg.MaterializeResult(metadata=_metadata(path, found))
-
-    return report
-
-
-def _metadata(path: Path, found: Sequence[PipelineHistory]) -> Mapping[str, Any]:
-    standing = [cell for pipeline in found for cell in pipeline.standing]
-    states = [cell.state for cell in standing]
-    return {
-        "path": dg.MetadataValue.path(str(path)),
-        "url": dg.MetadataValue.url(path.as_uri()),
-        "invariants": len(states),
-        "holding": states.count("passed"),
-        "violated": states.count("violated"),
-        "not_evaluated": len(states) - states.count("passed") - states.count("violated"),
-        "epochs_shown": sum(len(one.epochs) for pipeline in found for one in pipeline.nodes),
-        "bytes": path.stat().st_size,
-    }

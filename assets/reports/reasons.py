@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rivermeet.assets.project import Project
 from rivermeet.assets.why.answer import Answer
 from rivermeet.assets.why.changelogs import Changelogs
 from rivermeet.assets.why.expressions import Expressions
@@ -28,7 +29,6 @@ from rivermeet.expectations.report.page import NodeHistory, Reason
 from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
     from rivermeet.expectations.report.checks import Cell
     from rivermeet.joins.why.evidence import Key
 
@@ -40,12 +40,12 @@ WIDTH = 100_000
 class Reasons:
     """Walks back the bad rows of one page."""
 
-    platform: Platform
+    project: Project
     left: int = limits.WALKED_KEYS
 
     @cached_property
     def _changelogs(self) -> Changelogs:
-        return Changelogs(self.platform)
+        return Changelogs(self.project)
 
     def behind(self, shown: NodeHistory) -> NodeHistory:
         """The history with what is behind its bad rows, by the text of their keys."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.assets.defs.lineage import described
+from rivermeet.assets.project import Project
 from rivermeet.assets.shadow.recorded import last_recorded
 from rivermeet.pipelines import Node, Pipeline, limits
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
     from rivermeet.expectations.report.page import NodeHistory, PipelineHistory, ReadTable
 
 IDENTITY = ("node", "epoch", "invariant", "run", "judged_at")
@@ -24,44 +23,44 @@ Lines = Sequence[Mapping[str, Any]]
 
 
 def histories(
-    platform: Platform, pipelines: Sequence[Pipeline], shown: int = limits.SHOWN_EPOCHS
+    project: Project, pipelines: Sequence[Pipeline], shown: int = limits.SHOWN_EPOCHS
 ) -> list[PipelineHistory]:
     """What is recorded of the pipelines' nodes."""
     from rivermeet.assets.reports.reasons import Reasons
     from rivermeet.expectations.report.page import PipelineHistory
 
-    judged, reasons = _judged_epochs(platform, pipelines), Reasons(platform)
+    judged, reasons = _judged_epochs(project, pipelines), Reasons(project)
     found: list[PipelineHistory] = []
     for pipeline in pipelines:
-        log = platform.runner(pipeline).log
+        log = project.context(pipeline).log
         measured = {node.name: log.measurements(node.name) for node in pipeline.stored}
         epochs = {
             name: sorted(judged.get((pipeline.name, name), set()) | {line["epoch"] for line in lines})
             for name, lines in measured.items()
         }
         newest = {name: all_of_it[-shown:] for name, all_of_it in epochs.items()}
-        rows = _judged(platform, pipeline, newest)
+        rows = _judged(project, pipeline, newest)
         nodes = [
             reasons.behind(
-                _history(platform, node, newest[node.name], len(epochs[node.name]), rows.get(node.name, []), measured)
+                _history(project, node, newest[node.name], len(epochs[node.name]), rows.get(node.name, []), measured)
             )
             for node in pipeline.stored
         ]
-        audits = [last_recorded(platform, shadow) for shadow in pipeline.shadows]
+        audits = [last_recorded(project, shadow) for shadow in pipeline.shadows]
         shadows = [audit for audit in audits if audit is not None]
         found.append(PipelineHistory(pipeline.name, nodes, pipeline.description, shadows))
     return found
 
 
 def _history(
-    platform: Platform, node: Node, epochs: Sequence[int], recorded: int, judged: Lines, measured: Mapping[str, Lines]
+    project: Project, node: Node, epochs: Sequence[int], recorded: int, judged: Lines, measured: Mapping[str, Lines]
 ) -> NodeHistory:
     from rivermeet.expectations.report.page import NodeHistory
     from rivermeet.infra.delta.io import last_note
 
     made = node.operation
-    note = last_note(platform.runner(node.pipeline).paths(node).changelog)
-    about = " ".join(filter(None, (described(made) if made else "", node.description)))
+    note = last_note(project.paths(node).changelog)
+    about = " ".join(filter(None, (made.description if made else "", node.description)))
     return NodeHistory(
         node,
         about=about.replace("`", ""),
@@ -71,19 +70,19 @@ def _history(
         judged=judged,
         measured=[line for line in measured[node.name] if line["epoch"] in set(epochs)],
         inputs={side: measured[part.name] for side, part in made.stored_inputs.items()} if made else {},
-        read=_read(platform, node) if note and node.source else None,
+        read=_read(project, node) if note and node.source else None,
     )
 
 
-def _read(platform: Platform, node: Node) -> ReadTable | None:
+def _read(project: Project, node: Node) -> ReadTable | None:
     """What the newest plan of a source has read; nobody is asked but the epoch log."""
     from rivermeet.expectations.report.page import ReadTable
 
-    found = platform.source_step(node).report()
+    found = project.source_step(node).report()
     return None if found is None else ReadTable(found.name, found.caption, found.columns, found.rows)
 
 
-def _judged_epochs(platform: Platform, pipelines: Sequence[Pipeline]) -> Mapping[tuple[str, str], set[int]]:
+def _judged_epochs(project: Project, pipelines: Sequence[Pipeline]) -> Mapping[tuple[str, str], set[int]]:
     """(pipeline, node) to the epochs that were judged."""
     import pyarrow.compute as pc
 
@@ -91,13 +90,13 @@ def _judged_epochs(platform: Platform, pipelines: Sequence[Pipeline]) -> Mapping
 
     wanted = pc.field("pipeline").isin([pipeline.name for pipeline in pipelines])
     found: dict[tuple[str, str], set[int]] = {}
-    for line in quality_lines(platform.quality, wanted, ["pipeline", "node", "epoch"]):
+    for line in quality_lines(project.quality, wanted, ["pipeline", "node", "epoch"]):
         found.setdefault((line["pipeline"], line["node"]), set()).add(line["epoch"])
     return found
 
 
 def _judged(
-    platform: Platform, pipeline: Pipeline, newest: Mapping[str, Sequence[int]]
+    project: Project, pipeline: Pipeline, newest: Mapping[str, Sequence[int]]
 ) -> Mapping[str, list[Mapping[str, Any]]]:
     """Node to its rows of the quality table at the epochs that are shown.
 
@@ -116,10 +115,10 @@ def _judged(
     shown = {name: set(epochs) for name, epochs in newest.items()}
     details = {
         tuple(row[name] for name in IDENTITY): {name: row[name] for name in LONG}
-        for row in quality_lines(platform.quality, has_details, [*IDENTITY, *LONG], oldest)
+        for row in quality_lines(project.quality, has_details, [*IDENTITY, *LONG], oldest)
     }
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for row in quality_lines(platform.quality, wanted, [name for name in SCHEMA if name not in LONG], oldest):
+    for row in quality_lines(project.quality, wanted, [name for name in SCHEMA if name not in LONG], oldest):
         if row["epoch"] in shown.get(row["node"], ()):
             long = details.get(tuple(row[name] for name in IDENTITY), LONG)
             found.setdefault(row["node"], []).append({**row, **long})

@@ -20,7 +20,7 @@ from starlette.responses import RedirectResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from rivermeet.assets.defs.links import HOST
+from rivermeet.infra.settings import HOST
 
 FIRST = ("quality.html", "gx/docs/index.html")
 """What the bare address shows: the first of these that is there."""

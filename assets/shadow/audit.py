@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rivermeet.assets.epoch.recompute import Recomputation, can_be_recomputed
+from rivermeet.assets.project import Project
 from rivermeet.assets.shadow.marks import Marks
 from rivermeet.assets.shadow.positions import TopicInput, topic_inputs
 from rivermeet.infra.delta.io import last_note, read
@@ -30,7 +31,6 @@ from rivermeet.pipelines import Node, limits
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermeet.assets.epoch.platform import Platform
     from rivermeet.infra.commit_note import CommitNote
     from rivermeet.infra.engine.shared_frames import SharedFrames
     from rivermeet.infra.epochs.context import EpochContext
@@ -117,7 +117,7 @@ class Shadowed:
         return not self.losses and not self.undecodable
 
 
-def audit(platform: Platform, shadow: Shadow, marks: Marks) -> Shadowed:
+def audit(project: Project, shadow: Shadow, marks: Marks) -> Shadowed:
     """Compare what is committed of the node with the application's output.
 
     Raises
@@ -131,26 +131,26 @@ def audit(platform: Platform, shadow: Shadow, marks: Marks) -> Shadowed:
     from rivermeet.joins.shadow.compare import compare, profile_of
 
     start, node = time.monotonic(), shadow.node
-    runner = platform.runner(node.pipeline)
-    found = last_note(runner.paths(node).changelog)
+    context = project.context(node.pipeline)
+    found = last_note(context.paths(node).changelog)
     if found is None:
         name = f"{node.pipeline.name} --select {node.name}"
         raise NothingToCompareError(f"'{node.name}' has no rows that could be compared: `rivermeet run {name}`")
     version, note = found
     assert node.operation is not None
     profile = profile_of(node.operation)
-    inputs = topic_inputs(runner, node, note)
-    spark = runner.session()
-    ours = _Ours(runner, node, version, note, spark)
+    inputs = topic_inputs(context, node, note)
+    spark = context.session()
+    ours = _Ours(context, node, version, note, spark)
     read_upto, ahead = _read(inputs, marks.progress), _ahead(inputs, marks.progress)
     records = sum(end + 1 for ends in note.consumed.values() for end in ends.values())
     name = f"shadow_{node.pipeline.name}_{node.name}"
     # What is kept is freed before the files go that it is read from.
-    with _theirs(platform, shadow, marks, ours) as output, SharedFrames(name, records + output.count) as shared:
+    with _theirs(project, shadow, marks, ours) as output, SharedFrames(name, records + output.count) as shared:
         theirs = shared.keep(output.rows)
         undecodable, why = _reasons(theirs)
         compared = compare(node, ours.answers(profile, theirs, shared, read=read_upto, is_ahead=ahead > 0))
-        path = runner.paths(node).shadow(shadow.topic)
+        path = context.paths(node).shadow(shadow.topic)
         _write(compared.differences, path)
         ((keys, equal, otherwise),) = compared.compared.collect()
         differences = _first(spark, path, node)
@@ -164,7 +164,7 @@ def audit(platform: Platform, shadow: Shadow, marks: Marks) -> Shadowed:
 
 @dataclass(frozen=True)
 class _Ours:
-    runner: EpochContext
+    context: EpochContext
     node: Node
     version: int
     note: CommitNote
@@ -172,7 +172,7 @@ class _Ours:
 
     @property
     def changelog(self) -> DataFrame:
-        return read(self.spark, self.runner.paths(self.node).changelog, self.version)
+        return read(self.spark, self.context.paths(self.node).changelog, self.version)
 
     def types(self, column: str) -> Mapping[str, str]:
         """Columns of key or value with their types as the changelog has them."""
@@ -188,7 +188,7 @@ class _Ours:
         good = theirs.where("reason IS NULL")
         if not can_be_recomputed(self.node):
             return Answers(self.changelog, good, keep=shared.keep, **positions)
-        again = Recomputation(self.runner, self.node, self.note, self.spark, profile)
+        again = Recomputation(self.context, self.node, self.note, self.spark, profile)
         rows = self.changelog if operation.semantics == profile else again.rows(shared)
         return Answers(
             ours=shared.keep(rows),
@@ -206,19 +206,19 @@ class _Output(NamedTuple):
 
 
 @contextmanager
-def _theirs(platform: Platform, shadow: Shadow, marks: Marks, ours: _Ours) -> Iterator[_Output]:
+def _theirs(project: Project, shadow: Shadow, marks: Marks, ours: _Ours) -> Iterator[_Output]:
     """The application's rows, as long as their files last, and how many records they come from."""
     from rivermeet.infra.kafka.formats.registry import Registry
     from rivermeet.infra.shadow.output import decoded, landed
 
-    settings, node = platform.settings, shadow.node
+    settings, node = project.settings, shadow.node
     key, value = ours.types("key"), ours.types("value")
     topic = shadow.reads(value)
     registry = Registry(settings.schema_registry, settings.schemas)
     # No node can be called so: its own landing is not touched.
     folder = settings.landing / node.pipeline.name / shadow.id
     name = f"{node.pipeline.name}.{node.name}"
-    with landed(platform.connection, registry, topic, marks.output, folder, name) as output:
+    with landed(project.connection, registry, topic, marks.output, folder, name) as output:
         yield _Output(decoded(output.landing.read(ours.spark), topic, key, value), output.records)
 
 

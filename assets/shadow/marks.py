@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from rivermeet.assets.project import Project
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import Kafka, Node, limits
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
     from rivermeet.infra.shadow.application import Progress
     from rivermeet.pipelines import Shadow
 
@@ -41,7 +41,7 @@ class Marks:
     output: TopicSlice
 
 
-def mark(platform: Platform, shadow: Shadow) -> Marks:
+def mark(project: Project, shadow: Shadow) -> Marks:
     """How far the application has read, and where its output ends after that.
 
     Raises
@@ -53,30 +53,30 @@ def mark(platform: Platform, shadow: Shadow) -> Marks:
     from rivermeet.infra.shadow.output import stable_slice
 
     inputs = frozenset(topics_below(shadow.node))
-    found = progress(platform.connection, shadow.group, inputs) if shadow.group is not None else None
-    return Marks(found, stable_slice(platform.connection, shadow.topic))
+    found = progress(project.connection, shadow.group, inputs) if shadow.group is not None else None
+    return Marks(found, stable_slice(project.connection, shadow.topic))
 
 
-def mark_run(platform: Platform, nodes: Sequence[Node], run_id: str) -> None:
+def mark_run(project: Project, nodes: Sequence[Node], run_id: str) -> None:
     """Set the marks of all audits below these nodes, before the run reads anything; those that are set stay.
 
     An application or a broker that is not there keeps nothing from running: the audit says so.
     """
     pipelines = {node.pipeline.name: node.pipeline for node in nodes}
     for shadow in (one for pipeline in pipelines.values() for one in pipeline.shadows):
-        file = _file(platform, shadow, run_id)
+        file = _file(project, shadow, run_id)
         if not file.exists() and any(node in nodes for node in made_of(shadow.node)):
             with suppress(EpochRefusedError):
-                _set(file, mark(platform, shadow))
+                _set(file, mark(project, shadow))
 
 
-def marks_of_run(platform: Platform, shadow: Shadow, run_id: str) -> Marks:
+def marks_of_run(project: Project, shadow: Shadow, run_id: str) -> Marks:
     """What the run has marked at its start; where it has not, as in a run of the audit alone, what there is now."""
     from rivermeet.infra.shadow.application import Progress
 
-    file = _file(platform, shadow, run_id)
+    file = _file(project, shadow, run_id)
     if not file.exists():
-        return mark(platform, shadow)
+        return mark(project, shadow)
     found = json.loads(file.read_bytes())
     file.unlink()
     read = found["progress"]
@@ -101,8 +101,8 @@ def made_of(node: Node) -> list[Node]:
     return list(dict.fromkeys([*(below for part in inputs for below in made_of(part)), node]))
 
 
-def _file(platform: Platform, shadow: Shadow, run_id: str) -> Path:
-    folder = platform.settings.home / "marks" / shadow.node.pipeline.name / re.sub(r"\W", "_", shadow.id)
+def _file(project: Project, shadow: Shadow, run_id: str) -> Path:
+    folder = project.settings.home / "marks" / shadow.node.pipeline.name / re.sub(r"\W", "_", shadow.id)
     return folder / f"{run_id}.json"
 
 

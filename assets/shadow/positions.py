@@ -100,32 +100,32 @@ class TopicInput:
         return sum(max(upto - self.ends.get(p, 0), 0) for p, upto in read.items())
 
 
-def topic_inputs(runner: EpochContext, node: Node, note: CommitNote) -> list[TopicInput]:
+def topic_inputs(context: EpochContext, node: Node, note: CommitNote) -> list[TopicInput]:
     """The topics below a node, by side, as far as its last epoch has consumed them."""
     assert node.operation is not None
     found: list[TopicInput] = []
     for side, part in node.operation.inputs.items():
-        found += _below(runner, side, part, note.consumed.get(side, {}), direct=True)
+        found += _below(context, side, part, note.consumed.get(side, {}), direct=True)
     return found
 
 
-def _below(runner: EpochContext, side: str, node: Node, consumed: Offsets, direct: bool) -> Iterator[TopicInput]:
+def _below(context: EpochContext, side: str, node: Node, consumed: Offsets, direct: bool) -> Iterator[TopicInput]:
     if node.source is not None:
         if isinstance(node.source.reads, Kafka):
-            yield _of_source(runner, side, node, consumed, direct)
+            yield _of_source(context, side, node, consumed, direct)
         return
     assert node.operation is not None
-    found = last_note(runner.paths(node).changelog) if node.is_stored else None
+    found = last_note(context.paths(node).changelog) if node.is_stored else None
     for name, part in node.operation.inputs.items():
         upto = found[1].consumed.get(name, {}) if found is not None else {}
-        yield from _below(runner, side, part, upto, direct=False)
+        yield from _below(context, side, part, upto, direct=False)
 
 
-def _of_source(runner: EpochContext, side: str, node: Node, consumed: Offsets, direct: bool) -> TopicInput:
+def _of_source(context: EpochContext, side: str, node: Node, consumed: Offsets, direct: bool) -> TopicInput:
     assert node.source is not None
     ends: Offsets = {}
     exact: list[Piece] = []
-    for read, before, after in _epochs(runner, node):
+    for read, before, after in _epochs(context, node):
         for p, (start, end) in read.ranges.items():
             # Of a source that is hashed anew, a record of this partition may lie in any of the changelog's.
             lies_in = after if node.partitions else {p: after.get(p, -1)}
@@ -136,14 +136,14 @@ def _of_source(runner: EpochContext, side: str, node: Node, consumed: Offsets, d
     return TopicInput(side, node.source.topic.topic, ends, tuple(exact), node.kind == "global_table")
 
 
-def _epochs(runner: EpochContext, node: Node) -> Iterator[tuple[TopicSlice, Offsets, Offsets]]:
+def _epochs(context: EpochContext, node: Node) -> Iterator[tuple[TopicSlice, Offsets, Offsets]]:
     """The slices that a source has read, newest first, each with its changelog's ends before and after it."""
-    found = last_note(runner.paths(node).changelog)
+    found = last_note(context.paths(node).changelog)
     if found is None:
         return
     note = found[1]
     after: Offsets = dict(note.ends)
-    for epoch, plan in reversed([*runner.log.open_plans(node.name, note.since - 1).items()]):
+    for epoch, plan in reversed([*context.log.open_plans(node.name, note.since - 1).items()]):
         if epoch > note.epoch or plan.incarnation != note.incarnation:
             continue
         if isinstance(plan.reads, TopicSlice):

@@ -10,15 +10,15 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rivermeet.assets.project import Project
 from rivermeet.assets.shadow.words import heading, parts, read_upto
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
     from rivermeet.assets.shadow.audit import Shadowed
     from rivermeet.pipelines import Shadow
 
 
-def record(platform: Platform, outcome: Shadowed) -> None:
+def record(project: Project, outcome: Shadowed) -> None:
     """Keep what was found."""
     shadow = outcome.shadow
     body = {
@@ -45,12 +45,12 @@ def record(platform: Platform, outcome: Shadowed) -> None:
             for one in outcome.differences
         ],
     }
-    log = platform.runner(shadow.node.pipeline).log
+    log = project.context(shadow.node.pipeline).log
     log.write(shadow.id, 1, outcome.epoch, "shadowed", json.dumps(body), attempt=outcome.at)
 
 
-def last_recorded(platform: Platform, shadow: Shadow) -> Mapping[str, Any] | None:
+def last_recorded(project: Project, shadow: Shadow) -> Mapping[str, Any] | None:
     """What the last audit found, as `record` keeps it; None where there was none."""
-    found = platform.runner(shadow.node.pipeline).log.bodies(shadow.id, "shadowed")
+    found = project.context(shadow.node.pipeline).log.bodies(shadow.id, "shadowed")
     lines: list[Mapping[str, Any]] = [json.loads(body) for _, body in found]
     return max(lines, key=lambda line: line["at"], default=None)

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import Project
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.epochs.node_lock import NodeLock, lock_folder
@@ -53,22 +53,24 @@ class DeliveryOutcome:
         return self.read_back == self.delivered.rows
 
 
-def deliver_rows(platform: Platform, sink: TopicSink) -> DeliveryOutcome | None:
+def deliver_rows(project: Project, sink: TopicSink) -> DeliveryOutcome | None:
     """Deliver what a topic does not have yet, and read it back; None where its node has no epoch."""
     from rivermeet.infra.sinks.kafka.deliver import deliver
     from rivermeet.infra.sinks.kafka.read_back import read_back
 
-    context, node = platform.runner(sink.node.pipeline), sink.node
+    context, node = project.context(sink.node.pipeline), sink.node
     lock = NodeLock(lock_folder(context.tables, node.pipeline.name, f"{node.name}/topics/{sink.topic}", context.locks))
     start = time.monotonic()
     # A second run of this machine waits; one of another is fenced by the broker.
     with lock.held():
         changelog = context.paths(node).changelog
         known = _delivered_epoch(context, sink)
-        found = deliver(sink, changelog, platform.connection, platform.session, registry=platform.registry, known=known)
+        found = deliver(
+            sink, changelog, project.connection, project.sessions.open, registry=project.registry, known=known
+        )
         if found is None:
             return None
-        again = read_back(platform.connection, sink, found.written)
+        again = read_back(project.connection, sink, found.written)
         position = found.position
         kept = {"incarnation": position.incarnation, "rows": found.rows, "ends": position.ends}
         line = json.dumps(kept | {"records": position.records})
@@ -76,7 +78,7 @@ def deliver_rows(platform: Platform, sink: TopicSink) -> DeliveryOutcome | None:
     outcome = DeliveryOutcome(found, count_between({}, position.ends), again, time.monotonic() - start)
     rows, epochs = found.rows, position.epoch - found.before.epoch
     about = counted(rows, epochs) if rows else "nothing new"
-    platform.say(f"  {node.name:<24} topic {sink.topic} at epoch {position.epoch}: {about}; {outcome.seconds:.1f} s")
+    project.say(f"  {node.name:<24} topic {sink.topic} at epoch {position.epoch}: {about}; {outcome.seconds:.1f} s")
     return outcome
 
 
@@ -107,9 +109,9 @@ class SinkLag:
         return counted(self.rows, self.epochs)
 
 
-def sink_lag(platform: Platform, sink: TopicSink) -> SinkLag:
+def sink_lag(project: Project, sink: TopicSink) -> SinkLag:
     """How far a topic is behind; read from metadata of this home alone."""
-    context = platform.runner(sink.node.pipeline)
+    context = project.context(sink.node.pipeline)
     found = last_note(context.paths(sink.node).changelog)
     if found is None:
         return SinkLag(0, 0, 0)

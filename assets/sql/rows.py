@@ -1,8 +1,8 @@
 """What a node has now, for a notebook: Arrow, and what others make of it.
 
-    node_rows(settings, "shop.settled").to_pandas()
-    polars.DataFrame(node_rows(settings, "shop.settled"))      by Arrow's own interface, as of any library that has it
-    node_rows(settings, "shop.settled").to_duckdb().filter("paid IS NULL")
+    project.table("shop.settled").to_pandas()
+    polars.DataFrame(project.table("shop.settled"))      by Arrow's own interface, as of any library that has it
+    project.table("shop.settled").to_duckdb().filter("paid IS NULL")
 
 Held by ``tests/assets/sql/test_rows.py``.
 """
@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from rivermeet.assets.sql.query import TABLES, CommittedState, QueryError
+from rivermeet.assets.sql.query import TABLES, QueryError
 
 if TYPE_CHECKING:
     import pandas as pd
     from duckdb import DuckDBPyRelation
-
-    from rivermeet.infra.settings import Settings
 
 _WORD = re.compile(r"[A-Za-z]\w*")
 
@@ -62,25 +60,6 @@ class NodeRows:
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return self.arrow.to_pandas()._repr_html_()  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
-
-
-def node_rows(settings: Settings, name: str) -> NodeRows:
-    """What a node has now.
-
-    Parameters
-    ----------
-    settings
-        Where the tables lie, and what a query may take.
-    name
-        ``PIPELINE.NODE``, or one of its tables behind it: ``shop.settled.late``.
-
-    Raises
-    ------
-    QueryError
-        If there is no such node, or it has committed nothing.
-    """
-    state = CommittedState(settings.tables, str(settings.home / "quality"))
-    return NodeRows(state.ask(select_all(name), settings.judge_memory, settings.spill))
 
 
 def select_all(name: str) -> str:

@@ -17,7 +17,7 @@ from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
+    from rivermeet.assets.project import Project
     from rivermeet.pipelines import Node
 
 Row = Mapping[str, Any]
@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 class Changelog:
     """The changelog of one node, as of its last commit, and the plans that made it."""
 
-    platform: Platform
+    project: Project
     node: Node
     _places: dict[tuple[int, int], Row | None] = field(default_factory=dict)
 
@@ -60,7 +60,7 @@ class Changelog:
         """Committed plans of the incarnation, oldest first."""
         if self.note is None:
             return []
-        log = self.platform.runner(self.node.pipeline).log
+        log = self.project.context(self.node.pipeline).log
         since, upto = self.note.since, self.note.epoch
         refused = log.lines(self.node.name, "refused", since - 1)
         bodies = log.lines(self.node.name, "plan", since - 1)
@@ -101,7 +101,7 @@ class Changelog:
             Where(("offset",), "<=", upto),
         ]
         columns = ["offset", "timestamp"]
-        found = rows_where(self._paths.changelog, where, self.platform.session, columns)
+        found = rows_where(self._paths.changelog, where, self.project.sessions.open, columns)
         return pa.table({name: pa.array([], pa.int64()) for name in columns}) if found is None else found
 
     def late(self, key: Mapping[str, Any] | None) -> list[Row]:
@@ -117,7 +117,7 @@ class Changelog:
         if note is None:
             return []
         # A run that was killed may have written rows of a plan that was put aside since: another epoch has them again.
-        log = self.platform.runner(self.node.pipeline).log
+        log = self.project.context(self.node.pipeline).log
         aside = log.lines(self.node.name, "refused", note.since - 1)
         return [row for row in rows if note.since <= row["epoch"] <= note.epoch and row["epoch"] not in aside]
 
@@ -127,20 +127,20 @@ class Changelog:
         return [Where(("key", name), "==", value) for name, value in key.items()]
 
     def _rows(self, path: str, where: list[Where], columns: list[str] | None = None) -> list[Row]:
-        return [*few_rows(path, where, self.platform.session, columns)]
+        return [*few_rows(path, where, self.project.sessions.open, columns)]
 
     @property
     def _paths(self):
-        return self.platform.runner(self.node.pipeline).paths(self.node)
+        return self.project.paths(self.node)
 
 
 @dataclass
 class Changelogs:
     """Those of all nodes that are asked for."""
 
-    platform: Platform
+    project: Project
     _known: dict[str, Changelog] = field(default_factory=dict)
 
     def of(self, node: Node) -> Changelog:
         """The changelog of a node."""
-        return self._known.setdefault(node.name, Changelog(self.platform, node))
+        return self._known.setdefault(node.name, Changelog(self.project, node))

@@ -63,7 +63,7 @@ class Walk:
             for part in rebuilt
         ]
         found += (says for records in self._records.values() for says in records.cut)
-        context = self.changelogs.platform.runner(node.pipeline)
+        context = self.changelogs.project.context(node.pipeline)
         for state in states(context, node):
             if state.open:
                 epoch = f"epoch {state.held.epoch} of '{node.name}' is {state.state}"
@@ -168,7 +168,7 @@ class Walk:
 
     def _unread(self, node: Node) -> str:
         """What was delivered and not read; no server is asked."""
-        found = self.changelogs.platform.source_step(node).undelivered()
+        found = self.changelogs.project.source_step(node).undelivered()
         return f"; not read yet: {found}" if found else ""
 
     def _collect(self, node: Node, key: Key) -> None:

@@ -29,6 +29,7 @@ PROPERTY = "rivermeet.fence"
 class LeaseLostError(EpochRefusedError):
     """A run was away for longer than its lease, and another one goes on in its place."""
 
+    is_transient = True
     remedy = "Run it again; raise RIVERMEET_LEASE_SECONDS if runs are held up for so long."
 
     def __init__(self, what: str) -> None:

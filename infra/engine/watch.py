@@ -37,6 +37,7 @@ logging.getLogger("rivermeet.infra").addHandler(logging.NullHandler())
 class EngineLostError(EngineError):
     """The warm engine has ended, or does not answer."""
 
+    is_transient = True
     remedy = (
         "Run again: what was not committed is done again. `rivermeet engine stop` ends an engine that does not answer."
     )

@@ -58,10 +58,12 @@ class NotCoPartitionedError(TopicRefusedError):
 class BrokerUnavailableError(TopicRefusedError):
     """The broker does not answer, or does not let us in; the plan stands, and the next run goes on with it."""
 
+    is_transient = True
     remedy = "See to the broker, or to RIVERMEET_KAFKA, and run again."
 
 
 class RegistryUnavailableError(TopicRefusedError):
     """The schema registry does not answer, or does not let us in; the plan stands, and the next run goes on with it."""
 
+    is_transient = True
     remedy = "See to the registry, or to RIVERMEET_SCHEMA_REGISTRY, and run again."

@@ -28,6 +28,7 @@ class PostgresRefusedError(EpochRefusedError):
 class ServerUnavailableError(PostgresRefusedError):
     """The server does not answer, or does not let us in; the plan stands, and the next run goes on with it."""
 
+    is_transient = True
     remedy = "See to the server, or to RIVERMEET_POSTGRES, and run again."
 
 
@@ -64,6 +65,7 @@ class SlotLostError(PostgresRefusedError):
 class SlotBusyError(PostgresRefusedError):
     """Somebody else reads from the slot, or a transaction keeps a new one from being made."""
 
+    is_transient = True
     remedy = "End the other reader or transaction, and run again."
 
 

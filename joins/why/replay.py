@@ -72,7 +72,7 @@ class Replay:
     time: int | None = None
 
     def place(self, one: Found) -> Place:
-        """What tells records apart; each of a stream that is joined with itself is one."""
+        """What distinguishes records; each of a stream that is joined with itself is one."""
         return "left" if self.operation.is_self_join else one.side, one.partition, one.offset
 
     def of_key(self, side: str, key: Key) -> list[Found]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ import pytest
 
 from rivermeet.assets.defs.keys import keys_of
 from rivermeet.assets.defs.node_assets import node_assets
-from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.assets.defs.runs import QUIET, prepare_instance, run_pipeline
-from rivermeet.assets.epoch.platform import OnEngine, Platform
+from rivermeet.assets.project import Project
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Node, Pipeline
 
@@ -24,27 +25,27 @@ from rivermeet.pipelines import Node, Pipeline
 class Home:
     """The pipeline, what its last run said, and the Dagster instance that has its history."""
 
-    platform: Platform
+    project: Project
     pipeline: Pipeline
     instance: dg.DagsterInstance
-    said: list[str] = field(default_factory=list)
+    said: list[str]
 
     @property
     def data(self) -> Path:
         """What the files of sources lie below."""
-        return Path(self.platform.settings.data)
+        return Path(self.project.settings.data)
 
     def run(self) -> bool:
         """Materialise all nodes; whether every step and check was green."""
         self.said.clear()
-        return run_pipeline(self.platform, self.pipeline)
+        return run_pipeline(self.project, self.pipeline)
 
     def checks_alone(self, selection: dg.AssetSelection) -> dg.ExecuteInProcessResult:
         """Execute checks and materialise nothing."""
         return dg.materialize(
             [node_assets(node) for node in self.pipeline.stored],
             selection=selection,
-            resources={"rivermeet": PlatformResource()},
+            resources={"rivermeet": ProjectResource(project=self.project)},
             instance=self.instance,
             run_config=QUIET,
             raise_on_error=False,
@@ -56,20 +57,26 @@ class Home:
         return self.checks_alone(dg.AssetSelection.checks_for_assets(*keys))
 
 
-def asked(platform: Platform, query: str) -> list[dict[str, Any]]:
+def asked(project: Project, query: str) -> list[dict[str, Any]]:
     """Rows of a query, as `rivermeet sql` gives them."""
-    return platform.ask(query).to_pylist()
+    return project.ask(query).to_pylist()
 
 
 @contextmanager
-def homed(pipeline: Pipeline, folder: Path, engine: Settings) -> Iterator[Home]:
-    """The pipeline with all that runs write in ``folder``."""
-    private = replace(engine, home=folder, tables=str(folder / "tables"), data=str(folder / "data"))
+def homed(pipeline: Pipeline, folder: Path, engine: Settings, **own: Any) -> Iterator[Home]:
+    """The pipeline with all that runs write in ``folder``; ``own`` are settings of its own."""
+    said: list[str] = []
+    project = project_in(folder, engine, pipeline, say=said.append, **own)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("DAGSTER_HOME", str(private.dagster_home))
-        patched.setattr("rivermeet.assets.epoch.platform._current", None)
-        prepare_instance(private)
+        patched.setenv("DAGSTER_HOME", str(project.settings.dagster_home))
+        prepare_instance(project.settings)
         with dg.DagsterInstance.get() as instance:
-            home = Home(OnEngine(private, engine=engine), pipeline, instance)
-            home.platform.say = home.said.append
-            yield home
+            yield Home(project, pipeline, instance, said)
+
+
+def project_in(
+    folder: Path, engine: Settings, *pipelines: Pipeline, say: Callable[[str], None] = lambda line: None, **own: Any
+) -> Project:
+    """A project with all that it writes in ``folder``, on the engine of ``engine``; ``own`` are settings of its own."""
+    places = {"home": folder, "tables": str(folder / "tables"), "data": str(folder / "data")}
+    return Project(replace(engine, **places | own), Sessions(engine), pipelines, say=say)

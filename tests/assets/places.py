@@ -51,7 +51,7 @@ class Shown:
 def shown(home: Home, run: str, chromium: Page) -> Shown:
     """What is shown after a run."""
     checks = _evaluations(home, run)
-    path, _ = write_report(home.platform, [home.pipeline])
+    path, _ = write_report(home.project, [home.pipeline])
     chromium.open(path)
     looks = _newest(home.pipeline, {tuple(id.split(".")[1:]): look for id, look in chromium.run(_CELLS)})
     refused = {(id.split(".")[1], epoch) for id, epoch in chromium.run(_REFUSED)}
@@ -99,7 +99,7 @@ def _evaluations(home: Home, run: str) -> dict[Place, dg.AssetCheckEvaluation]:
 
 def _docs(home: Home, chromium: Page) -> dict[Place, str]:
     """From the index to each run's page; of each check what the newest run says of its newest epoch."""
-    index = home.platform.settings.reports / "gx/docs/index.html"
+    index = home.project.settings.reports / "gx/docs/index.html"
     chromium.open(index)
     newest: dict[Place, tuple[int, str]] = {}
     # The newest is the first line, and is to win.

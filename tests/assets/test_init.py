@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from rivermeet.assets.cli.main import main
 from rivermeet.assets.project import Project
 from rivermeet.assets.scaffold.write import InitRefusedError, write_project
+from rivermeet.infra import settings as infra_settings
 from rivermeet.infra.project_file import KEYS, read_project
 from rivermeet.infra.settings import Settings
 from tests.packages import SEARCHED
@@ -80,7 +81,7 @@ def test_outside_of_a_project_both_ways_into_one_are_named(tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RIVERMEET_PROJECT", raising=False)
     # Installed, Rivermeet's own folder is no project.
-    monkeypatch.setattr("rivermeet.infra.settings.PROJECT", tmp_path / "site-packages" / "rivermeet")
+    monkeypatch.setattr(infra_settings, "PROJECT", tmp_path / "site-packages" / "rivermeet")
     done = CliRunner().invoke(main, ["run", "shop"])
     assert (done.exit_code, done.output) == (
         1,
@@ -121,8 +122,9 @@ def test_it_runs(tmp_path: Path, settings: Settings) -> None:
         ("o2", "ben", 35.5, None),
         ("o3", "cleo", 12.0, 10.0),
     ]
-    resource = f"Rivermeet(project={str(root)!r})"
-    program = f"from rivermeet.dagster import Rivermeet; print({resource}.table('shop.settled').num_rows)"
+    resource = f"Rivermeet(project=Project.find({str(root)!r}))"
+    program = "from rivermeet import Project\nfrom rivermeet.dagster import Rivermeet\n"
+    program += f"print(len({resource}.table('shop.settled')))"
     assert run(["-c", program], tmp_path, **home).stdout.split() == ["3"]
     status = run(["-c", COMMAND, "--project", str(root), "status"], tmp_path, **home)
     assert "settled" in status.stdout and status.returncode == 1

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Barrier, Event, get_ident
 from typing import Any
 
 import pytest
 
+from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.epoch import run as epoch_run
 from rivermeet.assets.epoch import side_by_side
-from rivermeet.assets.epoch.platform import Platform
 from rivermeet.assets.epoch.run import Outcome
 from rivermeet.assets.epoch.side_by_side import InputFailedError, SideBySide
+from rivermeet.assets.project import Project
+from rivermeet.assets.quality.judge_committed import Judgement
 from rivermeet.assets.quality.quality_table import last_states
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.engine.sessions import Sessions
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.kafka.refusals import BrokerUnavailableError
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Node, Pipeline
 from tests.assets.home import Home, homed
@@ -31,7 +39,7 @@ def _table(name: str) -> Any:
 LEFT, RIGHT, OTHER = _table("left"), _table("right"), _table("other")
 JOINED = LEFT.join(RIGHT, "joined", select={"a": "left.ref", "b": "right.ref"})
 ALONE = OTHER.filter("ref <> 'x'", "alone")
-Epoch = Callable[[Platform, Node, str, Any, Callable[[], None]], Outcome]
+Epoch = Callable[[Project, Node, str, Any, Callable[[], None]], Outcome]
 
 
 @pytest.fixture
@@ -39,16 +47,28 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What nodes do, in order; epochs and folds that only say so."""
     found: list[str] = []
 
-    def fold(platform: Platform, node: Node, run: str) -> None:
+    def fold(project: Project, node: Node, run: str) -> None:
         found.append(f"fold {node.name}")
 
     monkeypatch.setattr(side_by_side, "materialise_fold", fold)
     return found
 
 
-def run(monkeypatch: pytest.MonkeyPatch, epoch: Epoch) -> SideBySide:
+@dataclass(eq=False)
+class Interruptible(Sessions):
+    """Sessions without an engine, which say that they were interrupted."""
+
+    interrupted: Event = field(default_factory=Event)
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
+
+
+def run(monkeypatch: pytest.MonkeyPatch, epoch: Epoch, interrupted: Event | None = None) -> SideBySide:
     monkeypatch.setattr(side_by_side, "materialise_epoch", epoch)
-    return SideBySide(Platform(Settings.from_env({})), PIPELINE.stored, "run")
+    settings = Settings.from_env({})
+    sessions = Interruptible(settings, interrupted=interrupted or Event())
+    return SideBySide(Project(settings, sessions), PIPELINE.stored, "run")
 
 
 def test_inputs_first_side_by_side_and_folds_after_all_commits(
@@ -56,7 +76,7 @@ def test_inputs_first_side_by_side_and_folds_after_all_commits(
 ) -> None:
     both = Barrier(2, timeout=30)
 
-    def epoch(platform: Platform, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
+    def epoch(project: Project, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
         if node in (LEFT, RIGHT):
             both.wait()  # one after the other would wait here for ever
         events.append(node.name)
@@ -75,7 +95,7 @@ def test_inputs_first_side_by_side_and_folds_after_all_commits(
 def test_what_reads_a_node_starts_at_its_commit(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
     started = Event()
 
-    def epoch(platform: Platform, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
+    def epoch(project: Project, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
         if node is ALONE:
             started.set()
         elif node is OTHER:
@@ -94,7 +114,7 @@ def test_what_reads_a_node_starts_at_its_commit(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_failure_stops_what_reads_it_and_nothing_else(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
-    def epoch(platform: Platform, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
+    def epoch(project: Project, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
         if node is RIGHT:
             raise ValueError("no files")
         events.append(node.name)
@@ -114,7 +134,7 @@ def test_a_failure_stops_what_reads_it_and_nothing_else(monkeypatch: pytest.Monk
 def test_what_is_committed_can_be_read_though_its_record_failed(
     monkeypatch: pytest.MonkeyPatch, events: list[str]
 ) -> None:
-    def epoch(platform: Platform, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
+    def epoch(project: Project, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
         events.append(node.name)
         if node is OTHER:
             committed()
@@ -134,7 +154,7 @@ def test_what_is_committed_when_a_run_is_interrupted_is_recorded(
 ) -> None:
     started, interrupted = Event(), Event()
 
-    def epoch(platform: Platform, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
+    def epoch(project: Project, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
         if node is OTHER:
             started.set()
             assert interrupted.wait(30)
@@ -147,13 +167,38 @@ def test_what_is_committed_when_a_run_is_interrupted_is_recorded(
             assert started.wait(30)
             raise KeyboardInterrupt
 
-    nodes = run(monkeypatch, epoch)
-    monkeypatch.setattr(Platform, "interrupt", lambda self: interrupted.set())
+    nodes = run(monkeypatch, epoch, interrupted)
     nodes._outcomes["other"] = Interrupted()  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(KeyboardInterrupt):
         nodes.outcome(OTHER)
     nodes.close()
     assert "other" in events and "alone" not in events
+
+
+def test_one_that_is_asked_again_runs_once_more_and_so_does_what_waited_for_it(
+    monkeypatch: pytest.MonkeyPatch, events: list[str]
+) -> None:
+    """As where a job has a retry policy: the broker is back, and Dagster asks for the step again, then for others."""
+
+    def unreachable(project: Project, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
+        if node is LEFT:
+            raise BrokerUnavailableError("no answer")
+        return Outcome()
+
+    def back(project: Project, node: Node, run: str, rebuild: Any) -> Outcome:
+        events.append(f"again {node.name}")
+        return Outcome()
+
+    nodes = run(monkeypatch, unreachable)
+    monkeypatch.setattr(side_by_side, "materialise", back)
+    with pytest.raises(BrokerUnavailableError):
+        nodes.outcome(LEFT)
+    with pytest.raises(InputFailedError):
+        nodes.outcome(JOINED)
+    for node in (LEFT, RIGHT, JOINED, ALONE):
+        nodes.outcome(node)
+    nodes.close()
+    assert [event for event in events if event.startswith("again")] == ["again left", "again joined"]
 
 
 @pytest.fixture(scope="module")
@@ -171,9 +216,9 @@ def deliver(data: Path, number: int) -> None:
 def test_a_run_of_dagster_goes_so_and_each_thread_has_its_session(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     real, sessions = side_by_side.materialise_epoch, {}
 
-    def epoch(platform: Platform, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
-        sessions[get_ident()] = platform.session()
-        return real(platform, node, run, rebuild, committed)
+    def epoch(project: Project, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
+        sessions[get_ident()] = project.sessions.open()
+        return real(project, node, run, rebuild, committed)
 
     monkeypatch.setattr(side_by_side, "materialise_epoch", epoch)
     for number in (1, 2):
@@ -181,18 +226,47 @@ def test_a_run_of_dagster_goes_so_and_each_thread_has_its_session(home: Home, mo
         assert home.run(), home.said
     used = list(sessions.values())
     assert len({id(spark) for spark in used}) == len(used) >= 2
-    assert home.platform.session() not in used
+    assert home.project.sessions.open() not in used
     for node in PIPELINE.stored:
-        states = last_states(home.platform.quality, node, 2)
+        states = last_states(home.project.quality, node, 2)
         assert {state.state for state in states.values()} == {"passed"}, node.name
         assert {state.epoch for state in states.values()} == {2}, node.name
+
+
+@pytest.mark.slow
+def test_what_was_committed_below_a_step_that_failed_is_shown_by_the_next_run(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster skips what is below a failed step; that has committed all the same, and the next run says so."""
+    judge_epoch = epoch_run.judge_epoch
+
+    def broken(context: EpochContext, node: Node, *given: Any) -> Judgement:
+        if node is OTHER:
+            raise OSError("No space left on device")
+        return judge_epoch(context, node, *given)
+
+    def shown(node: Node) -> object:
+        event = home.instance.get_latest_materialization_event(changelog_key(node))
+        return event and event.asset_materialization and event.asset_materialization.metadata["epoch"].value
+
+    deliver(home.data, 3)
+    with monkeypatch.context() as once:
+        once.setattr(epoch_run, "judge_epoch", broken)
+        assert not home.run()
+    found = last_note(home.project.paths(ALONE).changelog)
+    assert found is not None and shown(ALONE) != found[1].epoch, home.said
+    assert home.run(), home.said
+    assert (shown(ALONE), shown(OTHER)) == (found[1].epoch, found[1].epoch)
+    before = home.instance.get_latest_materialization_event(changelog_key(ALONE))
+    assert home.run(), home.said
+    assert home.instance.get_latest_materialization_event(changelog_key(ALONE)) == before, "nothing is new"
 
 
 def test_an_interrupted_run_starts_no_other_node(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
     """Ctrl-C while the sources compute: their queries are stopped, and nothing that reads them begins."""
     stopped = Event()
 
-    def epoch(platform: Platform, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
+    def epoch(project: Project, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
         if node in (LEFT, RIGHT, OTHER):
             assert stopped.wait(30)
             raise RuntimeError("OPERATION_CANCELED")
@@ -202,8 +276,7 @@ def test_an_interrupted_run_starts_no_other_node(monkeypatch: pytest.MonkeyPatch
     def interrupted(timeout: float | None = None) -> Outcome:
         raise KeyboardInterrupt
 
-    nodes = run(monkeypatch, epoch)
-    monkeypatch.setattr(Platform, "interrupt", lambda self: stopped.set())
+    nodes = run(monkeypatch, epoch, stopped)
     monkeypatch.setattr(nodes._outcomes["left"], "result", interrupted)
     with pytest.raises(KeyboardInterrupt):
         nodes.outcome(LEFT)

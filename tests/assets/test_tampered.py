@@ -23,13 +23,15 @@ from pyarrow.fs import copy_files
 from rivermeet.assets.cli.main import main
 from rivermeet.assets.demo import flights as flights_feed
 from rivermeet.assets.demo.feeds import feed
-from rivermeet.assets.epoch.platform import EPOCHS, OnEngine, Platform
+from rivermeet.assets.project import EPOCHS, Project
 from rivermeet.assets.quality.judge_committed import judge_everything
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.location import files_below
 from rivermeet.infra.delta.scan import scan
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings
+from rivermeet.pipelines import limits
 from rivermeet.pipelines.flights import PIPELINE
 from tests.assets.home import homed
 from tests.flights.slice import sliced
@@ -42,7 +44,7 @@ Rows = list[Row]
 
 
 @pytest.fixture(scope="module")
-def home(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+def home(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """The demo after three deliveries, of a slice of the flights; with the third come planes of earlier flights."""
     with (
         pytest.MonkeyPatch.context() as patched,
@@ -50,24 +52,24 @@ def home(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     ):
         patched.setattr(flights_feed, "read", lambda name, read=flights_feed.read: sliced(name, read(name)))
         # Tables of so few rows are otherwise written whole.
-        patched.setattr("rivermeet.pipelines.limits.WHOLE_TABLE_ROWS", 0)
+        patched.setattr(limits, "WHOLE_TABLE_ROWS", 0)
         for step in (1, 2, 3):
             feed("flights", made.data, step)
             assert made.run(), made.said
-        yield made.platform
+        yield made.project
 
 
 @pytest.fixture
-def copied(home: Platform, tmp_path: Path) -> Platform:
+def copied(home: Project, tmp_path: Path) -> Project:
     """A copy of that home, on the same engine."""
     return copy_of(home, tmp_path / "copy")
 
 
-def copy_of(home: Platform, folder: Path) -> Platform:
+def copy_of(home: Project, folder: Path) -> Project:
     for name in ("tables", "epochs", "quality"):
         shutil.copytree(home.settings.home / name, folder / name)
     (folder / "locks").mkdir()
-    return OnEngine(replace(home.settings, home=folder, tables=str(folder / "tables")), engine=home._engine_settings())
+    return replace(home, settings=replace(home.settings, home=folder, tables=str(folder / "tables")))
 
 
 def rewrite(path: str, change: Callable[[Rows], Row | None]) -> Row:
@@ -172,10 +174,9 @@ TAMPERED = (
 )
 
 
-def verify(platform: Platform, patched: pytest.MonkeyPatch, *nodes: str) -> Result:
-    patched.setattr("rivermeet.assets.cli.heal.platform_here", lambda: platform)
+def verify(project: Project, *nodes: str) -> Result:
     selected = (part for node in nodes for part in ("--select", node))
-    return CliRunner().invoke(main, ["verify", "flights", *selected], catch_exceptions=False)
+    return CliRunner().invoke(main, ["verify", "flights", *selected], obj=project, catch_exceptions=False)
 
 
 def key_of(one: Tampered, row: Row) -> Mapping[str, Any]:
@@ -196,18 +197,18 @@ def broken(said: str) -> set[str]:
     return {line.split(":")[0] for line in lines if " violations. " in line or " not evaluated: " in line}
 
 
-def test_untouched_all_holds(copied: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_untouched_all_holds(copied: Project) -> None:
     table = scan(NodeTables(copied.settings.tables, "flights", "fleet").table)
     assert table is not None and table.deleted, "its fold took rows out of files"
-    done = verify(copied, monkeypatch)
+    done = verify(copied)
     assert done.exit_code == 0, done.output
     assert broken(done.output) == set() and "not materialised" not in done.output
     assert len(done.output.splitlines()) == len(PIPELINE.stored)
 
 
-def found(platform: Platform, patched: pytest.MonkeyPatch, one: Tampered) -> None:
-    row = rewrite(getattr(NodeTables(platform.settings.tables, "flights", one.node), one.table), one.what)
-    done = verify(platform, patched, one.node)
+def found(project: Project, one: Tampered) -> None:
+    row = rewrite(getattr(NodeTables(project.settings.tables, "flights", one.node), one.table), one.what)
+    done = verify(project, one.node)
     assert done.exit_code == 1, done.output
     assert broken(done.output) == set(one.breaks.split()), done.output
     lines = [line for line in done.output.splitlines() if one.says in line]
@@ -217,31 +218,32 @@ def found(platform: Platform, patched: pytest.MonkeyPatch, one: Tampered) -> Non
 
 
 @pytest.mark.parametrize("one", TAMPERED, ids=lambda one: f"{one.what.__name__}-{one.node}-{one.table}")
-def test_what_is_tampered_with_is_found(copied: Platform, monkeypatch: pytest.MonkeyPatch, one: Tampered) -> None:
-    found(copied, monkeypatch, one)
+def test_what_is_tampered_with_is_found(copied: Project, one: Tampered) -> None:
+    found(copied, one)
     survived(
         f"a file of a {one.table} tampered with: a row {one.what.__name__.replace('_', ' ')}",
         "found by verify, with its key",
     )
 
 
-def test_spark_finds_it_as_well(copied: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    copied.settings = replace(copied.settings, judge="spark")
-    found(copied, monkeypatch, TAMPERED[0])
+def test_spark_finds_it_as_well(copied: Project) -> None:
+    by_spark = replace(copied.settings, judge="spark")
+    found(replace(copied, settings=by_spark), TAMPERED[0])
 
 
-def test_in_a_bucket_all_is_judged_alike(home: Platform, s3: str, tmp_path: Path) -> None:
+def test_in_a_bucket_all_is_judged_alike(home: Project, s3: str, tmp_path: Path) -> None:
     """The rules of all nodes, tables with deletion vectors among them, read through the store's client."""
     in_bucket(home, s3, tmp_path)
 
 
-def in_bucket(home: Platform, s3: str, folder: Path) -> None:
+def in_bucket(home: Project, s3: str, folder: Path) -> None:
     for name, there in (("tables", s3), ("epochs", f"{s3}/{EPOCHS}")):
         copy_files(str(home.settings.home / name), "", destination_filesystem=files_below(there))
     # An engine that is asked for anything would have no client of this store.
-    behind = Platform(replace(home.settings, home=folder, tables=s3, judge="duckdb", engine="sc://localhost:1"))
+    there = replace(home.settings, home=folder, tables=s3, judge="duckdb", engine="sc://localhost:1")
+    behind = Project(there, Sessions(there))
     for node in PIPELINE.stored:
-        there, here = (judge_everything(platform.runner(PIPELINE), node) for platform in (behind, home))
+        there, here = (judge_everything(project.context(PIPELINE), node) for project in (behind, home))
         assert [_found(one) for one in there] == [_found(one) for one in here], node.name
         assert {one.state for one in there} == {"passed"}, node.name
 

@@ -18,9 +18,9 @@ from typing import Any, cast
 
 import psycopg
 
-from rivermeet.assets.cli.terminal import platform_here
+from rivermeet.assets.cli.terminal import project_here
 from rivermeet.assets.defs.runs import run_pipeline
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import Project
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.postgres.wal_range import WalRange
@@ -49,10 +49,10 @@ def shop_pipeline() -> Pipeline:
 
 
 def demonstrated(
-    platform: Platform, comparisons: int = COMPARISONS, seconds: float = BETWEEN_SECONDS, seed: int = 7
+    project: Project, comparisons: int = COMPARISONS, seconds: float = BETWEEN_SECONDS, seed: int = 7
 ) -> bool:
     """Join while the shop goes on, and compare; whether all was green and equal."""
-    with running() as server, beside(platform, "demo-cdc", postgres=server.dsn, fold="run") as own:
+    with running() as server, beside(project, "demo-cdc", postgres=server.dsn, fold="run") as own:
         with psycopg.connect(f"{server.dsn} dbname=postgres", autocommit=True) as client:
             client.execute("CREATE DATABASE shop")
         asks = _client(server)
@@ -68,49 +68,49 @@ def _client(server: PostgresServer) -> psycopg.Connection[Any]:
     return psycopg.connect(f"{server.dsn} dbname=shop", autocommit=True)
 
 
-def _compared(platform: Platform, shop: Shop, asks: psycopg.Connection[Any], seconds: float) -> bool:
+def _compared(project: Project, shop: Shop, asks: psycopg.Connection[Any], seconds: float) -> bool:
     """Run the pipeline up to a place in the log, and compare its join with the database's own of that place."""
     pipeline = shop_pipeline()
     named = pipeline.node("named")
-    first = last_note(platform.runner(pipeline).paths(named).changelog) is None
+    first = last_note(project.context(pipeline).paths(named).changelog) is None
     # The first run reads the tables as they stand; from then on there are places that can be fixed.
-    if first and not run_pipeline(platform, pipeline):
+    if first and not run_pipeline(project, pipeline):
         return False
     time.sleep(seconds)
     with shop.without_commits():
         wanted = Counter(tuple(row) for row in asks.execute(JOINED).fetchall())
-        place, committed = _fixed(platform, pipeline), shop.committed
-    if not run_pipeline(platform, pipeline):
+        place, committed = _fixed(project, pipeline), shop.committed
+    if not run_pipeline(project, pipeline):
         return False
-    found = Counter(_rows(platform, pipeline))
+    found = Counter(_rows(project, pipeline))
     more, less = (found - wanted).total(), (wanted - found).total()
     equal = not more and not less and bool(wanted)
     same = f"equal: {found.total():,} rows here and in the database"
     what = same if equal else f"UNEQUAL: {more:,} rows here alone, {less:,} in the database alone"
-    platform.say(f"  at {place}, after {committed:,} transactions   {what}")
+    project.say(f"  at {place}, after {committed:,} transactions   {what}")
     return equal
 
 
-def _fixed(platform: Platform, pipeline: Pipeline) -> str:
+def _fixed(project: Project, pipeline: Pipeline) -> str:
     """Fix the place in the log where the next epochs of both tables end."""
-    step = platform.source_step(pipeline.node("orders"))
-    found = last_note(platform.runner(pipeline).paths(step.node).changelog)
+    step = project.source_step(pipeline.node("orders"))
+    found = last_note(project.context(pipeline).paths(step.node).changelog)
     assert found is not None
     plan = step.plan(found[1], found[0], found[1].epoch + 1)
     assert plan is not None and isinstance(plan.reads, WalRange), "the shop is never idle"
     return lsn_text(plan.reads.position)
 
 
-def _rows(platform: Platform, pipeline: Pipeline) -> Iterator[tuple[Any, ...]]:
-    path = platform.runner(pipeline).paths(pipeline.node("named")).table
-    for row in read(platform.session(), path).select("id", "customer", "amount", "name", "note").collect():
+def _rows(project: Project, pipeline: Pipeline) -> Iterator[tuple[Any, ...]]:
+    path = project.context(pipeline).paths(pipeline.node("named")).table
+    for row in read(project.sessions.open(), path).select("id", "customer", "amount", "name", "note").collect():
         yield tuple(row)
 
 
 def main() -> None:
     """`python -m tests.demos.cdc`."""
     try:
-        sys.exit(0 if demonstrated(platform_here()) else 1)
+        sys.exit(0 if demonstrated(project_here()) else 1)
     except NoPostgresError as error:
         sys.exit(f"rivermeet: {error}")
 

@@ -19,12 +19,11 @@ from pathlib import Path
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import platform_here
+from rivermeet.assets.cli.terminal import project_here
 from rivermeet.assets.defs.runs import run_pipeline
 from rivermeet.assets.demo import feeds
 from rivermeet.assets.demo.topics import TopicFeed
-from rivermeet.assets.epoch.platform import Platform
-from rivermeet.assets.project import demo_pipeline
+from rivermeet.assets.project import Project, demo_project
 from rivermeet.infra.delta.io import read
 from rivermeet.pipelines import Node, Pipeline
 from tests.demos.beside import beside
@@ -58,81 +57,80 @@ class Compared:
         return f"  {self.node:<24} {what}"
 
 
-def demonstrated(pipeline: Pipeline, platform: Platform, steps: int | None = None) -> bool:
+def demonstrated(pipeline: Pipeline, project: Project, steps: int | None = None) -> bool:
     """Deliver, join and compare; whether all was green and equal.
 
     Parameters
     ----------
-    platform
+    project
         Whose engine is used; its tables, data and broker are not.
     steps
         How many deliveries; default all.
     """
-    with _with_servers(platform, bool(AVRO[pipeline.name])) as own:
+    with _with_servers(project, bool(AVRO[pipeline.name])) as own:
         topics = over_topics(pipeline, AVRO[pipeline.name])
         return _joined(own, pipeline, topics, steps or feeds.steps(pipeline.name)) and _compared(own, pipeline, topics)
 
 
-def _joined(platform: Platform, pipeline: Pipeline, topics: Pipeline, steps: int) -> bool:
+def _joined(project: Project, pipeline: Pipeline, topics: Pipeline, steps: int) -> bool:
     """Run both pipelines after each delivery; whether all was green."""
-    settings, data = platform.settings, Path(platform.settings.data)
+    settings, data = project.settings, Path(project.settings.data)
     sources = {node.name: node.source.files.schema for node in pipeline.nodes if node.source is not None}
     avro = {kind: sources[kind] for kind in AVRO[pipeline.name]}
-    feed = TopicFeed(settings.kafka, settings.home / "delivered", avro, platform.registry)
+    feed = TopicFeed(settings.kafka, settings.home / "delivered", avro, project.registry)
     for step in range(1, steps + 1):
         written = feeds.feed(pipeline.name, data, step)
-        platform.say(f"step {step} of {steps}: {len(written)} files delivered, and their rows as topics")
+        project.say(f"step {step} of {steps}: {len(written)} files delivered, and their rows as topics")
         feed.send(pipeline.name, written, data)
         for way in (pipeline, topics):
-            platform.say(f"{way.name}:")
-            if not run_pipeline(platform, way):
+            project.say(f"{way.name}:")
+            if not run_pipeline(project, way):
                 return False
     return True
 
 
-def _compared(platform: Platform, pipeline: Pipeline, topics: Pipeline) -> bool:
+def _compared(project: Project, pipeline: Pipeline, topics: Pipeline) -> bool:
     """Read the written topics back, and compare them with the changelogs of the pipeline over files."""
-    types = {sink.node.name: _value_types(platform, pipeline.node(sink.node.name)) for sink in topics.sinks}
+    types = {sink.node.name: _value_types(project, pipeline.node(sink.node.name)) for sink in topics.sinks}
     back = read_back(topics, types)
-    platform.say(f"{back.name}:")
-    if not run_pipeline(platform, back):
+    project.say(f"{back.name}:")
+    if not run_pipeline(project, back):
         return False
     found = [
-        _difference(platform, pipeline.node(sink.node.name), back.node(sink.node.name), sink.topic)
+        _difference(project, pipeline.node(sink.node.name), back.node(sink.node.name), sink.topic)
         for sink in topics.sinks
     ]
-    platform.say("the rows of both ways:")
+    project.say("the rows of both ways:")
     for one in found:
-        platform.say(str(one))
+        project.say(str(one))
     return all(one.is_equal for one in found)
 
 
-def _value_types(platform: Platform, node: Node) -> Mapping[str, str]:
-    value = read(platform.session(), platform.runner(node.pipeline).paths(node).changelog).schema["value"].dataType
+def _value_types(project: Project, node: Node) -> Mapping[str, str]:
+    value = read(project.sessions.open(), project.context(node.pipeline).paths(node).changelog).schema["value"].dataType
     return {field.name: field.dataType.simpleString().upper() for field in value.fields}  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _difference(platform: Platform, of_files: Node, of_topic: Node, topic: str) -> Compared:
-    spark = platform.session()
+def _difference(project: Project, of_files: Node, of_topic: Node, topic: str) -> Compared:
+    spark = project.sessions.open()
     one, other = (
-        read(spark, platform.runner(node.pipeline).paths(node).changelog).select("key", "value", "timestamp")
-        for node in (of_files, of_topic)
+        read(spark, project.paths(node).changelog).select("key", "value", "timestamp") for node in (of_files, of_topic)
     )
     counts = [rows.count() for rows in (one, other, one.exceptAll(other), other.exceptAll(one))]
     return Compared(of_files.name, topic, *counts)
 
 
 @contextmanager
-def _with_servers(platform: Platform, with_registry: bool) -> Iterator[Platform]:
-    """A platform with a broker and a registry of its own; all gone at the end, also on SIGTERM."""
+def _with_servers(project: Project, with_registry: bool) -> Iterator[Project]:
+    """A project with a broker and a registry of its own; all gone at the end, also on SIGTERM."""
     ended = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         with ExitStack() as stack:
             broker = stack.enter_context(running())
             url = stack.enter_context(registry_running()).url if with_registry else ""
-            platform.say(f"a broker runs on {broker.address}" + (f", a schema registry at {url}" if url else ""))
+            project.say(f"a broker runs on {broker.address}" + (f", a schema registry at {url}" if url else ""))
             kafka = {"bootstrap.servers": broker.address}
-            yield stack.enter_context(beside(platform, "demo-kafka", kafka=kafka, schema_registry=url))
+            yield stack.enter_context(beside(project, "demo-kafka", kafka=kafka, schema_registry=url))
     finally:
         signal.signal(signal.SIGTERM, ended)
 
@@ -142,8 +140,9 @@ def _with_servers(platform: Platform, with_registry: bool) -> Iterator[Platform]
 @one_line_errors
 def main(pipeline: str) -> None:
     """Join PIPELINE's deliveries as files and as topics, and compare the rows."""
+    project = project_here(demo_project)
     try:
-        sys.exit(0 if demonstrated(demo_pipeline(pipeline), platform_here()) else 1)
+        sys.exit(0 if demonstrated(project.pipeline(pipeline), project) else 1)
     except ServerError as error:
         raise click.ClickException(str(error)) from None
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -18,10 +17,10 @@ import pytest
 pytest.importorskip("confluent_kafka")
 
 from rivermeet.assets.demo import topics
-from rivermeet.assets.epoch.platform import OnEngine
-from rivermeet.assets.project import load
+from rivermeet.assets.project import demo_project
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Avro, Kafka
+from tests.assets.home import project_in
 from tests.demos.kafka import Compared, demonstrated
 from tests.demos.over_topics import AVRO, over_topics, results
 
@@ -29,8 +28,8 @@ pytestmark = pytest.mark.timeout(1200)
 
 
 def test_the_same_nodes_over_topics() -> None:
-    made = over_topics(load("flights"), AVRO["flights"])
-    original = load("flights")
+    made = over_topics(demo_project().pipeline("flights"), AVRO["flights"])
+    original = demo_project().pipeline("flights")
     assert [node.name for node in made.nodes] == [node.name for node in original.nodes]
     reads = {node.name: node.source.reads for node in made.nodes if node.source is not None}
     assert all(isinstance(one, Kafka) and one.topic == f"flights.{name}" for name, one in reads.items())
@@ -60,9 +59,8 @@ def test_what_is_equal() -> None:
 
 def demo(settings: Settings, home: Path, steps: int | None = None) -> tuple[bool, list[str]]:
     said: list[str] = []
-    own = replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
-    platform = OnEngine(own, said.append, engine=settings)
-    return demonstrated(load("invoice"), platform, steps), said
+    project = project_in(home, settings, say=said.append)
+    return demonstrated(demo_project().pipeline("invoice"), project, steps), said
 
 
 @pytest.mark.prove

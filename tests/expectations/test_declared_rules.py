@@ -79,7 +79,6 @@ def test_braces_of_a_text_are_no_relation() -> None:
 @pytest.fixture
 def shop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    monkeypatch.setattr("rivermeet.assets.epoch.platform._current", None)
     yield replace(Shop.below(tmp_path, settings), pipeline=priced()[0])
 
 
@@ -93,11 +92,11 @@ def test_a_run_warns_and_a_blocking_rule_refuses(shop: Shop) -> None:
     assert shop.run(), shop.said
     message = "VIOLATED priced/orders_changelog: No order is dear. 1 violations in 2 rows."
     assert [line.strip() for line in shop.said if "VIOLATED" in line] == [message]
-    quality = opened(shop.platform.quality.table)
+    quality = opened(shop.project.quality.table)
     assert quality is not None
     (line,) = (r for r in quality.to_pyarrow_dataset().to_table().to_pylist() if r["invariant"] == "cheap")
     assert (line["state"], line["severity"], line["scope"]) == ("violated", "warning", "epoch")
-    (bad,) = asked(shop.platform, line["sql"])
+    (bad,) = asked(shop.project, line["sql"])
     assert (bad["key"]["id"], bad["price"]) == (2, 500)
     shop.pipeline.check(
         orders, "named", "An order has a name.", "SELECT * FROM {rows} WHERE value.n IS NULL", blocking=True

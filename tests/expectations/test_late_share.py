@@ -252,7 +252,6 @@ def test_the_share_decides_and_is_shown(late: int, read: int, state: str, shown:
 @pytest.mark.timeout(900)
 def test_a_run_says_so_and_goes_on(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    monkeypatch.setattr("rivermeet.assets.epoch.platform._current", None)
     lossy = Pipeline("lossy")
     files = Files("orders/*.csv", "csv", {NUMBER: "STRING", PRICE: "INT", "at": "BIGINT"})
     orders = lossy.stream("orders", files, key=[NUMBER], value=[PRICE], timestamp="at")
@@ -262,9 +261,9 @@ def test_a_run_says_so_and_goes_on(settings: Settings, tmp_path: Path, monkeypat
     assert shop.run(), shop.said
     message = "VIOLATED lossy/counted_changelog: " + RULE.sentence + " 1 violations in 2 rows (50.0%)."
     assert [line.strip() for line in shop.said if "VIOLATED" in line] == [message]
-    quality = opened(shop.platform.quality.table)
+    quality = opened(shop.project.quality.table)
     assert quality is not None
     lines = [line for line in quality.to_pyarrow_dataset().to_table().to_pylist() if line["invariant"] == RULE.id]
     assert [(line["node"], line["state"], line["severity"]) for line in lines] == [("counted", "violated", "warning")]
-    (row,) = asked(shop.platform, lines[0]["sql"])
+    (row,) = asked(shop.project, lines[0]["sql"])
     assert (row["key"][NUMBER], row["reason"]) == ("o", "closed at 10 ms when stream time was 25 ms")

@@ -59,7 +59,7 @@ class World:
 
     @property
     def context(self) -> EpochContext:
-        return self.shop.platform.runner(self.shop.pipeline)
+        return self.shop.project.context(self.shop.pipeline)
 
     def paths(self, name: str) -> NodeTables:
         return self.context.paths(self.node(name))
@@ -93,17 +93,16 @@ def world(settings: Settings, spark: SparkSession, tmp_path_factory: pytest.Temp
     home = tmp_path_factory.mktemp("scopes")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DAGSTER_HOME", str(home / "dagster"))
-        patched.setattr("rivermeet.assets.epoch.platform._current", None)
         shop = replace(Shop.below(home, settings), pipeline=declared())
-        plain = replace(shop.platform.settings, tables=str(home / "tables"), data=str(home / "data"))
-        shop.platform.settings = plain
+        plain = replace(shop.project.settings, tables=str(home / "tables"), data=str(home / "data"))
+        shop.project = replace(shop.project, settings=plain)
         made = World(shop, spark, {}, {})
         for number, files in enumerate(DELIVERIES, 1):
             for source, rows in files.items():
                 header = ("rid", *COLUMNS[1:]) if source == "right" else COLUMNS
                 shop.deliver(source, str(number), header, *rows)
             for node in shop.pipeline.stored:
-                outcome = materialise(shop.platform, node, f"run-{number}")
+                outcome = materialise(shop.project, node, f"run-{number}")
                 assert outcome.result is not None and outcome.judgement is not None, node.name
                 assert outcome.folded is not None and {v.state for v in outcome.folded.verdicts} == {"passed"}
                 made.results[node.name] = outcome.result

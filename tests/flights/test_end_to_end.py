@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.assets.demo import flights as flights_feed
 from rivermeet.assets.demo.feeds import feed, steps
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import Project
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.lines import opened
 from rivermeet.infra.settings import Settings
@@ -52,16 +52,16 @@ def _sliced_frame(name: str, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.fixture
-def platform(home: Home) -> Platform:
-    return home.platform
+def project(home: Home) -> Project:
+    return home.project
 
 
-def changelog(platform: Platform, name: str) -> pd.DataFrame:
+def changelog(project: Project, name: str) -> pd.DataFrame:
     """A changelog with its key and value columns side by side; the airport called origin, not the file."""
-    path = platform.runner(PIPELINE).paths(PIPELINE.node(name)).changelog
+    path = project.paths(PIPELINE.node(name)).changelog
     found = last_note(path)
     assert found is not None
-    rows = read(platform.session(), path, found[0])
+    rows = read(project.sessions.open(), path, found[0])
     provenance = [c for c in rows.columns if c not in ("key", "value", "timestamp", "origin")]
     return rows.select("key.*", "value.*", rows.timestamp.alias("_timestamp"), *provenance).toPandas()
 
@@ -70,45 +70,45 @@ def same(found: pd.DataFrame, expected: pd.DataFrame, columns: list[str]) -> Non
     pd.testing.assert_frame_equal(comparable(found, columns), comparable(expected, columns))
 
 
-def delivered(platform: Platform, name: str, recomputed: pd.DataFrame) -> pd.DataFrame:
-    """Recomputed records, in order of arrival, with the partition that the platform gave each key."""
-    partitions = changelog(platform, name)[[*FLIGHT_KEY, "partition"]]
+def delivered(project: Project, name: str, recomputed: pd.DataFrame) -> pd.DataFrame:
+    """Recomputed records, in order of arrival, with the partition that the project gave each key."""
+    partitions = changelog(project, name)[[*FLIGHT_KEY, "partition"]]
     for frame in (partitions, recomputed):
         frame["date"] = pd.to_datetime(frame["date"])
     return recomputed.merge(partitions, on=FLIGHT_KEY, how="left", validate="1:1").rename(columns={"step": "epoch"})
 
 
-def test_trips_are_those_of_pandas(platform: Platform) -> None:
+def test_trips_are_those_of_pandas(project: Project) -> None:
     join = PIPELINE.node("trips").join_spec
     assert isinstance(join, StreamStreamJoin)
-    departures = delivered(platform, "departures", recompute.departures())
-    arrivals = delivered(platform, "arrivals", recompute.arrivals())
+    departures = delivered(project, "departures", recompute.departures())
+    arrivals = delivered(project, "arrivals", recompute.arrivals())
     window = {"before": join.window.before, "after": join.window.after, "grace": join.window.grace}
     expected, reference = windowed.trips(departures, arrivals, **window)
     columns = [c for c in expected.columns if c in {*FLIGHT_KEY, *join.select, "_timestamp", "partition", "epoch"}]
-    same(changelog(platform, "trips"), expected, columns)
-    late = opened(platform.runner(PIPELINE).paths(PIPELINE.node("trips")).late)
+    same(changelog(project, "trips"), expected, columns)
+    late = opened(project.paths(PIPELINE.node("trips")).late)
     assert len(reference.late) == (0 if late is None else late.count())
 
 
-def test_enriched_departures_are_those_of_pandas(platform: Platform) -> None:
+def test_enriched_departures_are_those_of_pandas(project: Project) -> None:
     expected = recompute.enriched_departures()
-    same(changelog(platform, "enriched_departures"), expected, list(expected.columns))
+    same(changelog(project, "enriched_departures"), expected, list(expected.columns))
 
 
-def test_fleet_is_that_of_pandas(platform: Platform) -> None:
+def test_fleet_is_that_of_pandas(project: Project) -> None:
     expected = recompute.fleet()
-    path = platform.runner(PIPELINE).paths(PIPELINE.node("fleet")).table
+    path = project.paths(PIPELINE.node("fleet")).table
     table = opened(path)
     assert table is not None
-    same(read(platform.session(), path, table.version()).toPandas(), expected, list(expected.columns))
+    same(read(project.sessions.open(), path, table.version()).toPandas(), expected, list(expected.columns))
 
 
-def test_planes_that_came_late_joined_exactly_their_flights(platform: Platform) -> None:
+def test_planes_that_came_late_joined_exactly_their_flights(project: Project) -> None:
     before = recompute.flights(2)
     late = set(recompute.planes(3)["tail_number"]) - set(recompute.planes(2)["tail_number"])
     expected = before.loc[before["tail_number"].isin(list(late)), TABLE_KEY]
-    rows = changelog(platform, "fleet")
+    rows = changelog(project, "fleet")
     by_plane = rows[rows["trigger"].map(lambda trigger: trigger["side"] == "right") & (rows["epoch"] == 3)]
     again = by_plane.assign(time_hour=pd.to_datetime(by_plane["time_hour"], utc=True)).merge(
         before.assign(time_hour=pd.to_datetime(before["time_hour"], utc=True))[TABLE_KEY], on=TABLE_KEY
@@ -118,7 +118,7 @@ def test_planes_that_came_late_joined_exactly_their_flights(platform: Platform) 
 
 
 def test_nothing_new_is_green_and_writes_nothing(home: Home) -> None:
-    platform = home.platform
-    before = {n.name: last_note(platform.runner(PIPELINE).paths(n).changelog) for n in PIPELINE.nodes}
+    project = home.project
+    before = {n.name: last_note(project.context(PIPELINE).paths(n).changelog) for n in PIPELINE.nodes}
     assert home.run()
-    assert before == {n.name: last_note(platform.runner(PIPELINE).paths(n).changelog) for n in PIPELINE.nodes}
+    assert before == {n.name: last_note(project.context(PIPELINE).paths(n).changelog) for n in PIPELINE.nodes}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rivermeet.infra import settings as infra_settings
 from rivermeet.infra.project_file import KEYS, ProjectFileError, find_project, read_project
 from rivermeet.infra.settings import PROJECT, Settings, SettingsError, default_cache
 
@@ -113,7 +114,7 @@ def test_what_is_fetched_is_kept_once_for_all_projects(
     # Of a checkout, `make` keeps it: one place says so.
     assert Settings.from_env(here).cache == PROJECT / ".jars"
     assert Settings.from_env({**here, "RIVERMEET_CACHE": str(tmp_path)}).cache == tmp_path
-    monkeypatch.setattr("rivermeet.infra.settings.PROJECT", tmp_path / "site-packages" / "rivermeet")
+    monkeypatch.setattr(infra_settings, "PROJECT", tmp_path / "site-packages" / "rivermeet")
     assert default_cache({"XDG_CACHE_HOME": "/c"}) == Path("/c/rivermeet")
     assert default_cache({}) == Path.home() / ".cache" / "rivermeet"
     # In no project, what runs write is there too.

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rivermeet.infra.engine.conf import SESSION
+from rivermeet.pipelines import limits
 from rivermeet.pipelines.family import families, family_of
 from tests.joins.plans import FOLDER
 from tests.joins.plans.epochs import LARGEST, NODES, TYPES, Planner
@@ -72,7 +73,7 @@ def test_a_new_shuffle_is_planned(planner: Planner) -> None:
 
 def test_a_lost_broadcast_is_planned(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if an epoch's keys were not sent to the tables any more."""
-    monkeypatch.setattr("rivermeet.pipelines.limits.BROADCAST_ROWS", 0)
+    monkeypatch.setattr(limits, "BROADCAST_ROWS", 0)
     new = difference(planner.golden("foreign_key"), golden("foreign_key"))
     assert new is not None and re.search(r"0 broadcasts, were \d", new)
 

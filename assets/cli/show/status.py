@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.assets.refused.states import states
 from rivermeet.infra.commit_note import CommitNote
@@ -18,37 +19,36 @@ from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
     from rivermeet.assets.refused.states import HeldState
 
 
 ENGINES = {"duckdb": "DuckDB", "spark": "Spark"}
 
 
-def status_table(platform: Platform, pipeline: Pipeline) -> str:
+def status_table(project: Project, pipeline: Pipeline) -> str:
     """Per node: last epoch, rows, records not read yet, and the state of its checks; read without Spark."""
-    runner = platform.runner(pipeline)
-    held = {node.name: [state for state in states(runner, node) if state.open] for node in pipeline.stored}
-    asked = {node.name: _standing(platform, node) for node in pipeline.stored if node.source}
-    lines = [_status(platform, node, held[node.name], asked.get(node.name)) for node in pipeline.stored]
+    context = project.context(pipeline)
+    held = {node.name: [state for state in states(context, node) if state.open] for node in pipeline.stored}
+    asked = {node.name: _standing(project, node) for node in pipeline.stored if node.source}
+    lines = [_status(project, node, held[node.name], asked.get(node.name)) for node in pipeline.stored]
     header = ["node", "kind", "epoch", "rows", "lag", "late", "dead", "checks"]
     way = f"\nheld epochs: rivermeet quarantine show {pipeline.name}" if any(held.values()) else ""
-    rejected = {node.name: _rejected(platform, node) for node in pipeline.stored if node.source}
+    rejected = {node.name: _rejected(project, node) for node in pipeline.stored if node.source}
     for name, refusal in rejected.items():
         way += f"\n{name}: {refusal}" if refusal else ""
-    way += "".join(f"\n{line}" for node in pipeline.stored if (line := _behind(platform, node)))
+    way += "".join(f"\n{line}" for node in pipeline.stored if (line := _behind(project, node)))
     way += "".join(f"\n{name}: {line}" for name, standing in asked.items() for line in standing.lines)
-    way += "".join(f"\n{_delivered(platform, sink)}" for sink in pipeline.sinks)
-    way += "".join(f"\n{_compared(platform, shadow)}" for shadow in pipeline.shadows)
-    engines, reasons = _judges(platform, pipeline)
+    way += "".join(f"\n{_delivered(project, sink)}" for sink in pipeline.sinks)
+    way += "".join(f"\n{_compared(project, shadow)}" for shadow in pipeline.shadows)
+    engines, reasons = _judges(project, pipeline)
     return f"{pipeline.name}{engines}\n{table(header, lines)}{reasons}{way}"
 
 
-def _judges(platform: Platform, pipeline: Pipeline) -> tuple[str, str]:
+def _judges(project: Project, pipeline: Pipeline) -> tuple[str, str]:
     """Which engine judged the checks that stand, and a line for each reason why that was Spark."""
     counts, reasons = Counter[str](), dict[str, list[str]]()
     for node in pipeline.stored:
-        for name, found in last_states(platform.quality, node).items():
+        for name, found in last_states(project.quality, node).items():
             counts[found.judged_by or ""] += 1
             if found.because:
                 reasons.setdefault(f"{node.name}: {found.because}", []).append(name)
@@ -57,9 +57,9 @@ def _judges(platform: Platform, pipeline: Pipeline) -> tuple[str, str]:
     return f" (checks judged: {', '.join(said)})" if said else "", "".join(lines)
 
 
-def _rejected(platform: Platform, node: Node) -> str | None:
+def _rejected(project: Project, node: Node) -> str | None:
     """Where the bad rows lie that the source's newest epoch was refused for; None where none is, or one came since."""
-    paths = platform.runner(node.pipeline).paths(node)
+    paths = project.paths(node)
     found, kept = last_note(paths.changelog), opened(paths.rejected)
     if kept is None:
         return None
@@ -71,20 +71,20 @@ def _rejected(platform: Platform, node: Node) -> str | None:
     return f"epoch {epoch} was refused: {bad}, with file, line and reason, in {paths.rejected}"
 
 
-def _delivered(platform: Platform, sink: TopicSink) -> str:
+def _delivered(project: Project, sink: TopicSink) -> str:
     """How far the topic of a sink is."""
     from rivermeet.assets.sinks.delivery import sink_lag
 
-    lag = sink_lag(platform, sink)
+    lag = sink_lag(project, sink)
     behind = f"{lag.due} behind" if lag.epochs else "all of it"
     return f"{sink.node.name}: delivered to topic '{sink.topic}' up to epoch {lag.epoch}, {behind}"
 
 
-def _compared(platform: Platform, shadow: Shadow) -> str:
+def _compared(project: Project, shadow: Shadow) -> str:
     """What the last audit of an application found."""
     from rivermeet.assets.shadow.recorded import last_recorded
 
-    found = last_recorded(platform, shadow)
+    found = last_recorded(project, shadow)
     said = "not compared yet"
     if found is not None:
         said = f"at epoch {found['epoch']} {found['losses']:,} lost or wrong, {found['explained']:,} explained"
@@ -92,28 +92,28 @@ def _compared(platform: Platform, shadow: Shadow) -> str:
     return f"{shadow.node.name}: an application's topic '{shadow.topic}': {said}"
 
 
-def _behind(platform: Platform, node: Node) -> str | None:
+def _behind(project: Project, node: Node) -> str | None:
     """How far a node's table is behind its changelog; None where it is not."""
     from rivermeet.infra.epochs.stages.fold import lag_of
 
-    runner = platform.runner(node.pipeline)
-    found, folded = last_note(runner.paths(node).changelog), last_note(runner.paths(node).table)
-    lag = lag_of(runner, node, found[1]) if found is not None and node.is_table else None
+    context = project.context(node.pipeline)
+    found, folded = last_note(context.paths(node).changelog), last_note(context.paths(node).table)
+    lag = lag_of(context, node, found[1]) if found is not None and node.is_table else None
     if lag is None or folded is None or not lag.epochs:
         return None
     epochs = "1 epoch" if lag.epochs == 1 else f"{lag.epochs} epochs"
     return f"{node.name}: its table is at epoch {folded[1].epoch}, {epochs} and {lag.records:,} records behind"
 
 
-def _status(platform: Platform, node: Node, held: Sequence[HeldState], asked: Standing | None) -> list[Any]:
-    runner = platform.runner(node.pipeline)
-    found = last_note(runner.paths(node).changelog)
+def _status(project: Project, node: Node, held: Sequence[HeldState], asked: Standing | None) -> list[Any]:
+    context = project.context(node.pipeline)
+    found = last_note(context.paths(node).changelog)
     waiting = [f"epoch {s.held.epoch} {s.state}: {', '.join(s.held.invariants)}" for s in held]
     if found is None:
         return [node.name, node.kind, None, None, None, None, None, "; ".join([*waiting, "not materialised yet"])]
     note = found[1]
-    measured = [m for m in runner.log.measurements(node.name) if m["epoch"] >= note.since]
-    judged = last_states(platform.quality, node)
+    measured = [m for m in context.log.measurements(node.name) if m["epoch"] >= note.since]
+    judged = last_states(project.quality, node)
     decided = dict.fromkeys(note.decided.invariants, f" ({note.decided.summary})") if note.decided else {}
     bad = [f"{name}: {state}{decided.get(name, '')}" for name, (state, *_) in judged.items() if state != "passed"]
     checks = "; ".join(bad) if bad else f"{len(judged)} passed" if judged else "not checked"
@@ -122,34 +122,34 @@ def _status(platform: Platform, node: Node, held: Sequence[HeldState], asked: St
         node.kind,
         note.epoch,
         sum(end + 1 for end in note.ends.values()),
-        asked.behind if asked is not None else _lag(platform, node, note),
+        asked.behind if asked is not None else _lag(project, node, note),
         sum(m.get("late", 0) for m in measured) if node.operation else None,
-        _dead(platform, node) if node.source else sum(m.get("dead_letter", 0) for m in measured),
+        _dead(project, node) if node.source else sum(m.get("dead_letter", 0) for m in measured),
         "; ".join([*waiting, checks]),
     ]
 
 
-def _standing(platform: Platform, node: Node) -> Standing:
+def _standing(project: Project, node: Node) -> Standing:
     """How far a source is behind what it reads, or why nobody knows; each broker and server is asked once."""
     try:
-        return platform.source_step(node).standing()
+        return project.source_step(node).standing()
     except RivermeetError as why:
         return Standing(None, (str(why),))
 
 
-def _dead(platform: Platform, node: Node) -> int:
+def _dead(project: Project, node: Node) -> int:
     """Dead letters that are open."""
-    return platform.source_step(node).open_letters().count
+    return project.source_step(node).open_letters().count
 
 
-def _lag(platform: Platform, node: Node, note: CommitNote) -> int:
+def _lag(project: Project, node: Node, note: CommitNote) -> int:
     """Records of the inputs that were not read yet."""
     operation = node.operation
     assert operation is not None, "a source is asked itself"
     lag = 0
     for side in operation.triggers:
         part = operation.inputs[side]
-        found = last_note(platform.runner(node.pipeline).paths(part).changelog)
+        found = last_note(project.context(node.pipeline).paths(part).changelog)
         if found is None:
             continue
         # Of an input that was computed anew, nothing was read yet.

@@ -44,4 +44,5 @@ class SinkTopicMissingError(SinkRefusedError):
 class DeliveryFailedError(SinkRefusedError):
     """The broker did not take the rows; the next run sends them again."""
 
+    is_transient = True
     remedy = "See to the broker, and run again."

@@ -15,8 +15,10 @@ import pytest
 from rivermeet.assets.definitions import schedule_of
 from rivermeet.assets.epoch.idle import idle_run, is_idle
 from rivermeet.assets.epoch.materialise import materialise
+from rivermeet.assets.epoch.operator_step import step_of
 from rivermeet.assets.epoch.run import run_epoch
 from rivermeet.expectations import invariants
+from rivermeet.infra.engine import session as engine_session
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import Files, Node, Pipeline
 from tests.assets.home import Home, homed
@@ -46,7 +48,7 @@ def deliver(home: Home, n: int) -> None:
 def run_all(home: Home, but: Node | None = None) -> None:
     for node in SHOP.stored:
         if node is not but:
-            materialise(home.platform, node, "run")
+            materialise(home.project, node, "run")
     home.said.clear()
 
 
@@ -57,10 +59,10 @@ def idle(home: Home) -> bool | None:
         raise AssertionError("an idle run needs none")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("rivermeet.infra.engine.session.session", none)
+        patched.setattr(engine_session, "session", none)
         patched.setattr(dg, "materialize", none)
         home.said.clear()
-        return idle_run(home.platform, SHOP)
+        return idle_run(home.project, SHOP)
 
 
 @pytest.mark.prove
@@ -75,10 +77,10 @@ def test_a_home_is_idle_once_everything_was_run_and_judged(home: Home) -> None:
 
     deliver(home, 2)
     assert idle(home) is None, "a file is new"
-    context = home.platform.runner(SHOP)
-    run_epoch(replace(context, quality=None), home.platform.step(orders))
+    context = home.project.context(SHOP)
+    run_epoch(replace(context, quality=None), step_of(home.project, orders))
     assert idle(home) is None, "'dear' has something to read, and 'orders' was not judged"
-    run_epoch(replace(context, quality=None), home.platform.step(dear))
+    run_epoch(replace(context, quality=None), step_of(home.project, dear))
     assert idle(home) is None, "nothing was judged"
     run_all(home)
     assert idle(home) is False, "2 violates a critical rule, as before"
@@ -87,25 +89,23 @@ def test_a_home_is_idle_once_everything_was_run_and_judged(home: Home) -> None:
         "  VIOLATED idle/orders_changelog: not_two",
         "  VIOLATED idle/dear_changelog: not_two",
     ]
-    assert idle_run(home.platform, SHOP, ["orders"]) is False
+    assert idle_run(home.project, SHOP, ["orders"]) is False
 
 
 def test_a_tick_of_the_schedule_is_skipped_and_says_why(home: Home) -> None:
     run_all(home)
-    schedule = schedule_of(SHOP, dg.define_asset_job("idle"))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("rivermeet.assets.epoch.platform._current", home.platform)
-        tick = schedule.evaluate_tick(dg.build_schedule_context())
-        assert tick.skip_message and not tick.run_requests
-        deliver(home, 3)
-        tick = schedule.evaluate_tick(dg.build_schedule_context())
-        assert tick.run_requests and not tick.skip_message
+    schedule = schedule_of(SHOP, dg.define_asset_job("idle"), home.project)
+    tick = schedule.evaluate_tick(dg.build_schedule_context())
+    assert tick.skip_message and not tick.run_requests
+    deliver(home, 3)
+    tick = schedule.evaluate_tick(dg.build_schedule_context())
+    assert tick.run_requests and not tick.skip_message
 
 
 def test_what_others_did_to_a_table_is_no_rest(home: Home) -> None:
     run_all(home)
-    assert is_idle(home.platform, SHOP.stored)
-    spark, path = home.platform.session(), home.platform.runner(SHOP).paths(dear).changelog
+    assert is_idle(home.project, SHOP.stored)
+    spark, path = home.project.sessions.open(), home.project.context(SHOP).paths(dear).changelog
     spark.read.format("delta").load(path).write.format("delta").mode("append").save(path)
     assert idle(home) is None
 

@@ -7,24 +7,22 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from deltalake import write_deltalake
 
 from rivermeet.assets.cli.main import main
-from rivermeet.pipelines import Pipeline
-from tests.assets.why.small import PLANE, small
+from tests.assets.why.small import PLANE, Small, small
 
 
 @pytest.fixture
-def why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def why(tmp_path: Path):
     """The command over a small home."""
     home = small(tmp_path)
-    known: dict[str, Pipeline] = {"small": home.pipeline}
-    monkeypatch.setattr("rivermeet.assets.project.load", known.__getitem__)
-    monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
-    monkeypatch.delenv("RIVERMEET_TABLES", raising=False)
-    monkeypatch.delenv("RIVERMEET_DATA", raising=False)
-    return lambda *words: CliRunner().invoke(main, ["why", "small", *words])
+    return lambda *words: asked(home, *words)
+
+
+def asked(home: Small, *words: str) -> Result:
+    return CliRunner().invoke(main, ["why", "small", *words], obj=home.project)
 
 
 def test_a_tree_and_the_same_as_json(why) -> None:
@@ -69,31 +67,27 @@ def test_a_node_that_was_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
 
 
-def test_data_does_not_steer_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_does_not_steer_the_terminal(tmp_path: Path) -> None:
     home, evil = small(tmp_path), "N\x1b[2J\u202e\n└── from a/file.csv"
     home.write(home.planes, 3, PLANE, [({"tail": evil}, {"built": 1}, 30, 0, 5, 3, None)])
-    monkeypatch.setattr("rivermeet.assets.project.load", {"small": home.pipeline}.__getitem__)
-    monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
-    shown = CliRunner().invoke(main, ["why", "small", "planes", json.dumps({"tail": evil})])
+    shown = asked(home, "planes", json.dumps({"tail": evil}))
     assert shown.exit_code == 0, shown.output
     assert shown.output.startswith("small.planes (table)  tail=N\\u001b[2J\\u202e\\u000a└── from a/file.csv: 1 row\n")
-    refused = CliRunner().invoke(main, ["why", "small", "nobody\x1b[2J", "1"])
+    refused = asked(home, "nobody\x1b[2J", "1")
     assert refused.exit_code == 1 and "\x1b" not in shown.output + refused.output
-    as_json = CliRunner().invoke(main, ["why", "small", "planes", json.dumps({"tail": evil}), "--json"])
+    as_json = asked(home, "planes", json.dumps({"tail": evil}), "--json")
     assert json.loads(as_json.output)["key"] == {"tail": evil}
     assert not {"\x1b", "\u202e"} & {*as_json.output}
 
 
-def test_what_is_no_number_is_text_in_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_number_is_text_in_json(tmp_path: Path) -> None:
     home, nan = small(tmp_path), float("nan")
     # The changelog has a column more than its declaration, as after one was taken back.
     built = pa.struct([("built", pa.int32()), ("weight", pa.float64())])
     schema = PLANE.set(PLANE.get_field_index("value"), pa.field("value", built))
-    paths = home.platform.runner(home.pipeline).paths(home.planes)
+    paths = home.project.context(home.pipeline).paths(home.planes)
     write_deltalake(paths.changelog, pa.Table.from_pylist([], schema), mode="append", schema_mode="merge")
     home.write(home.planes, 3, schema, [({"tail": "N9"}, {"built": 1, "weight": nan}, 30, 0, 5, 3, None)])
-    monkeypatch.setattr("rivermeet.assets.project.load", {"small": home.pipeline}.__getitem__)
-    monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
-    shown = CliRunner().invoke(main, ["why", "small", "planes", "N9", "--json"])
+    shown = asked(home, "planes", "N9", "--json")
     (row,) = json.loads(shown.output, parse_constant=pytest.fail)["rows"]
     assert row["value"]["weight"] == "NaN"

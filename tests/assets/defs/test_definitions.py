@@ -7,9 +7,8 @@ import pytest
 
 from rivermeet.assets.definitions import defs
 from rivermeet.assets.defs.automation import WHOLE
-from rivermeet.assets.defs.lineage import described
+from rivermeet.assets.defs.report_asset import REPORT_KEY
 from rivermeet.assets.project import Project
-from rivermeet.assets.reports.quality_report import REPORT_KEY
 from rivermeet.pipelines.window import duration_text
 
 SOURCE = {"dense_changelog", "dense_offsets", "record_shape"}
@@ -138,7 +137,7 @@ def test_jobs_and_schedules_are_no_more_than_these(repository: dg.RepositoryDefi
 
 
 def test_joins_say_what_they_do() -> None:
-    said = {n.name: described(n.join_spec) for p in Project.find().pipelines for n in p.nodes if n.join_spec}
+    said = {n.name: n.join_spec.description for p in Project.find().pipelines for n in p.nodes if n.join_spec}
     assert said["trips"] == (
         "Left join of stream `departures` and stream `arrivals` within a window of 0 s before and 24 h after, "
         "with 48 h of grace. Semantics 3.1."

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dagster as dg
+import pytest
 from dagster_shared.serdes import deserialize_value, serialize_value
 
 from rivermeet.assets.defs.failures import explained, sentence_of
-from rivermeet.infra.kafka.refusals import TopicMissingError
+from rivermeet.infra.engine.watch import EngineLostError
+from rivermeet.infra.kafka.refusals import BrokerUnavailableError, TopicMissingError
 from rivermeet.pipelines import Files, Pipeline
+from rivermeet.pipelines.errors import RivermeetError
 
 _FILES = Files("*.csv", "csv", {"id": "STRING", "n": "STRING", "at": "BIGINT"})
 clicks = Pipeline("shop").stream("clicks", _FILES, key=["id"], timestamp="at")
@@ -44,3 +47,24 @@ def test_a_bug_keeps_class_message_and_traceback() -> None:
     error = event.step_failure_data.error
     assert error is not None and error.cause is not None
     assert any("raise raised" in line for line in error.cause.stack)
+
+
+@pytest.mark.parametrize(
+    ("raised", "tries"),
+    [
+        (BrokerUnavailableError("no answer"), 3),
+        (EngineLostError("it has ended"), 3),
+        (TopicMissingError("there is no topic 'orders': make it"), 1),
+    ],
+)
+def test_a_retry_policy_is_followed_for_what_may_pass(raised: RivermeetError, tries: int) -> None:
+    made: list[str] = []
+
+    @dg.asset(retry_policy=dg.RetryPolicy(max_retries=2))
+    def step() -> None:
+        made.append("try")
+        with explained(clicks):
+            raise raised
+
+    assert not dg.materialize([step], raise_on_error=False).success
+    assert len(made) == tries

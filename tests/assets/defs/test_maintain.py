@@ -11,36 +11,33 @@ from click.testing import CliRunner, Result
 
 from rivermeet.assets.cli.maintain import maintain
 from rivermeet.assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
-from rivermeet.assets.defs.resource import PlatformResource
-from rivermeet.assets.epoch.platform import Platform, use
-from rivermeet.assets.project import load
+from rivermeet.assets.defs.resource import ProjectResource
+from rivermeet.assets.project import Project, demo_project
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Pipeline
+from tests.assets.home import project_in
 
 
 @pytest.fixture
-def platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Platform:
+def project(tmp_path: Path) -> Project:
     """A home with an epoch log of many lines, and no tables."""
-    for name in ("RIVERMEET_TABLES", "RIVERMEET_DATA", "RIVERMEET_ENGINE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
-    platform = use(Platform(Settings.from_env()))
-    log = platform.runner(invoice()).log
+    project = project_in(tmp_path, Settings.from_env({}), *demo_project().pipelines)
+    log = project.context(invoice()).log
     for epoch in range(1, 41):
         log.write("purchases", 1, epoch, "measured", "{}")
-    return platform
+    return project
 
 
 def invoice() -> Pipeline:
-    return load("invoice")
+    return demo_project().pipeline("invoice")
 
 
-def command(*arguments: str) -> Result:
-    return CliRunner().invoke(maintain, arguments)
+def command(project: Project, *arguments: str) -> Result:
+    return CliRunner().invoke(maintain, arguments, obj=project)
 
 
-def test_a_line_per_table_that_changed(platform: Platform) -> None:
-    first, second = command("invoice"), command("invoice")
+def test_a_line_per_table_that_changed(project: Project) -> None:
+    first, second = command(project, "invoice"), command(project, "invoice")
     assert first.exit_code == second.exit_code == 0, first.output
     changed, total = first.output.splitlines()
     assert changed.startswith("epoch log ") and "optimized: files 80 -> 84; bytes " in changed
@@ -48,14 +45,14 @@ def test_a_line_per_table_that_changed(platform: Platform) -> None:
     assert second.output == "0 of 1 tables changed\n"
 
 
-def test_a_wrong_name_is_one_line_with_the_choices(platform: Platform) -> None:
+def test_a_wrong_name_is_one_line_with_the_choices(project: Project) -> None:
     says = "Error: no pipeline 'invoic'; there are flights, invoice\n"
-    assert (command("invoic").exit_code, command("invoic").output) == (1, says)
+    assert (command(project, "invoic").exit_code, command(project, "invoic").output) == (1, says)
 
 
-def test_the_asset_shows_each_table(platform: Platform) -> None:
+def test_the_asset_shows_each_table(project: Project) -> None:
     key = maintenance_key(invoice())
-    result = dg.materialize([maintenance_asset(invoice())], resources={"rivermeet": PlatformResource()})
+    result = dg.materialize([maintenance_asset(invoice())], resources={"rivermeet": ProjectResource(project=project)})
     (event,) = result.asset_materializations_for_node("__".join(key.path))
     metadata: dict[str, Any] = {name: entry.value for name, entry in event.metadata.items()}
     assert (metadata["files_before"], metadata["files_after"]) == (80, 84)
@@ -64,13 +61,13 @@ def test_the_asset_shows_each_table(platform: Platform) -> None:
     assert (line.data["table"], line.data["did"], line.data["live_files"]) == ("epoch log", "optimized", 1)
 
 
-def test_its_job_is_its_own_and_its_schedule_stopped() -> None:
+def test_its_job_is_its_own_and_its_schedule_stopped(project: Project) -> None:
     job = maintenance_job(invoice())
     defs = dg.Definitions(
         assets=[maintenance_asset(invoice())],
         jobs=[job],
         schedules=[maintenance_schedule(job)],
-        resources={"rivermeet": PlatformResource()},
+        resources={"rivermeet": ProjectResource(project=project)},
     )
     graph = defs.get_repository_def().asset_graph
     assert graph.get(maintenance_key(invoice())).group_name == "invoice"

@@ -14,7 +14,8 @@ from dagster_shared.serdes import serialize_value
 
 from rivermeet.assets.definitions import definitions
 from rivermeet.assets.project import Project
-from rivermeet.infra.settings import PROJECT, Settings
+from rivermeet.infra.engine.sessions import Sessions
+from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Pipeline
 
 _FILES = Files("none/*.csv", "csv", {"id": "STRING", "of": "STRING", "n": "INT", "at": "BIGINT"})
@@ -38,7 +39,8 @@ def wide(name: str, nodes: int) -> Pipeline:
 def loaded(pipelines: list[Pipeline]) -> tuple[RepositorySnap, float]:
     """What the code server sends of these pipelines, and the processor's seconds that it took."""
     began = process_time()
-    repository = definitions(Project(PROJECT, Settings.from_env(), tuple(pipelines))).get_repository_def()
+    settings = Settings.from_env()
+    repository = definitions(Project(settings, Sessions(settings), tuple(pipelines))).get_repository_def()
     repository.load_all_definitions()
     sent = RepositorySnap.from_def(repository)
     return sent, process_time() - began

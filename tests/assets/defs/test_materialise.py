@@ -65,15 +65,15 @@ class Shop:
         return green, list(self.home.said)
 
     def epochs(self) -> dict[str, int | None]:
-        runner = self.home.platform.runner(PIPELINE)
+        runner = self.home.project.context(PIPELINE)
         found = {node.name: last_note(runner.paths(node).changelog) for node in PIPELINE.nodes}
         return {name: note[1].epoch if note else None for name, note in found.items()}
 
     def rows(self, name: str) -> list[tuple[Any, ...]]:
-        path = self.home.platform.runner(PIPELINE).paths(PIPELINE.node(name)).changelog
+        path = self.home.project.paths(PIPELINE.node(name)).changelog
         found = last_note(path)
         assert found is not None
-        frame = read(self.home.platform.session(), path, found[0])
+        frame = read(self.home.project.sessions.open(), path, found[0])
         columns = ["epoch", "key.*", "value.product", "value.price", "value.quantity"]
         rows = frame.select(*columns, "value.customer", "value.address").collect()
         return sorted((tuple(row) for row in rows), key=lambda row: row[:2])
@@ -141,9 +141,9 @@ def test_every_asset_and_check_is_in_the_history(delivered: Shop) -> None:
 
 
 def test_status_knows_all_of_it(delivered: Shop) -> None:
-    title, *_ = status_table(delivered.home.platform, PIPELINE).splitlines()
+    title, *_ = status_table(delivered.home.project, PIPELINE).splitlines()
     assert re.fullmatch(r"invoice \(checks judged: \d+ by DuckDB\)", title)
-    lines = status_table(delivered.home.platform, PIPELINE).splitlines()[3:]
+    lines = status_table(delivered.home.project, PIPELINE).splitlines()[3:]
     cells = {line.split()[0]: line.split()[1:] for line in lines}
     # Kind, epoch, rows, lag, late (of what is computed), dead, checks.
     assert cells["products"] == ["global_table", "3", "5", "0", "0", "6", "passed"]
@@ -202,10 +202,10 @@ def test_a_file_without_records_fails_by_name_until_it_is_taken_away(delivered: 
         assert len(failed) == 1, said
         assert failed[0].startswith("  FAILED invoice__purchases: source 'invoice.purchases': 1 of 1 rows")
         assert f'{bad}, line 1: "this is no JSON" (' in failed[0] and "\n" not in failed[0]
-        platform = delivered.home.platform
-        rejected = platform.runner(PIPELINE).paths(PIPELINE.node("purchases")).rejected
+        project = delivered.home.project
+        rejected = project.paths(PIPELINE.node("purchases")).rejected
         metadata = f"purchases: epoch 4 was refused: 1 bad row, with file, line and reason, in {rejected}"
-        assert status_table(platform, PIPELINE).endswith(metadata)
+        assert status_table(project, PIPELINE).endswith(metadata)
         assert delivered.epochs() == before
     finally:
         bad.unlink()

@@ -14,10 +14,11 @@ import pytest
 
 from rivermeet.assets.defs import processes
 from rivermeet.assets.defs.processes import CLOSED, PROCESS, Launcher, close_runs_of_the_dead, hold_process
-from rivermeet.assets.defs.resource import PlatformResource
+from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.assets.defs.runs import close_runs_left, prepare_instance
 from rivermeet.infra import crash
 from rivermeet.infra.settings import PROJECT, Settings
+from tests.assets.home import project_in
 from tests.infra.epochs.killed import deliver
 from tests.reliability import handled
 
@@ -142,19 +143,20 @@ def success(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.EventLogEntr
     return dg.EventLogEntry(None, 20, "", run.run_id, time.time(), job_name=run.job_name, dagster_event=event)
 
 
-def test_what_dagster_launches_says_so_itself(instance: dg.DagsterInstance) -> None:
+def test_what_dagster_launches_says_so_itself(instance: dg.DagsterInstance, settings: Settings, tmp_path: Path) -> None:
     """Also a run that was executed again from the page, and has the tags of the one before."""
-    seen = []
+    seen, project = [], project_in(tmp_path, settings)
 
     @dg.asset
-    def one(context: dg.AssetExecutionContext, rivermeet: PlatformResource) -> None:
+    def one(context: dg.AssetExecutionContext, rivermeet: ProjectResource) -> None:
         found = instance.get_run_by_id(context.run.run_id)
         assert found is not None
         seen.append(found.tags[PROCESS])
         assert close_runs_of_the_dead(instance) == []
 
     for tags in ({}, {PROCESS: f"{os.getpid()}-00000000"}):
-        assert dg.materialize([one], resources={"rivermeet": PlatformResource()}, instance=instance, tags=tags).success
+        resources = {"rivermeet": ProjectResource(project=project)}
+        assert dg.materialize([one], resources=resources, instance=instance, tags=tags).success
     assert all(name.startswith(f"{os.getpid()}-") and name != f"{os.getpid()}-00000000" for name in seen)
     assert len(set(seen)) == 2
 

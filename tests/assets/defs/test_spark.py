@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -14,7 +15,7 @@ from rivermeet.assets.defs.spark import WarmSparkResource
 from rivermeet.assets.epoch.materialise import materialise
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Pipeline
-from tests.assets.home import Home, homed
+from tests.assets.home import Home, homed, project_in
 from tests.builders import csv_file
 
 SHOP = Pipeline("users")
@@ -24,10 +25,9 @@ prices = SHOP.table("prices", _FILES, key=["id"], value=["n"], timestamp="at", p
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> Iterator[Home]:
-    with homed(SHOP, tmp_path_factory.mktemp("users"), settings) as found, pytest.MonkeyPatch.context() as patched:
+    with homed(SHOP, tmp_path_factory.mktemp("users"), settings) as found:
         csv_file(found.data / "prices" / "1.csv", "id,n,at", "a,1,1", "b,2,2", "a,5,3")
-        materialise(found.platform, prices, "run")
-        patched.setattr("rivermeet.assets.epoch.platform._current", found.platform)
+        materialise(found.project, prices, "run")
         yield found
 
 
@@ -37,8 +37,8 @@ def test_the_project_offers_it() -> None:
 
 @pytest.mark.slow
 def test_a_user_s_asset_reads_our_tables_on_our_engine(home: Home) -> None:
-    path = home.platform.runner(SHOP).paths(prices).table
-    engine = home.platform.session()
+    path = home.project.context(SHOP).paths(prices).table
+    engine = home.project.sessions.open()
 
     @dg.asset(deps=[table_key(prices)])
     def total(pyspark: LazyPySparkResource) -> dg.MaterializeResult:
@@ -49,13 +49,13 @@ def test_a_user_s_asset_reads_our_tables_on_our_engine(home: Home) -> None:
         cast = spark.sql("SELECT CAST('x' AS INT)").collect()[0][0]
         return dg.MaterializeResult(metadata={"sum": rows.agg({"n": "sum"}).collect()[0][0], "cast": str(cast)})
 
-    resource = WarmSparkResource(spark_config={"spark.sql.ansi.enabled": "false"})
+    resource = WarmSparkResource(project=home.project, spark_config={"spark.sql.ansi.enabled": "false"})
     done = dg.materialize([total], resources={"pyspark": resource}, instance=home.instance)
     (event,) = done.asset_materializations_for_node("total")
     assert (event.metadata["sum"].value, event.metadata["cast"].value) == (7, "None")
     assert engine.conf.get("spark.sql.ansi.enabled") == "true"
 
 
-def test_there_is_no_context_to_be_had() -> None:
+def test_there_is_no_context_to_be_had(settings: Settings, tmp_path: Path) -> None:
     with pytest.raises(AttributeError, match="use spark_session"):
-        _ = WarmSparkResource().spark_context
+        _ = WarmSparkResource(project=project_in(tmp_path, settings)).spark_context

@@ -28,6 +28,8 @@ from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.staged import Staged
 from rivermeet.infra.epochs import rows as epoch_rows
 from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.epochs.stages import commit, write
+from rivermeet.infra.epochs.stages import fold as fold_stage
 from rivermeet.pipelines import limits
 from rivermeet.records.changelog import table_rows
 
@@ -116,6 +118,6 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
             within.setattr(fold, "table_rows", lambda rows: wrong(table_rows(rows), paths.node, "merge"))
             return fold.fold(session, paths, key, upto, token)
 
-    patched.setattr("rivermeet.infra.epochs.stages.write.with_offsets", with_offsets)
-    patched.setattr("rivermeet.infra.epochs.stages.commit.commit_staged", commit_staged)
-    patched.setattr("rivermeet.infra.epochs.stages.fold.fold", folded)
+    patched.setattr(write, "with_offsets", with_offsets)
+    patched.setattr(commit, "commit_staged", commit_staged)
+    patched.setattr(fold_stage, "fold", folded)

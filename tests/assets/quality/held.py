@@ -18,14 +18,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rivermeet.assets.epoch.materialise import materialise
-from rivermeet.assets.epoch.platform import OnEngine
+from rivermeet.assets.project import Project
 from rivermeet.assets.refused.decisions import decide
 from rivermeet.assets.refused.states import HeldState, states
 from rivermeet.expectations import invariants
 from rivermeet.expectations.invariant import ANY, Invariant
 from rivermeet.infra import crash
 from rivermeet.infra.delta.io import last_note, read
-from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import Files, Node, Pipeline
 from tests.crashes import How, crashing_at, doomed
@@ -62,15 +62,8 @@ def judge_by(patched: pytest.MonkeyPatch, *rules: Invariant) -> None:
     patched.setattr(invariants, "ALL", (*ALL, *rules))
 
 
-@dataclass
-class Till(OnEngine):
-    """A platform with a home of its own on the engine of all tests."""
-
-    def runner(self, pipeline: Pipeline) -> EpochContext:
-        assert self.engine is not None
-        runner = super().runner(pipeline)
-        runner.engine = self.engine.engine_home if self.engine.engine == "auto" else None
-        return runner
+class Till(Project):
+    """A project with a home of its own on the engine of all tests."""
 
     def deliver(self, name: str, text: str) -> None:
         folder = Path(self.settings.data) / "sales"
@@ -79,28 +72,28 @@ class Till(OnEngine):
 
     def records(self, node: Node) -> list[tuple[Any, ...]]:
         """Epoch, offset, key and amount of every record."""
-        found = last_note(self.runner(TILL).paths(node).changelog)
+        found = last_note(self.paths(node).changelog)
         if found is None:
             return []
-        rows = read(self.session(), self.runner(TILL).paths(node).changelog, found[0])
+        rows = read(self.sessions.open(), self.paths(node).changelog, found[0])
         return sorted(tuple(row) for row in rows.select("epoch", "offset", "key.id", "value.n").collect())
 
     def quarantined(self, node: Node) -> list[dict[str, Any]]:
-        rows = read(self.session(), self.runner(TILL).paths(node).quarantine).collect()
+        rows = read(self.sessions.open(), self.paths(node).quarantine).collect()
         return sorted((row.asDict() for row in rows), key=lambda row: (row["epoch"], row["row"]))
 
     def state(self, node: Node) -> HeldState:
         """That of the last epoch that was refused."""
-        return states(self.runner(TILL), node)[-1]
+        return states(self.context(TILL), node)[-1]
 
 
-@dataclass
-class DoomedTill(Till):
-    """The same till on a session of its own."""
+@dataclass(eq=False)
+class Doomed(Sessions):
+    """One session for all: that of what ends in it."""
 
     spark: SparkSession | None = None
 
-    def session(self):
+    def open(self) -> SparkSession:
         assert self.spark is not None
         return self.spark
 
@@ -108,23 +101,22 @@ class DoomedTill(Till):
 def till(home: Path, engine: Settings) -> Till:
     """The till in ``home``."""
     settings = replace(engine, home=home, tables=str(home / "tables"), data=str(home / "data"))
-    return Till(settings, engine=engine)
+    return Till(settings, Sessions(engine), (TILL,))
 
 
 def decided(target: Till, node: Node, epoch: int, how: Literal["release", "drop"]) -> None:
     """Decide about an epoch and carry it out."""
-    decide(target.runner(TILL), node, epoch, how, "ines")
+    decide(target.context(TILL), node, epoch, how, "ines")
     materialise(target, node, f"{how}-{epoch}")
 
 
 def die(target: Till, node: Node, epoch: int, how: Literal["release", "drop"], point: str, by: How = "SIGKILL") -> None:
     """Decide and end at ``point``: in a process of its own that is killed, or here."""
     if by == "raised":
-        with doomed(target.session()) as spark, crashing_at(point):
-            decided(DoomedTill(target.settings, engine=target.engine, spark=spark), node, epoch, how)
+        with doomed(target.sessions.open()) as spark, crashing_at(point):
+            decided(replace(target, sessions=Doomed(target.sessions.settings, spark=spark)), node, epoch, how)
         return
-    assert target.engine is not None
-    env = os.environ | target.engine.environ() | {crash.SETTING: point}
+    env = os.environ | target.sessions.settings.environ() | {crash.SETTING: point}
     command = [sys.executable, "-m", "tests.assets.quality.held", str(target.settings.home), node.name, str(epoch), how]
     done = subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == -signal.SIGKILL, f"{how} was not killed at '{point}': {done.stderr}"

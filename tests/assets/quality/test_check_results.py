@@ -129,7 +129,7 @@ def test_a_violation_has_its_rows_its_query_and_its_numbers(planted: Home) -> No
         assert sorted(json.loads(row["key"])["id"] for row in _sample(check)) == ids
         assert (shown["violations"], shown["checked"], shown["epoch"], shown["state"]) == (len(ids), 3, 1, "violated")
         assert check.description == f"The sentence of {name}. {len(ids)} violations in 3 rows."
-        assert sorted(row["key"]["id"] for row in asked(planted.platform, _query(shown))) == ids
+        assert sorted(row["key"]["id"] for row in asked(planted.project, _query(shown))) == ids
         assert '"changelog" AT (VERSION => 0)' in _query(shown), "so that it finds them after a rebuild, too"
 
 
@@ -173,7 +173,7 @@ def test_blocking_is_as_declared(planted: Home) -> None:
 
 @needs_chromium
 def test_the_check_leads_to_the_page_with_all_of_it(planted: Home) -> None:
-    settings = planted.platform.settings
+    settings = planted.project.settings
     shown = _shown(checks(planted)["planted_critical"])
     path = Path(shown["data_docs_path"])
     assert shown["data_docs"] == report_url(settings, path) + "#planted.orders.1"
@@ -239,7 +239,7 @@ def test_a_refused_epoch_is_red_where_it_was_green(planted: Home) -> None:
     assert (shown["epoch"], shown["violations"], shown["checked"]) == (2, 1, 2)
     assert [json.loads(row["key"])["id"] for row in _sample(check)] == ["d"]
     # Its rows are in no changelog.
-    assert [row["key"]["id"] for row in asked(planted.platform, _query(shown))] == ["d"]
+    assert [row["key"]["id"] for row in asked(planted.project, _query(shown))] == ["d"]
     assert "The sentence of planted_blocking." in Path(shown["data_docs_path"]).read_text()
     # Checks that are run alone judge what is committed, and what was found stands all the same.
     planted.checks_alone(dg.AssetSelection.checks_for_assets(KEY))

@@ -17,27 +17,27 @@ pytestmark = [pytest.mark.prove, pytest.mark.timeout(900)]
 def test_the_epoch_of_another_home_is_judged_where_it_is_confirmed(
     tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rivermeet.assets.epoch.platform._current", None)
     one, other = Shop.below(tmp_path / "one", settings), Shop.below(tmp_path / "other", settings)
-    shared = one.platform.settings
-    other.platform.settings = replace(other.platform.settings, tables=shared.tables, data=shared.data)
+    shared = one.project.settings
+    own = replace(other.project.settings, tables=shared.tables, data=shared.data)
+    other.project = replace(other.project, settings=own)
     owners = one.node("owners")
 
     def deliver_order(number: str) -> None:
         one.deliver("orders", number, (NUMBER, OWNER, PRICE, "at"), (number, "ann", 3, 25))
 
     def run(shop: Shop) -> None:
-        monkeypatch.setenv("DAGSTER_HOME", str(shop.platform.settings.dagster_home))
+        monkeypatch.setenv("DAGSTER_HOME", str(shop.project.settings.dagster_home))
         assert shop.run(), shop.said
 
     one.deliver("owners", "1", (NAME, TOWN, "at"), ("ann", "York", 20))
     deliver_order("o1")
     run(one)
-    assert last_states(other.platform.quality, owners) == {}
+    assert last_states(other.project.quality, owners) == {}
 
     deliver_order("o2")
     run(other)
-    judged = last_states(other.platform.quality, owners, 1)
+    judged = last_states(other.project.quality, owners, 1)
     assert judged and {state for state, *_ in judged.values()} == {"passed"}
 
     # An epoch that this home has judged, and a newer one that it has not.
@@ -45,6 +45,6 @@ def test_the_epoch_of_another_home_is_judged_where_it_is_confirmed(
     run(one)
     deliver_order("o3")
     run(other)
-    judged = last_states(other.platform.quality, owners)
-    assert judged == last_states(other.platform.quality, owners, 2)
+    judged = last_states(other.project.quality, owners)
+    assert judged == last_states(other.project.quality, owners, 2)
     assert {state for state, *_ in judged.values()} == {"passed"}

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from rivermeet.assets.cli.show.status import status_table
-from rivermeet.assets.epoch.platform import Platform
 from rivermeet.assets.quality.judges import evaluate
 from rivermeet.assets.quality.quality_table import remember
 from rivermeet.expectations.invariants import invariants_of
@@ -19,6 +18,7 @@ from rivermeet.infra.epochs.context import EpochContext, Quality
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Node, Pipeline, limits
+from tests.assets.home import project_in
 from tests.expectations.clean import record
 from tests.expectations.nodes import judged_on
 
@@ -109,11 +109,11 @@ def evaluate_nothing(node: Node, tmp_path: Path) -> InvariantResult:
 
 def test_status_says_who_judged_and_why_it_was_spark(tmp_path: Path) -> None:
     node = clicks(CAST)
-    platform = Platform(replace(Settings.from_env({}), home=tmp_path, tables=str(tmp_path / "tables")))
+    project = project_in(tmp_path, Settings.from_env({}))
     because = "RIVERMEET_JUDGE=spark"
     *others, last = [InvariantResult(rule, 2, 0, [], "", 0.1) for rule in invariants_of(node)]
     found = [*others, replace(last, judged_by="spark", because=because)]
-    remember(platform.quality, node, 1, found, "run", "epoch-000001")
-    title, *lines = status_table(platform, node.pipeline).splitlines()
+    remember(project.quality, node, 1, found, "run", "epoch-000001")
+    title, *lines = status_table(project, node.pipeline).splitlines()
     assert title == f"{node.pipeline.name} (checks judged: {len(others)} by DuckDB, 1 by Spark)"
     assert lines[-1] == f"{node.name}: {because}, so Spark judged {last.invariant.id}"

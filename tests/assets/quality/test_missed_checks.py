@@ -12,6 +12,7 @@ import pytest
 
 from rivermeet.assets.epoch.idle import is_idle
 from rivermeet.assets.epoch.materialise import materialise
+from rivermeet.assets.epoch.operator_step import step_of
 from rivermeet.assets.epoch.run import run_epoch
 from rivermeet.assets.quality import judge, judge_committed
 from rivermeet.assets.quality.quality_table import quality_lines
@@ -40,12 +41,12 @@ def deliver(home: Home, epoch: int) -> None:
 
 def commit_alone(home: Home, node: Node) -> None:
     """What a run has done that was killed after its fold."""
-    run_epoch(replace(home.platform.runner(PIPELINE), quality=None), home.platform.step(node))
+    run_epoch(replace(home.project.context(PIPELINE), quality=None), step_of(home.project, node))
 
 
 def judged(home: Home) -> Counter[int]:
     """Epoch to how often its changelog's density was judged; it is one of the checks after the commit."""
-    lines = quality_lines(home.platform.quality, pc.field("invariant") == "dense_changelog")
+    lines = quality_lines(home.project.quality, pc.field("invariant") == "dense_changelog")
     assert {line["state"] for line in lines} <= {"passed"}
     return Counter(line["epoch"] for line in lines)
 
@@ -56,17 +57,17 @@ def test_the_next_run_judges_what_a_killed_one_committed(home: Home) -> None:
     commit_alone(home, ORDERS)
     assert judged(home) == {}
     # Nothing is new.
-    assert materialise(home.platform, ORDERS, "next").result is None
+    assert materialise(home.project, ORDERS, "next").result is None
     assert any("its run ended without all its checks" in line for line in home.said)
     assert judged(home) == {1: 1}
 
     deliver(home, 2)
     commit_alone(home, ORDERS)
     deliver(home, 3)
-    assert materialise(home.platform, ORDERS, "after").result is not None
+    assert materialise(home.project, ORDERS, "after").result is not None
     assert judged(home) == {1: 1, 2: 1, 3: 1}
     home.said.clear()
-    assert materialise(home.platform, ORDERS, "idle").result is None
+    assert materialise(home.project, ORDERS, "idle").result is None
     assert judged(home) == {1: 1, 2: 1, 3: 1}
     assert not any("checks" in line for line in home.said)
 
@@ -83,19 +84,19 @@ def test_what_could_not_be_evaluated_is_judged_once_more(home: Home, monkeypatch
 
     def states(epoch: int) -> list[str]:
         which = (pc.field("invariant") == "dense_changelog") & (pc.field("epoch") == epoch)
-        return [line["state"] for line in quality_lines(home.platform.quality, which)]
+        return [line["state"] for line in quality_lines(home.project.quality, which)]
 
     def run(name: str) -> bool:
         home.said.clear()
-        materialise(home.platform, ORDERS, name)
+        materialise(home.project, ORDERS, name)
         return any("ended without all its checks" in line for line in home.said)
 
     deliver(home, 4)
     with monkeypatch.context() as once:
         once.setattr(judge_committed, "judge_commit", lost)
-        assert not run("lost") and not is_idle(home.platform, [ORDERS])
+        assert not run("lost") and not is_idle(home.project, [ORDERS])
     assert states(4) == ["not evaluated"]
-    assert run("again") and is_idle(home.platform, [ORDERS])
+    assert run("again") and is_idle(home.project, [ORDERS])
     assert sorted(states(4)) == ["not evaluated", "passed"]
     assert not run("idle")
 
@@ -110,5 +111,5 @@ def test_what_could_not_be_evaluated_is_judged_once_more(home: Home, monkeypatch
     with monkeypatch.context() as once:
         once.setattr(judge_committed, "judge_commit", lost)
         assert not run("lost")
-    found = judge_committed.states_of(home.platform.runner(PIPELINE), ORDERS, 6, "confirmed")
-    assert found["dense_changelog"].state == "passed" and is_idle(home.platform, [ORDERS])
+    found = judge_committed.states_of(home.project.context(PIPELINE), ORDERS, 6, "confirmed")
+    assert found["dense_changelog"].state == "passed" and is_idle(home.project, [ORDERS])

@@ -17,7 +17,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 @pytest.fixture
 def shop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    monkeypatch.setattr("rivermeet.assets.epoch.platform._current", None)
     return Shop.below(tmp_path, settings)
 
 
@@ -32,8 +31,8 @@ def test_an_external_append_far_below_is_refused_with_nothing_new(shop: Shop) ->
     shop.deliver("orders", "1", ("number", "price", "at"), ("o", 3, 25), ("p", 2, 26))
     assert shop.run(), shop.said
     assert shop.run(), "nothing new is green"
-    path = shop.platform.runner(pipeline).paths(dearest).changelog
-    spark = shop.platform.session()
+    path = shop.project.context(pipeline).paths(dearest).changelog
+    spark = shop.project.sessions.open()
     spark.read.format("delta").load(path).write.format("delta").mode("append").save(path)
     shop.said.clear()
     assert not shop.run()

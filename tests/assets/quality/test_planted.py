@@ -119,25 +119,24 @@ def test_checks_alone_find_it_again_and_what_an_epoch_does_not_touch(runs: Runs,
 
 def test_the_query_that_is_shown_finds_the_rows_again(runs: Runs) -> None:
     """Those of a refused epoch too, whose rows are in no changelog."""
-    lines = quality_lines(runs.home.platform.quality, (pc.field("epoch") == 2) & (pc.field("state") == "violated"))
+    lines = quality_lines(runs.home.project.quality, (pc.field("epoch") == 2) & (pc.field("state") == "violated"))
     assert {(line["node"], line["invariant"]) for line in lines} == {
         place for place, how in EVERYWHERE.items() if how == "violated"
     }
     counted = {
-        (line["node"], line["invariant"], line["scope"]): len(asked(runs.home.platform, line["sql"])) for line in lines
+        (line["node"], line["invariant"], line["scope"]): len(asked(runs.home.project, line["sql"])) for line in lines
     }
     assert counted == {(line["node"], line["invariant"], line["scope"]): line["violations"] for line in lines}
 
 
-def test_what_verify_finds_is_on_the_page_beside_the_fold(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_verify_finds_is_on_the_page_beside_the_fold(runs: Runs) -> None:
     """As the last of this file: the quality table has more rows from here on."""
-    monkeypatch.setattr("rivermeet.assets.project.load", lambda name: PIPELINE)
-    monkeypatch.setattr("rivermeet.assets.cli.heal.platform_here", lambda: runs.home.platform)
     nodes = ("both", "shelf", "orders", "clicks")
-    done = CliRunner().invoke(main, ["verify", PIPELINE.name, *(part for node in nodes for part in ("--select", node))])
+    selected = (part for node in nodes for part in ("--select", node))
+    done = CliRunner().invoke(main, ["verify", PIPELINE.name, *selected], obj=runs.home.project)
     assert done.exit_code == 1, done.output
     assert "both                     epoch 2: 6 rows computed again, 1 differ" in done.output
-    path, _ = write_report(runs.home.platform, [PIPELINE])
+    path, _ = write_report(runs.home.project, [PIPELINE])
     with offline_page() as chromium:
         chromium.open(path)
         cells = chromium.run(

@@ -19,6 +19,7 @@ from rivermeet.assets.cli.show.status import status_table
 from rivermeet.assets.defs.keys import changelog_key
 from rivermeet.assets.defs.runs import prepare_instance, run_pipeline
 from rivermeet.assets.epoch.materialise import materialise
+from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import last_states, quality_lines
 from rivermeet.assets.refused.decisions import UndecidableError, decide, loss
 from rivermeet.assets.refused.states import HeldEpoch, decision_on, held_states
@@ -67,22 +68,18 @@ def shop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ne
     """The till as the commands find it."""
     here = till(tmp_path, settings)
     monkeypatch.setenv("DAGSTER_HOME", str(here.settings.dagster_home))
-    monkeypatch.setattr("rivermeet.assets.epoch.platform._current", None)
-    monkeypatch.setattr("rivermeet.assets.project.load", lambda name: TILL)
-    for commands in ("cli.quarantine", "cli.heal"):
-        monkeypatch.setattr(f"rivermeet.assets.{commands}.platform_here", lambda: here)
     here.deliver("1", BAD)
     yield here
 
 
-def command(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["quarantine", *arguments])
+def command(project: Project, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["quarantine", *arguments], obj=project)
 
 
 @pytest.mark.slow
 def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     said: list[str] = []
-    shop.say = said.append
+    shop = replace(shop, say=said.append)
     assert not run_pipeline(shop, TILL, ["sales", "billed"])
     (failed,) = [line for line in said if "FAILED" in line]
     assert "till.sales: epoch 1 was not committed. No amount is < 0. (1 violations; broken: not_negative)." in failed
@@ -92,7 +89,7 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert "epoch 1 held: not_negative; not materialised yet" in status
     assert status.endswith("held epochs: rivermeet quarantine show till")
 
-    looked = command("show", "till", "--limit", "2")
+    looked = command(shop, "show", "till", "--limit", "2")
     assert looked.exit_code == 0, looked.output
     lines = [line.strip() for line in looked.output.splitlines()]
     assert lines[0] == "till.sales, epoch 1: held"
@@ -108,7 +105,7 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     violations = looked.output.split("to see them:\n")[1].split("\n    {")[0]
     assert [(row["key"]["id"], row["n"]) for row in asked(shop, violations)] == [("b", -1)]
 
-    released = command("release", "till", "--select", "sales", "--epoch", "1")
+    released = command(shop, "release", "till", "--select", "sales", "--epoch", "1")
     assert released.exit_code == 0, released.output
     assert "till.sales, epoch 1: released by " in released.output
     assert any(
@@ -116,10 +113,10 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     )
     assert shop.records(sales) == [(1, 0, "a", 5), (1, 1, "b", -1), (1, 2, "c", 7)]
     assert [row["decided"].split(" by ")[0] for row in shop.quarantined(sales)] == ["released"] * 3
-    note = last_note(shop.runner(TILL).paths(sales).changelog)
+    note = last_note(shop.paths(sales).changelog)
     assert note is not None and note[1].decided is not None
     assert (note[1].decided.how, note[1].decided.invariants) == ("release", ("not_negative",))
-    again = command("release", "till", "--select", "sales", "--epoch", "1")
+    again = command(shop, "release", "till", "--select", "sales", "--epoch", "1")
     assert again.exit_code == 1
     assert "epoch 1 is not held any more: it was released by" in again.output
     assert "no epoch of it is held" in again.output
@@ -143,7 +140,7 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert declined.exit_code == 1
     assert "3 rows of till.billed, epoch 1. The rows that this epoch gave are lost" in declined.output
     assert shop.state(billed).state == "held"
-    dropped = command("drop", "till", "--select", "billed", "--epoch", "1", "--yes")
+    dropped = command(shop, "drop", "till", "--select", "billed", "--epoch", "1", "--yes")
     assert dropped.exit_code == 0, dropped.output
     assert shop.records(billed) == []
     assert [row["decided"].split(" by ")[0] for row in shop.quarantined(billed)] == ["dropped"] * 3
@@ -165,8 +162,9 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
 @pytest.mark.prove
 def test_run_again_it_is_refused_again_and_kept_once(shop: Till) -> None:
     # Version 0.3.0 made the quarantine of three columns, and wrote no line of the log.
-    paths = shop.runner(TILL).paths(sales)
-    older = shop.session().createDataFrame([(1, "not_negative", "{}")], "epoch BIGINT, invariants STRING, row STRING")
+    paths = shop.paths(sales)
+    spark, kinds = shop.sessions.open(), "epoch BIGINT, invariants STRING, row STRING"
+    older = spark.createDataFrame([(1, "not_negative", "{}")], kinds)
     append(older, paths.quarantine, paths.app_id("quarantine", 1), 1)
     for run in ("first", "second"):
         assert "epoch 1 was not committed" in refused(shop, sales, run)
@@ -175,7 +173,7 @@ def test_run_again_it_is_refused_again_and_kept_once(shop: Till) -> None:
     assert [row["run"] for row in shop.quarantined(sales)] == ["first"] * 3
     assert (shop.state(sales).held.run, shop.state(sales).held.attempt) == ("first", 1)
     with pytest.raises(UndecidableError, match="epoch 2 was never refused by its audit; held: epoch 1"):
-        decide(shop.runner(TILL), sales, 2, "release", "ines")
+        decide(shop.context(TILL), sales, 2, "release", "ines")
     # Once the rule is another one, the plan runs as it stands.
     with pytest.MonkeyPatch.context() as patched:
         judge_by(patched)
@@ -183,7 +181,7 @@ def test_run_again_it_is_refused_again_and_kept_once(shop: Till) -> None:
     assert shop.state(sales).state == "resolved"
     assert len(shop.records(sales)) == 3
     with pytest.raises(UndecidableError, match="it was resolved by a later run; no epoch of it is held"):
-        decide(shop.runner(TILL), sales, 1, "drop", "ines")
+        decide(shop.context(TILL), sales, 1, "drop", "ines")
 
 
 @pytest.mark.prove
@@ -191,16 +189,16 @@ def test_a_release_is_of_the_rows_and_the_invariants_that_were_seen(
     shop: Till, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused(shop, sales)
-    decide(shop.runner(TILL), sales, 1, "release", "ines")
+    decide(shop.context(TILL), sales, 1, "release", "ines")
     assert shop.state(sales).state == "release to be run"
     with pytest.raises(UndecidableError, match=r"was released by ines at .*; `rivermeet run till --select sales`"):
-        decide(shop.runner(TILL), sales, 1, "drop", "tomas")
+        decide(shop.context(TILL), sales, 1, "drop", "tomas")
     judge_by(monkeypatch, NOT_NEGATIVE, rule("not_five", "= 5"))
     assert "broken: not_negative, not_five" in refused(shop, sales)
     held = shop.state(sales)
     assert (held.state, held.held.attempt, held.decision) == ("held", 2, None)
     assert {row["attempt"] for row in shop.quarantined(sales)} == {2}
-    decide(shop.runner(TILL), sales, 1, "release", "ines")
+    decide(shop.context(TILL), sales, 1, "release", "ines")
     # Other rows: what is read of a file may be declared anew.
     assert sales.source is not None
     without = replace(sales, origin=replace(sales.source, where="n <> 7"))
@@ -294,14 +292,14 @@ def test_no_drop_that_makes_later_rows_wrong() -> None:
 
 def test_no_drop_of_all_that_there_is(settings: Settings, tmp_path: Path) -> None:
     here = till(tmp_path, settings)
-    log = here.runner(TILL).log
+    log = here.context(TILL).log
     plan = EpochPlan(pipeline="till", node="sales", incarnation=2, epoch=3, since=3)
     held = HeldEpoch(epoch=3, incarnation=2, attempt=1, rows=1, digest="d", broken=(), run="r", at="")
     log.write("sales", 2, 3, "plan", plan.model_dump_json())
     log.write("sales", 2, 3, "held", held.model_dump_json(), 1)
     with pytest.raises(UndecidableError, match=r"nothing would be left; .* `rivermeet rebuild till --select sales`"):
-        decide(here.runner(TILL), sales, 3, "drop", "ines")
-    assert decide(here.runner(TILL), sales, 3, "release", "ines").how == "release"
+        decide(here.context(TILL), sales, 3, "drop", "ines")
+    assert decide(here.context(TILL), sales, 3, "release", "ines").how == "release"
 
 
 def test_what_became_of_an_epoch(tmp_path: Path) -> None:
@@ -351,14 +349,8 @@ def test_what_became_of_an_epoch(tmp_path: Path) -> None:
         (["drop", "till", "--select", "sales", "--epoch", "3", "--yes"], 1, "'till.sales': epoch 3 was never refused"),
     ],
 )
-def test_what_there_is_nothing_to_decide_about(
-    arguments: list[str], code: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RIVERMEET_HOME", str(tmp_path))
-    for name in ("RIVERMEET_TABLES", "RIVERMEET_DATA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("rivermeet.assets.project.load", lambda name: TILL)
-    done = command(*arguments)
+def test_what_there_is_nothing_to_decide_about(arguments: list[str], code: int, says: str, tmp_path: Path) -> None:
+    done = command(till(tmp_path, Settings.from_env({})), *arguments)
     assert done.exit_code == code, done.output
     assert says in done.output
     assert not (tmp_path / "engine").exists(), "looking starts no engine"

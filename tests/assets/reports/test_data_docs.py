@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import remember
 from rivermeet.assets.reports.data_docs import write_data_docs
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import Node
+from tests.assets.home import project_in
 from tests.expectations.nodes import orders, people
 
 RUNS = ("run-a", "run-b", "run-c")
@@ -28,8 +28,8 @@ assert write_data_docs(platform_of(Path(sys.argv[1])), [orders.pipeline], sys.ar
 """
 
 
-def platform_of(home: Path) -> Platform:
-    return Platform(replace(Settings.from_env({}), home=home, tables=str(home / "tables")))
+def platform_of(home: Path) -> Project:
+    return project_in(home, Settings.from_env({}))
 
 
 def judge(home: Path, run: str, node: Node, epoch: int, name: str = "epoch", bad: int = 0) -> None:

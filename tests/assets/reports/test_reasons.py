@@ -33,14 +33,14 @@ def home(tmp_path: Path) -> Small:
     schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
     rows = judged(home.fleet, {1: found(home.fleet, BAD, 2, THEN), 2: found(home.fleet, BAD, 2, NOW)})
     for epoch in (1, 2):
-        append_lines([r for r in rows if r["epoch"] == epoch], schema, home.platform.quality.table, "r", epoch)
-        log = home.platform.runner(home.pipeline).log
+        append_lines([r for r in rows if r["epoch"] == epoch], schema, home.project.quality.table, "r", epoch)
+        log = home.project.context(home.pipeline).log
         log.write(home.fleet.name, 1, epoch, "measured", json.dumps(line(epoch)))
     return home
 
 
 def fleet(home: Small) -> NodeHistory:
-    ((shown,),) = ([n for n in one.nodes if n.node is home.fleet] for one in histories(home.platform, [home.pipeline]))
+    ((shown,),) = ([n for n in one.nodes if n.node is home.fleet] for one in histories(home.project, [home.pipeline]))
     return shown
 
 
@@ -56,19 +56,19 @@ def test_what_is_violated_now_is_walked_back_and_what_was_has_its_command(home: 
 
 
 def test_a_page_walks_back_a_few_keys_alone(home: Small) -> None:
-    behind = Reasons(home.platform, left=0).behind(fleet(home)).reasons
+    behind = Reasons(home.project, left=0).behind(fleet(home)).reasons
     assert behind['{"id": 11}'] == (COMMAND, "")
 
 
 def test_what_cannot_be_walked_back_says_so(home: Small) -> None:
-    for file in Path(home.platform.runner(home.pipeline).paths(home.planes).changelog).glob("*.parquet"):
+    for file in Path(home.project.context(home.pipeline).paths(home.planes).changelog).glob("*.parquet"):
         file.unlink()
     assert fleet(home).reasons['{"id": 11}'].tree.startswith("not explained: ")
 
 
 @needs_chromium
 def test_the_drawer_shows_it(home: Small, tmp_path: Path) -> None:
-    path, _ = write_report(home.platform, [home.pipeline], tmp_path / "page.html")
+    path, _ = write_report(home.project, [home.pipeline], tmp_path / "page.html")
     with offline_page() as page:
         page.open(path)
         page.run("document.getElementById(arguments[0]).click()", f"small.fleet.{BAD}.2")

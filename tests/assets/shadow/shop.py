@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rivermeet.assets.epoch.platform import OnEngine
+from rivermeet.assets.project import Project
 from rivermeet.assets.shadow.audit import Shadowed, audit
 from rivermeet.assets.shadow.marks import Marks, mark
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import JSON, Kafka, Node, Pipeline, Shadow, Text
 from tests.infra.sources.kafka.town import Town
@@ -22,18 +23,18 @@ Row = tuple[str, Any, int]
 
 @dataclass
 class Shop:
-    """One test's pipeline, its tables where the platform looks for them."""
+    """One test's pipeline, its tables where the project looks for them."""
 
     town: Town
     settings: Settings
     pipeline: Pipeline = field(default_factory=lambda: Pipeline("shop"))
 
     @property
-    def platform(self) -> OnEngine:
+    def project(self) -> Project:
         root = self.town.world.root
         kafka = {"bootstrap.servers": self.town.broker.address}
         home = replace(self.settings, home=root, tables=str(root / "tables"), data=str(root / "data"), kafka=kafka)
-        return OnEngine(home, engine=self.settings)
+        return Project(home, Sessions(self.settings), (self.pipeline,))
 
     def reads(self, topic: str, **schema: str) -> Kafka:
         """A topic of JSON that is made here."""
@@ -54,7 +55,7 @@ class Shop:
 
     def audit(self, node: Node, topic: str, marks: Marks | None = None, **options: Any) -> Shadowed:
         found = Shadow(node, topic, **options)
-        return audit(self.platform, found, marks or mark(self.platform, found))
+        return audit(self.project, found, marks or mark(self.project, found))
 
 
 def found(outcome: Shadowed) -> dict[tuple[str, ...], tuple[str, str]]:

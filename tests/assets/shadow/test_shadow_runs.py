@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,18 +39,17 @@ def checks(home: Home) -> dict[str, bool]:
 
 
 @pytest.fixture
-def home(town: Town, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+def home(town: Town, settings: Settings, tmp_path: Path) -> Iterator[Home]:
     """The pipeline in a home of its own, for Dagster and for the command alike."""
     town.make("sales")
-    with homed(shop(town), tmp_path / "home", settings) as made:
-        made.platform.settings = replace(made.platform.settings, kafka={"bootstrap.servers": town.broker.address})
-        monkeypatch.setattr(command, "platform_here", lambda: made.platform)
-        monkeypatch.setattr("rivermeet.assets.project.load", lambda name: made.pipeline)
+    with homed(shop(town), tmp_path / "home", settings, kafka={"bootstrap.servers": town.broker.address}) as made:
         yield made
 
 
-def shadow(town: Town, *options: str) -> tuple[int, str]:
-    result = CliRunner().invoke(command.shadow, ["shop", "large", "--topic", town.named("out"), *options])
+def shadow(town: Town, home: Home, *options: str) -> tuple[int, str]:
+    result = CliRunner().invoke(
+        command.shadow, ["shop", "large", "--topic", town.named("out"), *options], obj=home.project
+    )
     return result.exit_code, result.output
 
 
@@ -62,13 +60,13 @@ def test_an_application_that_is_compared(town: Town, home: Home) -> None:
     town.send("out", (0, "a", {"n": 5}, 10))
     assert home.run(), home.said
     assert checks(home) == {"nothing_lost": False, "output_is_readable": True}
-    page = write_report(home.platform, [home.pipeline])[0].read_text()
+    page = write_report(home.project, [home.pipeline])[0].read_text()
     assert f"large against topic {town.named('out')}" in page
     assert "LOST missing, lost_row: 1 row." in page
     assert "ours: {&#34;n&#34;:7} @13, caused by" in page
     # What it lacked has come.
     town.send("out", (0, "d", {"n": 7}, 13))
-    code, said = shadow(town, "--committed")
+    code, said = shadow(town, home, "--committed")
     assert (code, "2 distinct rows compared, 2 equal" in said) == (0, True), said
 
 
@@ -89,8 +87,8 @@ def test_an_application_that_goes_on_during_the_run(town: Town, home: Home, monk
     monkeypatch.setattr(marks, "marks_of_run", later)
     assert home.run(), home.said
     assert checks(home) == {"nothing_lost": True, "output_is_readable": True}, "it was marked before we read"
-    assert not list((home.platform.settings.home / "marks").rglob("*.json")), "marks are used once"
-    assert "lost or wrong, 0 explained" in status_table(home.platform, home.pipeline)
+    assert not list((home.project.settings.home / "marks").rglob("*.json")), "marks are used once"
+    assert "lost or wrong, 0 explained" in status_table(home.project, home.pipeline)
 
 
 @pytest.mark.prove
@@ -101,10 +99,10 @@ def test_an_application_that_is_not_there_or_writes_what_is_no_row(town: Town, h
     town.make("out")
     town.send("out", (0, "a", {"n": 5}, 10), (0, "c", "x", 12))
     town.send("sales", (0, "d", {"n": 7}, 13))
-    code, said = shadow(town)
+    code, said = shadow(town, home)
     assert code == 1
     assert "2 distinct rows compared, 1 equal" in said, "what is new was read first"
     assert "1 of them are no rows of the node, and are not compared" in said
     town.send("out", (0, "d", {"n": 7}, 13))
-    code, said = shadow(town, "--committed")
+    code, said = shadow(town, home, "--committed")
     assert (code, "0 lost or wrong, 0 explained" in said) == (1, True), "the record that is no row is still there"

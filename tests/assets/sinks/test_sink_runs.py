@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +48,7 @@ def test_a_pipeline_that_writes_a_topic(
 ) -> None:
     for topic in ("stock", "price"):
         town.make(topic)
-    with homed(shop(town), tmp_path / "home", settings) as home:
-        home.platform.settings = replace(home.platform.settings, kafka={"bootstrap.servers": town.broker.address})
+    with homed(shop(town), tmp_path / "home", settings, kafka={"bootstrap.servers": town.broker.address}) as home:
         out = town.named("both")
         town.send("stock", (0, "a", {"n": 1}, 10), (0, "b", {"n": 2}, 11))
         town.send("price", (0, "a", {"eur": 5}, 12))
@@ -58,19 +56,19 @@ def test_a_pipeline_that_writes_a_topic(
         assert any(f"topic {out} at epoch 1: 1 row of 1 epoch;" in line for line in home.said), home.said
         assert checks(home) == {"all_rows_delivered": True, "rows_read_back": True}
         assert [(m.key(), m.value()) for m in committed(town, out)] == [(b"a", b'{"n": 1, "eur": 5}')]
-        status = status_table(home.platform, home.pipeline)
+        status = status_table(home.project, home.pipeline)
         assert f"both: delivered to topic '{out}' up to epoch 1, all of it" in status
-        assert idle_run(home.platform, home.pipeline) is True, "nothing new, and no broker was asked for the topic"
+        assert idle_run(home.project, home.pipeline) is True, "nothing new, and no broker was asked for the topic"
 
         # A broker that is down while the join commits: what it lacks is delivered by a run that finds nothing new.
         with monkeypatch.context() as patched:
             patched.setattr(delivery, "deliver_rows", _down)
             town.send("stock", (0, "a", None, 20))
             assert not home.run()
-        assert "1 row of 1 epoch behind" in status_table(home.platform, home.pipeline)
-        planned = list(explain(home.platform, home.pipeline))
+        assert "1 row of 1 epoch behind" in status_table(home.project, home.pipeline)
+        planned = list(explain(home.project, home.pipeline))
         assert f"  topic    {out}, delivered up to epoch 1; due: 1 row of 1 epoch, and what this run commits" in planned
-        assert idle_run(home.platform, home.pipeline) is None
+        assert idle_run(home.project, home.pipeline) is None
         assert home.run(), home.said
         assert [(m.key(), m.value()) for m in committed(town, out)][1:] == [(b"a", None)]
         assert checks(home) == {"all_rows_delivered": True, "rows_read_back": True}
@@ -78,10 +76,10 @@ def test_a_pipeline_that_writes_a_topic(
         # An epoch without rows leaves nothing to deliver.
         town.send("stock", (0, "z", {"n": 9}, 30))
         assert home.run(), home.said
-        assert idle_run(home.platform, home.pipeline) is True
+        assert idle_run(home.project, home.pipeline) is True
 
 
-def _down(platform: object, sink: object) -> None:
+def _down(project: object, sink: object) -> None:
     raise OSError("the broker is down")
 
 
@@ -91,8 +89,7 @@ def test_a_row_that_the_topic_lacks_is_red(
     """Planted: one row of a part is not sent, and the broker's answers are counted as if it had been."""
     for topic in ("stock", "price"):
         town.make(topic)
-    with homed(shop(town), tmp_path / "home", settings) as home:
-        home.platform.settings = replace(home.platform.settings, kafka={"bootstrap.servers": town.broker.address})
+    with homed(shop(town), tmp_path / "home", settings, kafka={"bootstrap.servers": town.broker.address}) as home:
         town.send("stock", (0, "a", {"n": 1}, 10), (0, "b", {"n": 2}, 11))
         town.send("price", (0, "a", {"eur": 5}, 12), (0, "b", {"eur": 6}, 12))
         sent = producing._produce

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from rivermeet.assets.cli.main import main
 from rivermeet.assets.sql.query import QueryError
-from rivermeet.assets.sql.rows import node_rows
 from rivermeet.infra.settings import Settings
+from tests.assets.home import project_in
 from tests.assets.sql.test_query import committed
 
 HEADER = "id,n,who,_timestamp,_partition,_offset"
@@ -80,8 +79,8 @@ def test_what_is_refused(home: Path, given: tuple[str, ...], says: str) -> None:
 
 
 def test_a_notebook_gets_what_is_committed(home: Path, settings: Settings) -> None:
-    here = replace(settings, home=home, tables=str(home / "tables"))
-    rows = node_rows(here, "shop.stock")
+    project = project_in(home, settings)
+    rows = project.table("shop.stock")
     assert len(rows) == 3 and rows.to_arrow().column("id").to_pylist() == ["d", "c", "a"]
     assert list(rows.to_pandas()["n"]) == [40, 30, 1]
     assert rows.to_duckdb().filter("who IS NOT NULL").fetchall()[0][:3] == ("c", 30, "ines")
@@ -91,4 +90,4 @@ def test_a_notebook_gets_what_is_committed(home: Path, settings: Settings) -> No
 
     assert pa.table(rows).num_rows == 3
     with pytest.raises(QueryError, match=r"shop\.none is not there"):
-        node_rows(here, "shop.none")
+        project.table("shop.none")

@@ -15,13 +15,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from rivermeet.assets.epoch.platform import OnEngine, Platform
+from rivermeet.assets.project import Project
 from rivermeet.assets.why.changelogs import Changelogs
 from rivermeet.assets.why.expressions import Expressions
 from rivermeet.assets.why.walk import Walk
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.care.small_changelogs import append_records
 from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
 from rivermeet.infra.settings import Settings
 from rivermeet.infra.sources.files.file_list import FileList, PlannedFile
@@ -99,14 +100,12 @@ class Small:
     def __init__(self, folder: Path, engine: Settings | None = None) -> None:
         self.pipeline = pipeline()
         settings = Settings.from_env({"RIVERMEET_HOME": str(folder)})
-        of = Platform(settings) if engine is None else OnEngine(settings, engine=engine)
-        of.say = lambda line: None
-        self.platform = of
+        self.project = Project(settings, Sessions(engine or settings), (self.pipeline,))
         self.data = folder / "data"
         self.fleet, self.planes, self.flights = (self.pipeline.node(name) for name in ("fleet", "planes", "flights"))
 
     def walk(self) -> Walk:
-        return Walk(Changelogs(self.platform), Expressions(None))
+        return Walk(Changelogs(self.project), Expressions(None))
 
     def file(self, name: str, text: str) -> str:
         path = self.data / name
@@ -123,7 +122,7 @@ class Small:
         files: Sequence[str] = (),
         inputs: dict[str, InputSlice] | None = None,
     ) -> None:
-        context = self.platform.runner(self.pipeline)
+        context = self.project.context(self.pipeline)
         paths = context.paths(node)
         lines = [dict(zip(schema.names, row, strict=True)) for row in rows]
         ends = {0: max(line["offset"] for line in lines)}
@@ -142,7 +141,7 @@ class Small:
         append_records(pa.Table.from_pylist(lines, schema), paths.changelog, paths.app_id("changelog", 1), note)
 
     def letters(self, node: Node, rows: Sequence[tuple[Any, ...]]) -> None:
-        path = self.platform.runner(self.pipeline).paths(node).dead_letter
+        path = self.project.context(self.pipeline).paths(node).dead_letter
         lines = [dict(zip(LETTER.names, row, strict=True)) for row in rows]
         found = last_note(path)
         note = CommitNote(incarnation=1, epoch=found[1].epoch + 1 if found else 1, ends={})

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rivermeet.assets.epoch.operator_step import step_of
 from rivermeet.assets.epoch.run import run_epoch
 from rivermeet.assets.why.answer import Cause, Explained
 from rivermeet.assets.why.changelogs import Changelogs
@@ -28,11 +29,11 @@ OTHERS = [node.name for node in PIPELINE.stored if node.operation is not None an
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> Iterator[Home]:
     with homed(PIPELINE, tmp_path_factory.mktemp("families"), settings) as made:
-        unjudged = replace(made.platform.runner(PIPELINE), quality=None)
+        unjudged = replace(made.project.context(PIPELINE), quality=None)
         for delivery in range(1, DELIVERIES + 1):
             deliver(made.data, delivery)
             for node in PIPELINE.stored:
-                run_epoch(unjudged, made.platform.step(node))
+                run_epoch(unjudged, step_of(made.project, node))
         yield made
 
 
@@ -41,11 +42,11 @@ def no_engine() -> Any:
 
 
 def walk(home: Home) -> Walk:
-    return Walk(Changelogs(home.platform), Expressions(None))
+    return Walk(Changelogs(home.project), Expressions(None))
 
 
 def rows_of(home: Home, name: str) -> list[dict[str, Any]]:
-    path = home.platform.runner(PIPELINE).paths(PIPELINE.node(name)).changelog
+    path = home.project.paths(PIPELINE.node(name)).changelog
     return sorted(few_rows(path, [], no_engine), key=lambda row: (row["partition"], row["offset"]))
 
 

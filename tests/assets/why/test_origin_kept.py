@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rivermeet.assets.epoch.operator_step import step_of
 from rivermeet.assets.epoch.run import run_epoch
 from rivermeet.assets.why.changelogs import Changelog
 from rivermeet.assets.why.origins import origin_of
@@ -28,16 +29,16 @@ def home(tmp_path: Path, settings: Settings) -> Small:
 
 
 def rows(home: Small, tail: str) -> list[Any]:
-    return Changelog(home.platform, home.planes).of_key({"tail": tail})
+    return Changelog(home.project, home.planes).of_key({"tail": tail})
 
 
 def test_a_changelog_without_places_gets_them(home: Small) -> None:
     assert "origin" not in rows(home, "N1")[0]
     path = home.file("planes/3.csv", 'tail,built,ts\nN7,2001,40\n"N\n8",2002,41\nN1,2003,42\n')
-    run_epoch(replace(home.platform.runner(home.pipeline), quality=None), home.platform.step(home.planes))
+    run_epoch(replace(home.project.context(home.pipeline), quality=None), step_of(home.project, home.planes))
     old, new = rows(home, "N1")
     assert (old["origin"], new["origin"]) == (None, {"file": path, "line": 5})
-    changelog = Changelog(home.platform, home.planes)
+    changelog = Changelog(home.project, home.planes)
     assert [origin_of(changelog, row).line for row in (old, new)] == [None, 5]
     # A quoted line break is within its line, and counts.
     (broken,) = rows(home, "N\n8")

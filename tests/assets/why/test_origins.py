@@ -23,14 +23,14 @@ def home(tmp_path: Path) -> Small:
 
 
 def test_a_place_that_is_kept_is_the_place(home: Small) -> None:
-    changelog = Changelog(home.platform, home.planes)
+    changelog = Changelog(home.project, home.planes)
     row = {**changelog.of_key({"tail": "N1"})[0], "origin": {"file": "in/a.csv.zip!a.csv", "line": 70}}
     found = origin_of(changelog, row)
     assert (found.file, found.line, found.says) == ("in/a.csv.zip!a.csv", 70, "in/a.csv.zip!a.csv, line 70")
 
 
 def test_a_line_that_the_engine_has_not_counted_is_not_guessed(home: Small) -> None:
-    changelog = Changelog(home.platform, home.planes)
+    changelog = Changelog(home.project, home.planes)
     path = str(home.data / "planes" / "1.csv")
     row = {**changelog.of_key({"tail": "N1"})[0], "origin": {"file": path, "line": None}}
     found = origin_of(changelog, row)
@@ -39,7 +39,7 @@ def test_a_line_that_the_engine_has_not_counted_is_not_guessed(home: Small) -> N
 
 
 def test_a_file_that_changed_since_is_named_as_such(home: Small) -> None:
-    changelog = Changelog(home.platform, home.planes)
+    changelog = Changelog(home.project, home.planes)
     row = changelog.of_key({"tail": "N1"})[0]
     path = home.data / "planes" / "1.csv"
     kept = {**row, "origin": {"file": str(path), "line": 2}}
@@ -51,7 +51,7 @@ def test_a_file_that_changed_since_is_named_as_such(home: Small) -> None:
 
 
 def test_of_before_places_were_kept_the_files_of_the_plan_are_named(home: Small) -> None:
-    changelog = Changelog(home.platform, home.planes)
+    changelog = Changelog(home.project, home.planes)
     row = {**changelog.of_key({"tail": "N1"})[0], "origin": None}
     found = origin_of(changelog, row)
     assert (found.file, found.line, found.says) == (str(path := home.data / "planes" / "1.csv"), None, str(path))
@@ -60,7 +60,7 @@ def test_of_before_places_were_kept_the_files_of_the_plan_are_named(home: Small)
 def test_a_record_of_a_topic(home: Small) -> None:
     made = Pipeline("till")
     orders = made.table("orders", Kafka("orders", key=Text("id"), value=JSON({"n": "INT"})), key=["id"], value=["n"])
-    changelog = Changelog(home.platform, orders)
+    changelog = Changelog(home.project, orders)
     changelog.plans = [  # type: ignore[misc]
         EpochPlan(
             pipeline="till",
@@ -83,7 +83,7 @@ def test_rows_of_a_database_and_of_a_delta_table(home: Small) -> None:
     stock = made.table("stock", DeltaTable("lake/stock", schema={"id": "STRING", "n": "INT"}), key=["id"])
     row: dict[str, Any] = {"key": {"id": "a"}, "value": {"n": 1}, "epoch": 1}
     plan = EpochPlan(pipeline="till", node="any", incarnation=1, epoch=1)
-    of_people, of_stock = Changelog(home.platform, people), Changelog(home.platform, stock)
+    of_people, of_stock = Changelog(home.project, people), Changelog(home.project, stock)
     of_people.plans = [plan.model_copy(update={"reads": WalRange(table="shop.public.people", start=1, end=22186192)})]  # type: ignore[misc]
     of_stock.plans = [plan.model_copy(update={"reads": VersionRange(path="lake/stock", id="x", start=3, end=5)})]  # type: ignore[misc]
     kept = origin_of(of_people, {**row, "origin": {"file": "shop.public.people", "line": 22186192}})

@@ -111,7 +111,7 @@ def test_an_input_that_was_computed_anew_is_named(home: Small) -> None:
     from rivermeet.infra.delta.io import last_note
     from tests.assets.why.small import PLANE
 
-    paths = home.platform.runner(home.pipeline).paths(home.planes)
+    paths = home.project.context(home.pipeline).paths(home.planes)
     found = last_note(paths.changelog)
     assert found is not None
     note = found[1].model_copy(update={"incarnation": 2, "epoch": 3})

@@ -15,12 +15,13 @@ from typing import Any
 import duckdb
 from deltalake import convert_to_deltalake
 
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import Project
 from rivermeet.assets.quality.relations.parts import lines, table_part
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.judge.duck import InProcess
 from rivermeet.expectations.results import Judged, Relation
 from rivermeet.expectations.rules.verify import VERIFY
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Pipeline
 
@@ -82,7 +83,7 @@ def _watched(folder: Path, ended: Event, sizes: list[int]) -> None:
 
 def judged(settings: Settings) -> dict[str, Any]:
     """What judging found and took."""
-    quality, before = Platform(settings).quality, _peak()
+    quality, before = Project(settings, Sessions(settings)).quality, _peak()
     ended, sizes = Event(), [0]
     watching = Thread(target=_watched, args=(quality.spill, ended, sizes))
     watching.start()

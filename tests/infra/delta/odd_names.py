@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rivermeet.assets.defs.runs import run_pipeline
-from rivermeet.assets.epoch.platform import OnEngine, Platform
+from rivermeet.assets.project import Project
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Node, Pipeline
 
@@ -48,9 +49,9 @@ def shop() -> Pipeline:
 class Shop:
     """The pipeline in a home of its own, and what its runs said."""
 
-    platform: Platform
+    project: Project
+    said: list[str]
     pipeline: Pipeline = field(default_factory=shop)
-    said: list[str] = field(default_factory=list)
 
     @classmethod
     def below(cls, home: Path, engine: Settings) -> Shop:
@@ -58,13 +59,12 @@ class Shop:
         private = replace(
             engine, home=home, tables=str(home / f"tables (b) {ODD_HOME}"), data=str(home / f"data {ODD}")
         )
-        made = cls(OnEngine(private, engine=engine))
-        made.platform.say = made.said.append
-        return made
+        said: list[str] = []
+        return cls(Project(private, Sessions(engine), say=said.append), said)
 
     def deliver(self, source: str, name: str, header: Iterable[str], *rows: Iterable[object]) -> Path:
         """Write a file of a source, and give its path."""
-        path = Path(self.platform.settings.data, source, f"{name}.csv")
+        path = Path(self.project.settings.data, source, f"{name}.csv")
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w", newline="") as file:
             csv.writer(file).writerows([header, *rows])
@@ -72,7 +72,7 @@ class Shop:
 
     def run(self) -> bool:
         """Materialise all nodes; whether every step and check was green."""
-        return run_pipeline(self.platform, self.pipeline)
+        return run_pipeline(self.project, self.pipeline)
 
     def node(self, name: str) -> Node:
         """A node of the pipeline."""

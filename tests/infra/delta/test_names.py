@@ -38,7 +38,6 @@ def shop(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     home = tmp_path_factory.mktemp("names") / f"home {ODD_HOME}"
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DAGSTER_HOME", str(home / "dagster"))
-        patched.setattr("rivermeet.assets.epoch.platform._current", None)
         made = Shop.below(home, settings)
         made.deliver("orders", f"1 {ODD}", ORDERS, (ODD, ANN, 1, 10), ("o2", BOB, 2, 11), ("o3", ANN, "dear", 12))
         made.deliver("owners", f"1 {ODD}", OWNERS, (ANN, ODD, 5))
@@ -50,42 +49,42 @@ def shop(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def test_rows_are_those_of_plain_names(shop: Shop, spark: SparkSession) -> None:
-    paths = shop.platform.runner(shop.pipeline).paths(shop.node("owned"))
+    paths = shop.project.context(shop.pipeline).paths(shop.node("owned"))
     table = opened(paths.table)
     assert table is not None
     rows = [row.asDict() for row in read(spark, paths.table, table.version()).collect()]
     found = {row[NUMBER]: (row[OWNER], row[PRICE], row[TOWN]) for row in rows}
     assert found == {ODD: (BOB, 3, "Leith"), "o2": (BOB, 2, "Leith")}
     survived("tables, columns, keys and files called x'; DROP TABLE y; --", "rows as with plain names", len(found))
-    assert Path(paths.changelog).is_dir() and str(paths.changelog).startswith(str(shop.platform.settings.home))
+    assert Path(paths.changelog).is_dir() and str(paths.changelog).startswith(str(shop.project.settings.home))
 
 
 def test_a_dead_row_names_its_file(shop: Shop, spark: SparkSession) -> None:
-    path = shop.platform.runner(shop.pipeline).paths(shop.node("orders")).dead_letter
+    path = shop.project.context(shop.pipeline).paths(shop.node("orders")).dead_letter
     (row,) = read(spark, path, 0).collect()
     assert (Path(row.file).name, row.line is None or row.line > 1) == (f"1 {ODD}.csv", True)
     assert row.reason == f"column '{PRICE}': 'dear' is not INT"
 
 
 def test_every_check_was_evaluated_and_its_sql_runs_as_it_stands(shop: Shop) -> None:
-    quality = opened(shop.platform.quality.table)
+    quality = opened(shop.project.quality.table)
     assert quality is not None
     lines = quality.to_pyarrow_dataset().to_table().to_pylist()
     assert {line["node"] for line in lines} == {"orders", "owners", "owned"}
     assert {(line["state"], line["error"]) for line in lines} == {("passed", None)}
     for line in lines:
-        assert asked(shop.platform, line["sql"]) == [], line["invariant"]
+        assert asked(shop.project, line["sql"]) == [], line["invariant"]
 
 
 def test_what_is_kept_for_people_is_in_the_home(shop: Shop) -> None:
-    platform = shop.platform
-    assert all(state == "passed" for state, *_ in last_states(platform.quality, shop.node("owned")).values())
-    assert "owned" in status_table(platform, shop.pipeline)
-    pages = list((platform.settings.reports / "gx/docs/runs").glob("*.html"))
+    project = shop.project
+    assert all(state == "passed" for state, *_ in last_states(project.quality, shop.node("owned")).values())
+    assert "owned" in status_table(project, shop.pipeline)
+    pages = list((project.settings.reports / "gx/docs/runs").glob("*.html"))
     assert pages and all("odd_names.owned, epoch" in page.read_text() for page in pages)
-    found = last_note(platform.runner(shop.pipeline).paths(shop.node("orders")).changelog)
+    found = last_note(project.context(shop.pipeline).paths(shop.node("orders")).changelog)
     assert found is not None and found[1].epoch == 2
-    assert [path.name for path in platform.settings.home.parent.iterdir()] == [platform.settings.home.name]
+    assert [path.name for path in project.settings.home.parent.iterdir()] == [project.settings.home.name]
 
 
 def test_the_engine_starts_in_such_a_home(settings: Settings, tmp_path: Path) -> None:

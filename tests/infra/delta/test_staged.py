@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.delta import staged
 from rivermeet.infra.delta.changelog_files import records
 from rivermeet.infra.delta.io import allow_removal, append, last_note
 from rivermeet.infra.delta.lines import opened, rows_in
@@ -121,9 +122,9 @@ def test_of_two_rivals_one_commits(
     with monkeypatch.context() as patched:
         # What it looked at before it made its entry.
         looked = iter([seen])
-        patched.setattr("rivermeet.infra.delta.staged.opened", lambda path: next(looked))
+        patched.setattr(staged, "opened", lambda path: next(looked))
         if seen is not None:
-            patched.setattr("rivermeet.infra.delta.staged.DeltaTable", lambda path: seen)
+            patched.setattr(staged, "DeltaTable", lambda path: seen)
         commit_staged(mine, APP, first, note(first))
     assert [row[1] for row in read(spark, path) if row[0] == first] == ["theirs"]
 

@@ -106,7 +106,6 @@ def test_no_run_writes_the_token_anywhere(
     warm: list[psutil.Process], settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    monkeypatch.setattr("rivermeet.assets.epoch.platform._current", None)
     shop = Shop.below(tmp_path, settings)
     shop.deliver("orders", "1", (NUMBER, OWNER, PRICE, "at"), ("o1", "ann", 1, 10))
     shop.deliver("owners", "1", (NAME, TOWN, "at"), ("ann", "Leith", 5))

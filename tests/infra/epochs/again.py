@@ -11,18 +11,16 @@ import sys
 from pathlib import Path
 
 from rivermeet.assets.defs.runs import run_pipeline
-from rivermeet.assets.epoch.platform import Platform
-from rivermeet.assets.project import load
-from rivermeet.infra.settings import Settings
+from rivermeet.assets.project import Project
 
 
 def main(stop: Path, pipeline: str, selected: list[str]) -> bool:
     """Run until asked to stop; whether all runs were green."""
-    platform = Platform(Settings.from_env(), say=lambda line: print(line, flush=True))
-    declared, green, last = load(pipeline), True, False
+    project = Project.find(say=lambda line: print(line, flush=True))
+    declared, green, last = project.pipeline(pipeline), True, False
     while green and not last:
         last = stop.exists()
-        green = run_pipeline(platform, declared, selected)
+        green = run_pipeline(project, declared, selected)
     return green
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from rivermeet.assets.epoch.failing_records import TooManyFailingRecordsError
 from rivermeet.infra import crash
 from rivermeet.infra.engine.session import new_session
+from rivermeet.infra.epochs.stages import write
 from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline
 from tests.reliability import survived
 from tests.world import World
@@ -136,7 +137,7 @@ def test_an_error_that_no_value_causes_skips_nothing(world: World, monkeypatch: 
         raise PySparkException("the engine is gone")
 
     with monkeypatch.context() as patched, pytest.raises(PySparkException, match="the engine is gone"):
-        patched.setattr("rivermeet.infra.epochs.stages.write.totals", broken)
+        patched.setattr(write, "totals", broken)
         world.run(node)
     assert world.run(node) is not None
     assert rates(world, node) == [("a", 1)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,8 +55,7 @@ STEPS = {
 
 @pytest.fixture
 def home(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> Iterator[Home]:
-    with homed(PIPELINE, tmp_path_factory.mktemp("lagging"), settings) as found:
-        found.platform.settings = replace(found.platform.settings, fold="due")
+    with homed(PIPELINE, tmp_path_factory.mktemp("lagging"), settings, fold="due") as found:
         yield found
 
 
@@ -68,16 +66,16 @@ def deliver(home: Home, number: int) -> None:
 
 
 def run(home: Home, number: int) -> dict[str, Outcome]:
-    return {node.name: materialise(home.platform, node, f"run-{number}") for node in PIPELINE.stored}
+    return {node.name: materialise(home.project, node, f"run-{number}") for node in PIPELINE.stored}
 
 
 def folded_to(home: Home, node: Node) -> int | None:
-    found = last_note(home.platform.runner(PIPELINE).paths(node).table)
+    found = last_note(home.project.context(PIPELINE).paths(node).table)
     return found[1].epoch if found else None
 
 
 def rows(home: Home, spark: SparkSession, node: Node) -> dict[str, tuple[Any, ...]]:
-    path = home.platform.runner(PIPELINE).paths(node).table
+    path = home.project.context(PIPELINE).paths(node).table
     return {row[0]: tuple(row[1 : 1 + len(node.value)]) for row in read(spark, path).collect()}
 
 
@@ -95,7 +93,7 @@ def test_a_fold_is_declared_as_run_or_due() -> None:
 
 @pytest.mark.prove
 def test_tables_lag_and_joins_do_not(home: Home, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    context = home.platform.runner(PIPELINE)
+    context = home.project.context(PIPELINE)
     for number in (1, 2):
         deliver(home, number)
         outcomes = run(home, number)
@@ -126,11 +124,11 @@ def test_tables_lag_and_joins_do_not(home: Home, spark: SparkSession, monkeypatc
 
 @pytest.mark.prove
 def test_verdicts_of_a_table_that_lags_are_of_its_last_fold(home: Home) -> None:
-    context = home.platform.runner(PIPELINE)
+    context = home.project.context(PIPELINE)
     for number in (1, 2):
         deliver(home, number)
         run(home, number)
-    states = last_states(home.platform.quality, NAMED, 2)
+    states = last_states(home.project.quality, NAMED, 2)
     assert {name: state.epoch for name, state in states.items() if name in of_fold(NAMED)} == dict.fromkeys(
         of_fold(NAMED), 1
     )

@@ -175,12 +175,11 @@ def test_two_machines_at_once(machines: Machines) -> None:
 
 MAINTAIN = """
 from rivermeet.assets.defs.maintenance import maintain_pipeline
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import Project
 from rivermeet.infra.delta.care.table_care import Retention
-from rivermeet.infra.settings import Settings
-from rivermeet.assets.project import load
 
-for done in maintain_pipeline(Platform(Settings.from_env()), load("invoice"), Retention(versions=1, small_files=0)):
+project = Project.find()
+for done in maintain_pipeline(project, project.pipeline("invoice"), Retention(versions=1, small_files=0)):
     print(done.table, *done.did, sep=": ")
 """
 

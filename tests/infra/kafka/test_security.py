@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -120,11 +120,10 @@ def test_read_and_written(
     stock = pipeline.table("stock", Kafka(open_to_all.named("stock"), key=Text("id"), value=JSON({"n": "INT"})))
     stock.to_topic(open_to_all.named("out"), partitions=1)
     home = tmp_path / "home"
-    with homed(pipeline, home, settings) as made:
-        given = Settings.from_env(secured.variables(listener))
-        made.platform.settings = replace(made.platform.settings, kafka=given.kafka, topic_reader=reader)
+    given = Settings.from_env(secured.variables(listener))
+    with homed(pipeline, home, settings, kafka=given.kafka, topic_reader=reader) as made:
         assert made.run(), made.said
-        status = status_table(made.platform, pipeline)
+        status = status_table(made.project, pipeline)
         events = made.instance.get_event_records(dg.EventRecordsFilter(dg.DagsterEventType.ASSET_MATERIALIZATION))
         shown = "\n".join([*made.said, status, repr(events), caplog.text, *capfd.readouterr()])
     assert [message.key() for message in committed(open_to_all, open_to_all.named("out"))] == [b"a", b"b"]

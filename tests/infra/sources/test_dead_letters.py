@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,10 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from rivermeet.assets.cli.dead_letters import retried, retry_dead_letters
-from rivermeet.assets.epoch.platform import OnEngine
 from rivermeet.infra import crash
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import expr, limits
+from tests.assets.home import project_in
 from tests.crashes import crashing_at
 from tests.infra.sources.feeding import Fed, fed
 from tests.reliability import survived
@@ -223,8 +222,7 @@ def test_killed_anywhere_a_retry_takes_effect_once(spark: SparkSession, settings
 
 @pytest.mark.prove
 def test_the_command_says_what_became_of_them(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
-    home = replace(settings, home=tmp_path, tables=str(tmp_path / "tables"), data=str(tmp_path))
-    platform = OnEngine(home, engine=settings)
+    project = project_in(tmp_path, settings, data=str(tmp_path))
     source = fed(spark, tmp_path, max_bad_share=1)
     source.deliver(a=f"{BAD},x,40\n")
     first = source.run()
@@ -234,11 +232,11 @@ def test_the_command_says_what_became_of_them(spark: SparkSession, settings: Set
     source.runner.log.write("s", 1, 2, "plan", planned.model_dump_json())
     mended = source.declared(null="x")
     # The plan of new files that a killed run has left is run first, as it stands.
-    assert retried(platform, mended.node) == "s: 3 dead letters retried, 1 records, 2 still dead"
+    assert retried(project, mended.node) == "s: 3 dead letters retried, 1 records, 2 still dead"
     assert values(source) == [(1, "a", 1), (2, "d", 4), (3, "b", None)]
     text = {"id": "STRING", "n": "STRING", "at": "BIGINT"}
     source.declared(schema=text, value={"n": expr("try_cast(n AS INT)", "INT")}, where="at < 30").retry()
-    assert retried(platform, mended.node) == "s: no dead letters to retry"
+    assert retried(project, mended.node) == "s: no dead letters to retry"
 
 
 @pytest.mark.parametrize(

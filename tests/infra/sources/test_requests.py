@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from rivermeet.infra.sources.files import ingest
 from tests.infra.sources.feeding import fed
 
 pytestmark = pytest.mark.slow
@@ -61,7 +62,7 @@ def test_rows_are_counted_and_not_guessed_from_bytes(
 ) -> None:
     """Whether an epoch is compiled depends on them: gzip has a quarter of the bytes, long rows have more."""
     asked: list[int] = []
-    monkeypatch.setattr("rivermeet.infra.sources.files.ingest.fit_compilation", lambda _, rows: asked.append(rows))
+    monkeypatch.setattr(ingest, "fit_compilation", lambda _, rows: asked.append(rows))
     source, long = fed(spark, tmp_path, format=format), "k" * 5_000
     lines = ["id,n,at", f"{long},1,1", f"{long},2,2"]
     if format == "json":

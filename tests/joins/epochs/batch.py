@@ -1,7 +1,7 @@
 """Many histories in one run: each is a partition of its own, so that a few Spark jobs answer all of them.
 
 A history is cut into so many epochs, and epoch n of every history is published at once. The order of processing is
-the platform's: epoch by epoch, and in an epoch by head timestamps.
+the project's: epoch by epoch, and in an epoch by head timestamps.
 """
 
 from __future__ import annotations

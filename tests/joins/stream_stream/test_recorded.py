@@ -1,7 +1,7 @@
 """Stream-stream joins of Kafka Streams' releases, and self-joins: recorded answers, row for row, in order.
 
 All records at once, and in real epochs, where state comes back from tables and the operator's memory. The recorded
-order is the case's; under the platform's own order, by head timestamps, the reference joins answer instead.
+order is the case's; under the project's own order, by head timestamps, the reference joins answer instead.
 """
 
 from __future__ import annotations

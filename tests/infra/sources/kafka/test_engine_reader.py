@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from rivermeet.infra.sources.kafka.topic import next_slice
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Raw, Text
 from rivermeet.pipelines.reads.kafka import Format
+from tests.assets.home import project_in
 from tests.infra.sources.kafka.town import Town
 
 pytestmark = pytest.mark.slow
@@ -97,14 +97,12 @@ def test_epochs_and_what_is_gone(town: Town) -> None:
 
 @pytest.mark.prove
 def test_it_is_chosen_by_a_setting(town: Town, settings: Settings, tmp_path: Path) -> None:
-    from rivermeet.assets.epoch.platform import Platform
-
     pipeline = Pipeline("shop")
     node = pipeline.stream("lines", Kafka(town.named("lines"), key=Text(), value=Text()))
-    platform = Platform(replace(settings, home=tmp_path, tables=str(tmp_path / "tables")))
-    assert platform.source_step(node).by_engine is None  # pyright: ignore
-    platform.settings = replace(platform.settings, topic_reader="engine")
-    assert platform.source_step(node).by_engine is not None  # pyright: ignore
+    project = project_in(tmp_path, settings)
+    assert project.source_step(node).by_engine is None  # pyright: ignore
+    by_engine = project_in(tmp_path, settings, topic_reader="engine")
+    assert by_engine.source_step(node).by_engine is not None  # pyright: ignore
     with pytest.raises(SettingsError, match="RIVERMEET_TOPIC_READER=both; give driver or engine"):
         Settings.from_env({"RIVERMEET_TOPIC_READER": "both"})
 

@@ -28,7 +28,7 @@ from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.infra.sources.kafka import consume, ingest
 from rivermeet.infra.sources.kafka.topic import lag_of, topic_id
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
-from rivermeet.pipelines import Kafka, Pipeline, Stream, Text
+from rivermeet.pipelines import Kafka, Pipeline, Stream, Text, limits
 from tests.crashes import crashing_at
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import handled, survived
@@ -334,7 +334,7 @@ def test_a_broker_that_restarts_while_it_is_read(town: Town, monkeypatch: pytest
         there.run(node)
         assert [int(value.rstrip("x")) for value in said(there, node)] == list(range(300))
         own.stop()
-        monkeypatch.setattr("rivermeet.pipelines.limits.BROKER_SECONDS", 1.0)
+        monkeypatch.setattr(limits, "BROKER_SECONDS", 1.0)
         with pytest.raises(BrokerUnavailableError):
             there.run(node)
         survived("a broker killed and started again while it is read", "all records, each once")

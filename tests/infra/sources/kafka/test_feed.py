@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 
 from rivermeet.assets.cli.main import main
+from rivermeet.pipelines import limits
 from tests.servers.broker import Broker
 
 
@@ -51,7 +52,7 @@ def test_a_feed_is_sent_once(home: Path, broker: Broker) -> None:
 
 
 def test_a_broker_that_is_not_there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rivermeet.pipelines.limits.BROKER_SECONDS", 1.0)
+    monkeypatch.setattr(limits, "BROKER_SECONDS", 1.0)
     result = CliRunner().invoke(main, ["feed", "invoice", "--kafka", "127.0.0.1:1"])
     assert result.exit_code == 1
     assert result.output.startswith(

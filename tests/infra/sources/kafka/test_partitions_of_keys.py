@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from rivermeet.assets.cli.accept_loss import accepted
-from rivermeet.assets.epoch.rebuild import rebuild
+from rivermeet.assets.defs.rebuild import rebuild
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.settings import Settings
@@ -57,16 +56,15 @@ def tables(town: Town, partitions: int | None) -> Pipeline:
 
 @contextmanager
 def running(pipeline: Pipeline, town: Town, folder: Path, settings: Settings, registry: str = "") -> Iterator[Home]:
-    with homed(pipeline, folder, settings) as home:
-        kafka = {"bootstrap.servers": town.broker.address}
-        home.platform.settings = replace(home.platform.settings, kafka=kafka, schema_registry=registry)
+    kafka = {"bootstrap.servers": town.broker.address}
+    with homed(pipeline, folder, settings, kafka=kafka, schema_registry=registry) as home:
         yield home
 
 
 def values(home: Home, name: str) -> list[Any]:
     """Values of ``n`` in a folded table."""
-    path = NodeTables(home.platform.settings.tables, "shop", name).table
-    return sorted(row["n"] for row in read(home.platform.session(), path).select("n").collect())
+    path = NodeTables(home.project.settings.tables, "shop", name).table
+    return sorted(row["n"] for row in read(home.project.sessions.open(), path).select("n").collect())
 
 
 def refused(home: Home, name: str) -> str:
@@ -75,7 +73,7 @@ def refused(home: Home, name: str) -> str:
 
 
 def committed(home: Home, node: Node) -> int:
-    found = last_note(NodeTables(home.platform.settings.tables, "shop", node.name).changelog)
+    found = last_note(NodeTables(home.project.settings.tables, "shop", node.name).changelog)
     return found[1].epoch if found else 0
 
 
@@ -93,7 +91,7 @@ def test_one_key_in_two_partitions(town: Town, settings: Settings, tmp_path: Pat
             assert f"({len(pairs)} violations" in said and CURE in said and "`rivermeet rebuild shop`" in said
             assert committed(home, home.pipeline.node(name)) == 0
         home.pipeline = tables(town, 2)
-        assert rebuild(home.platform, home.pipeline, []), home.said
+        assert rebuild(home.project, home.pipeline, []), home.said
         assert (values(home, "json"), values(home, "avro")) == ([9] * 4, [9])
     key = "one key in two partitions of a topic"
     becomes = "the epoch of a table is refused; with partitions=N, placed by the decoded key, the later record wins"
@@ -127,7 +125,7 @@ def test_a_key_that_moves_between_epochs(town: Town, settings: Settings, tmp_pat
         assert "first_partition" in refused(home, "stock") and CURE in refused(home, "stock")
         assert values(home, "stock") == [1, 2, 3, 44]
         home.pipeline = stock(town, 2)
-        assert rebuild(home.platform, home.pipeline, []), home.said
+        assert rebuild(home.project, home.pipeline, []), home.said
         assert values(home, "stock") == [1, 3, 44]
     handled("Kafka", "a key that lies elsewhere after partitions were added", "the epoch of a table is refused")
 
@@ -142,7 +140,7 @@ def test_a_topic_made_anew_with_more_partitions(town: Town, settings: Settings, 
         town.make("stock", 2)
         town.send("stock", (1, "b", {"n": 30}, 20))
         with pytest.raises(Exception, match="one partition of the topic") as found:
-            accepted(home.platform, home.pipeline.node("stock"))
+            accepted(home.project, home.pipeline.node("stock"))
         assert CURE in str(found.value)
         assert values(home, "stock") == [1, 3]
     handled(
@@ -155,7 +153,7 @@ def test_a_topic_made_anew_with_more_partitions(town: Town, settings: Settings, 
 def folded_anew(home: Home, node: Node) -> list[Any]:
     from rivermeet.infra.epochs.stages.fold import fold_anew
 
-    assert fold_anew(home.platform.runner(home.pipeline), node)
+    assert fold_anew(home.project.context(home.pipeline), node)
     return values(home, node.name)
 
 
@@ -193,7 +191,7 @@ def test_topics_of_two_partitioners(town: Town, settings: Settings, tmp_path: Pa
             assert committed(home, home.pipeline.node(name)) == 0
         assert "A table's key has its records in one partition" in refused(home, "many")
         home.pipeline = joined(town, 4)
-        assert rebuild(home.platform, home.pipeline, []), home.said
+        assert rebuild(home.project, home.pipeline, []), home.said
         assert values_of(home, "both") == values_of(home, "many") == [(1, 1)] * len(keys)
     handled(
         "Kafka",
@@ -203,6 +201,6 @@ def test_topics_of_two_partitioners(town: Town, settings: Settings, tmp_path: Pa
 
 
 def values_of(home: Home, name: str) -> list[tuple[Any, ...]]:
-    path = NodeTables(home.platform.settings.tables, "shop", name).table
-    rows = read(home.platform.session(), path).collect()
+    path = NodeTables(home.project.settings.tables, "shop", name).table
+    rows = read(home.project.sessions.open(), path).collect()
     return [(row["l"], row["r"]) if "l" in row else (row["c"] // 2, 1) for row in rows]

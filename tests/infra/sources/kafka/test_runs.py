@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,16 @@ from rivermeet.assets.cli.accept_loss import accepted
 from rivermeet.assets.cli.dead_letters import retried
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.assets.defs.keys import changelog_key
+from rivermeet.assets.defs.rebuild import RebuildRefusedError, rebuild
 from rivermeet.assets.epoch.explain import explain
 from rivermeet.assets.epoch.idle import idle_run
-from rivermeet.assets.epoch.platform import OnEngine
-from rivermeet.assets.epoch.rebuild import RebuildRefusedError, rebuild
 from rivermeet.assets.reports.quality_report import write_report
 from rivermeet.assets.reports.rows import histories
 from rivermeet.infra.settings import Settings
 from rivermeet.infra.sources.kafka import ingest
 from rivermeet.infra.sources.kafka.topic import topic_state
-from rivermeet.pipelines import JSON, Files, Kafka, Pipeline, Text
-from tests.assets.home import Home, homed
+from rivermeet.pipelines import JSON, Files, Kafka, Pipeline, Text, limits
+from tests.assets.home import Home, homed, project_in
 from tests.infra.sources.kafka.town import Town
 
 pytestmark = pytest.mark.slow
@@ -46,7 +44,7 @@ def metadata(home: Home) -> dict[str, Any]:
 
 def written(home: Home) -> str:
     """The quality report."""
-    path, _ = write_report(home.platform, [home.pipeline])
+    path, _ = write_report(home.project, [home.pipeline])
     return Path(path).read_text()
 
 
@@ -55,11 +53,10 @@ def test_a_pipeline_over_a_topic(
 ) -> None:
     topic = town.make("stock", 2)
     kafka = {"bootstrap.servers": town.broker.address, "client.id": "s3cret"}
-    with homed(shop(town), tmp_path / "home", settings) as home:
-        home.platform.settings = replace(home.platform.settings, kafka=kafka)
+    with homed(shop(town), tmp_path / "home", settings, kafka=kafka) as home:
         node = home.pipeline.node("stock")
         town.send("stock", (0, "a", {"n": 1}, 10), (1, "b", {"n": "x"}, 11), (0, "c", {"n": 3}, 12))
-        planned = list(explain(home.platform, home.pipeline))
+        planned = list(explain(home.project, home.pipeline))
         assert f"           {topic}/0: offsets 0-1" in planned
         assert f"  write    3 offsets of topic '{topic}'" in planned
         assert home.run()
@@ -71,17 +68,17 @@ def test_a_pipeline_over_a_topic(
         assert found["lag_seconds"] > 1e9, "records of 1970 are old"
         newest = [record.data["newest"] for record in found["lag_by_partition"].records]
         assert newest == ["1970-01-01 00:00 UTC"] * 2
-        assert idle_run(home.platform, home.pipeline) is True, "nothing new, and no engine was asked"
+        assert idle_run(home.project, home.pipeline) is True, "nothing new, and no engine was asked"
 
         town.send("stock", (0, "a", None, 2020))
         with monkeypatch.context() as patched:
             asked: list[str] = []
             patched.setattr(ingest, "topic_state", lambda *given: asked.append(given[1]) or topic_state(*given))
-            status = status_table(home.platform, home.pipeline)
+            status = status_table(home.project, home.pipeline)
             assert asked.count(topic) == 1, "the broker is asked once"
         lag = "consumed up to 2, stable end 3, high watermark 3, 2.0 s behind, newest record read "
         assert f"stock: topic '{topic}', partition 0: {lag}" in status
-        (page,) = histories(home.platform, [home.pipeline])[0].nodes
+        (page,) = histories(home.project, [home.pipeline])[0].nodes
         assert page.read is not None and page.read.rows == [(0, 2, 2, 0, 12, 12), (1, 1, 1, 0, 11, 11)]
         assert f"<caption>Topic {topic}, when its newest epoch was planned" in written(home)
         assert status.splitlines()[3].split()[:6] == ["stock", "table", "1", "2", "1", "1"], "lag 1, one dead letter"
@@ -90,7 +87,7 @@ def test_a_pipeline_over_a_topic(
         assert any(
             "WARNING topic" in line and "has got partitions 2; keys may lie elsewhere" in line for line in home.said
         )
-        assert retried(home.platform, node) == "stock: 1 dead letters retried, 0 records, 1 still dead"
+        assert retried(home.project, node) == "stock: 1 dead letters retried, 0 records, 1 still dead"
 
         town.send("stock", (0, "d", {"n": 4}, 30), (0, "e", {"n": 5}, 31))
         town.remove_before("stock", {0: 4})
@@ -99,8 +96,8 @@ def test_a_pipeline_over_a_topic(
         assert "has removed records before they were read" in said and "`rivermeet accept-loss shop stock`" in said
         assert town.broker.address not in said and "s3cret" not in said
         with pytest.raises(RebuildRefusedError, match=f"what it read of topic '{topic}' is gone"):
-            rebuild(home.platform, home.pipeline, ["stock"])
-        assert accepted(home.platform, node) == (
+            rebuild(home.project, home.pipeline, ["stock"])
+        assert accepted(home.project, node) == (
             "stock: 1 records read from offsets 0: 4, 1: 1, 2: 0; lost: partition 0, offsets 3 to 3"
         )
         everything = repr(
@@ -112,14 +109,13 @@ def test_a_pipeline_over_a_topic(
 def test_status_without_a_broker(
     town: Town, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rivermeet.pipelines.limits.BROKER_SECONDS", 0.5)
-    own = replace(settings, home=tmp_path, tables=str(tmp_path / "tables"), kafka={"bootstrap.servers": "127.0.0.1:1"})
-    status = status_table(OnEngine(own, engine=settings), shop(town))
+    monkeypatch.setattr(limits, "BROKER_SECONDS", 0.5)
+    unreachable = project_in(tmp_path, settings, kafka={"bootstrap.servers": "127.0.0.1:1"})
+    status = status_table(unreachable, shop(town))
     assert "stock: topic" in status and "the broker that RIVERMEET_KAFKA names does not answer" in status
     assert "127.0.0.1" not in status
-    unset = replace(own, kafka={})
     assert "stock: a topic is read or written, and no broker is named: set RIVERMEET_KAFKA" in status_table(
-        OnEngine(unset, engine=settings), shop(town)
+        project_in(tmp_path, settings, kafka={}), shop(town)
     )
 
 
@@ -127,4 +123,4 @@ def test_only_topics_lose_records(settings: Settings, tmp_path: Path) -> None:
     made = Pipeline("shop")
     node = made.stream("files", Files("*.csv", "csv", {"id": "INT", "n": "INT"}), key=["id"], timestamp="n")
     with pytest.raises(click.ClickException, match=r"'shop.files' reads no Delta table and no"):
-        accepted(OnEngine(replace(settings, home=tmp_path), engine=settings), node)
+        accepted(project_in(tmp_path, settings), node)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rivermeet.infra.sources.files.landing import lines as line_reader
 from rivermeet.infra.sources.files.landing.files import LandedFiles, UnreadableError, land
 from rivermeet.infra.sources.files.landing.lines import Lines
 from rivermeet.infra.sources.files.line_formats import Place
@@ -44,7 +45,7 @@ def test_each_line_with_its_place(tmp_path: Path) -> None:
 
 
 def test_a_file_lands_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rivermeet.infra.sources.files.landing.lines.BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(line_reader, "BLOCK_BYTES", 1 << 10)
     lines = b"".join(b"%d\n" % n for n in range(50_000))
     (tmp_path / "a.json").write_bytes(lines + b"refused\n")
     (tmp_path / "b.json.gz").write_bytes(gzip.compress(lines)[:-4])

@@ -285,9 +285,8 @@ def test_what_inherits_is_no_part_and_check_says_so(base: Base, settings: Settin
     base.do("UPDATE t SET n = n + 1")
     base.run(node)
     base.same(node, "SELECT id, n FROM ONLY t")
-    with homed(node.pipeline, tmp_path / "home", settings) as home:
-        home.platform.settings = replace(home.platform.settings, postgres=base.server.dsn)
-        (found,) = checked(home.platform, home.pipeline)
+    with homed(node.pipeline, tmp_path / "home", settings, postgres=base.server.dsn) as home:
+        (found,) = checked(home.project, home.pipeline)
         assert found.is_good and found.line.endswith("rows of what inherits from it are no part of it: public.heir")
 
 
@@ -309,9 +308,8 @@ def test_one_script_mends_it_all(base: Base, settings: Settings, tmp_path: Path)
         made.table(name, Postgres(f"{base.name}.{table}", SCHEMA, "id"))
     dsn = base.server.dsn.replace("user=postgres", "user='{}'".format(reader.replace("'", "\\'")))
     assert dsn != base.server.dsn
-    with homed(made, tmp_path / "home", settings) as home:
-        home.platform.settings = replace(home.platform.settings, postgres=dsn)
-        found = list(checked(home.platform, home.pipeline))
+    with homed(made, tmp_path / "home", settings, postgres=dsn) as home:
+        found = list(checked(home.project, home.pipeline))
         assert not any(one.is_good for one in found)
         lines = "\n".join(script(found))
         connect, *statements = [line for line in lines.splitlines() if line and not line.startswith("--")]
@@ -330,7 +328,7 @@ def test_one_script_mends_it_all(base: Base, settings: Settings, tmp_path: Path)
         )
         psql = [str(binaries() / "psql"), f"{base.server.dsn} dbname=postgres", "-v", "ON_ERROR_STOP=1", "-q"]
         subprocess.run(psql, input=lines, text=True, check=True)
-        found = list(checked(home.platform, home.pipeline))
+        found = list(checked(home.project, home.pipeline))
         assert all(one.is_good for one in found), found
         assert not list(script(found)) and not base.slots()
         assert home.run(), home.said

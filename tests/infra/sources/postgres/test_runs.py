@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from rivermeet.assets.cli import check as commands
 from rivermeet.assets.cli.check import check, checked, resnapshot
 from rivermeet.assets.cli.dead_letters import retried
 from rivermeet.assets.cli.show.status import status_table
@@ -39,7 +38,7 @@ def shop(base: Base) -> Pipeline:
 
 
 def changed(home: Home, node: Node) -> Unread | None:
-    step = home.platform.source_step(node)
+    step = home.project.source_step(node)
     assert isinstance(step, PostgresStep)
     return step.changed()
 
@@ -54,7 +53,7 @@ def metadata(home: Home, node: str) -> dict[str, Any]:
 def rows(home: Home, base: Base) -> list[tuple[Any, ...]]:
     from rivermeet.infra.delta.io import read
 
-    path = home.platform.runner(home.pipeline).paths(home.pipeline.node("named")).table
+    path = home.project.context(home.pipeline).paths(home.pipeline.node("named")).table
     return sorted(tuple(row) for row in read(base.world.spark, path).select("id", "name").collect())
 
 
@@ -64,16 +63,15 @@ def test_a_pipeline_over_a_database(
     base.do("CREATE TABLE orders (id int PRIMARY KEY, who int)", "CREATE TABLE people (id int PRIMARY KEY, name text)")
     base.do("INSERT INTO people VALUES (1, 'Ann'), (2, 'Bob')", "INSERT INTO orders VALUES (10, 1), (11, 2), (12, 3)")
     dsn = f"{base.server.dsn} password=s3cret"
-    with homed(shop(base), tmp_path / "home", settings) as home:
-        home.platform.settings = replace(home.platform.settings, postgres=dsn)
-        said = "\n".join(one.line for one in checked(home.platform, home.pipeline))
+    with homed(shop(base), tmp_path / "home", settings, postgres=dsn) as home:
+        said = "\n".join(one.line for one in checked(home.project, home.pipeline))
         assert f"orders: table '{base.name}.public.orders' can be read; not read yet" in said
         assert f"  write    table '{base.name}.public.orders' as it stands" in list(
-            explain(home.platform, home.pipeline)
+            explain(home.project, home.pipeline)
         )
         assert home.run()
         assert rows(home, base) == [(10, "Ann"), (11, "Bob"), (12, None)]
-        assert idle_run(home.platform, home.pipeline) is True, "nothing new, and no engine was asked"
+        assert idle_run(home.project, home.pipeline) is True, "nothing new, and no engine was asked"
         base.transaction("UPDATE people SET name = 'Amy' WHERE id = 1", "UPDATE orders SET who = 1", "TRUNCATE people")
         base.do("INSERT INTO people VALUES (1, 'Zoe')")
         time.sleep(0.1)
@@ -81,8 +79,8 @@ def test_a_pipeline_over_a_database(
         unread = changed(home, people)
         assert unread is not None and unread.unit == "bytes" and unread.amount > 0
         assert unread.since is not None and now - 60_000 < unread.since < now
-        assert judged(home.platform, people).passed
-        status = status_table(home.platform, home.pipeline)
+        assert judged(home.project, people).passed
+        status = status_table(home.project, home.pipeline)
         assert f"orders: table '{base.name}.public.orders', read up to 0/" in status and " s behind; slot " in status
         assert home.run()
         assert rows(home, base) == [(10, "Zoe"), (11, "Zoe"), (12, "Zoe")]
@@ -91,29 +89,27 @@ def test_a_pipeline_over_a_database(
         assert found["input_positions"]["wal"] == metadata(home, "people")["input_positions"]["wal"] | {
             name: found["input_positions"]["wal"][name] for name in ("table", "relation", "published", "known")
         }
-        path, _ = write_report(home.platform, [home.pipeline])
+        path, _ = write_report(home.project, [home.pipeline])
         page = Path(path).read_text()
         assert f"<caption>Table {base.name}.public.orders, as its newest epoch has read it" in page
-        assert retried(home.platform, home.pipeline.node("people")) == "people: no dead letters to retry"
+        assert retried(home.project, home.pipeline.node("people")) == "people: no dead letters to retry"
 
         assert changed(home, people) == Unread(0, "bytes", None)
 
         base.drop_slots()
-        stale = judged(home.platform, people)
+        stale = judged(home.project, people)
         assert not stale.passed and "`rivermeet resnapshot shop people`" in str(stale.description)
         base.do("INSERT INTO people VALUES (2, 'Cy')", "UPDATE orders SET who = 2 WHERE id = 12")
         assert not home.run()
         assert "`rivermeet resnapshot shop orders`" in "\n".join(home.said)
-        monkeypatch.setattr("rivermeet.assets.project.load", lambda _: home.pipeline)
-        monkeypatch.setattr(commands, "platform_here", lambda: home.platform)
-        run = CliRunner()
-        bad = run.invoke(check, ["shop"])
+        run = partial(CliRunner().invoke, obj=home.project)
+        bad = run(check, ["shop"])
         assert bad.exit_code == 1 and "is gone, and with it the changes since" in bad.output
-        assert run.invoke(resnapshot, ["shop", "named"]).output.startswith("Error: 'shop.named' reads no table")
-        done = run.invoke(resnapshot, ["shop"])
+        assert run(resnapshot, ["shop", "named"]).output.startswith("Error: 'shop.named' reads no table")
+        done = run(resnapshot, ["shop"])
         assert done.exit_code == 0, done.output
         assert rows(home, base) == [(10, "Zoe"), (11, "Zoe"), (12, "Cy")]
-        good = run.invoke(check, ["shop"])
+        good = run(check, ["shop"])
         assert good.exit_code == 0 and "holds back" in good.output and "all of it" in good.output
         base.do("DELETE FROM people WHERE id = 1")
         assert home.run()
@@ -127,9 +123,8 @@ def test_dead_letters_and_files(base: Base, settings: Settings, tmp_path: Path) 
     made = Pipeline("shop")
     made.table("orders", base.table("orders", {"id": "INT", "who": "INT"}), max_bad_share=0.5)
     made.stream("files", Files("*.csv", "csv", {"id": "INT", "n": "INT"}), key=["id"], timestamp="n")
-    with homed(made, tmp_path / "home", settings) as home:
-        home.platform.settings = replace(home.platform.settings, postgres=base.server.dsn)
+    with homed(made, tmp_path / "home", settings, postgres=base.server.dsn) as home:
         assert home.run()
         with pytest.raises(NotRepeatableError, match="resnapshot shop orders"):
-            retried(home.platform, made.node("orders"))
-        assert [one.line.split(":")[0] for one in checked(home.platform, made)] == ["orders"]
+            retried(home.project, made.node("orders"))
+        assert [one.line.split(":")[0] for one in checked(home.project, made)] == ["orders"]

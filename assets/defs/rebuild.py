@@ -8,13 +8,11 @@ it is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from rivermeet.assets.defs.runs import run_pipeline
+from rivermeet.assets.project import Project
 from rivermeet.pipelines import Node, Pipeline
 from rivermeet.pipelines.errors import RivermeetError
-
-if TYPE_CHECKING:
-    from rivermeet.assets.epoch.platform import Platform
 
 
 class RebuildRefusedError(RivermeetError):
@@ -24,7 +22,7 @@ class RebuildRefusedError(RivermeetError):
 
 
 def rebuild(
-    platform: Platform, pipeline: Pipeline, selected: Sequence[str], grace: int | None = None, lossy: bool = False
+    project: Project, pipeline: Pipeline, selected: Sequence[str], grace: int | None = None, lossy: bool = False
 ) -> bool:
     """Recompute nodes, and all that is made of them; True if every step and every blocking check is green.
 
@@ -42,8 +40,6 @@ def rebuild(
     RebuildRefusedError
         Where records of a source are gone, or a node has no grace.
     """
-    from rivermeet.assets.defs.runs import run_pipeline
-
     nodes = [node for node in pipeline.stored if not selected or node.name in selected]
     for node in nodes:
         if grace is not None and node.operation is not None:
@@ -54,9 +50,9 @@ def rebuild(
         elif grace is not None:
             raise RebuildRefusedError(f"'{pipeline.name}.{node.name}' is a source: it has no grace")
         if node.source is not None and not lossy:
-            _refuse_lost_records(platform, node)
+            _refuse_lost_records(project, node)
     selected = [node.name for node in with_what_follows(pipeline, nodes)]
-    return run_pipeline(platform, pipeline, selected, {node.name: grace for node in nodes})
+    return run_pipeline(project, pipeline, selected, {node.name: grace for node in nodes})
 
 
 def with_what_follows(pipeline: Pipeline, nodes: Sequence[Node]) -> list[Node]:
@@ -68,8 +64,8 @@ def with_what_follows(pipeline: Pipeline, nodes: Sequence[Node]) -> list[Node]:
     return [node for node in pipeline.stored if node.name in names]
 
 
-def _refuse_lost_records(platform: Platform, node: Node) -> None:
-    gone = platform.source_step(node).lost()
+def _refuse_lost_records(project: Project, node: Node) -> None:
+    gone = project.source_step(node).lost()
     if gone is not None:
         raise RebuildRefusedError(
             f"source '{node.pipeline.name}.{node.name}': {gone}, and so would their records be; put them back, or add "

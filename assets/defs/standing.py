@@ -8,8 +8,11 @@ runs find nothing new, so the verdicts are given again:
 | nothing new, but a node below it runs | its own step, which confirms its epoch: same data version, same checks |
 | nothing new, and below it neither | its own step, which gives check results alone |
 | below such a node | that step too, as events of the run: their own steps Dagster skips |
+| Dagster has not seen its epoch | as where a node below runs, so that all steps are executed |
 
-The last two record no materialisation: it would make the node look fresh, and it had no new epoch.
+A step that fails after its commit, as where its verdicts cannot be written, keeps Dagster from executing those below,
+although these have read the epoch and committed theirs; so does a process that is killed in between. The next run shows
+them. The second and the third record no materialisation: it would make the node look fresh, and it had no new epoch.
 Held by ``tests/assets/defs/test_materialise.py`` and ``tests/assets/quality/test_check_results.py``.
 """
 
@@ -22,7 +25,7 @@ import dagster as dg
 
 from rivermeet.assets.defs.keys import changelog_key, keys_of
 from rivermeet.assets.defs.metadata import check_severity, checked_assets
-from rivermeet.assets.epoch.platform import Platform
+from rivermeet.assets.project import Project
 from rivermeet.expectations.invariant import Invariant, moment_of
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.infra.commit_note import Decision
@@ -32,13 +35,13 @@ if TYPE_CHECKING:
     from rivermeet.assets.quality.quality_table import State
 
 
-def standing_epoch(platform: Platform, node: Node, run: str) -> tuple[int, list[dg.AssetCheckResult]] | None:
+def standing_epoch(project: Project, node: Node, run: str) -> tuple[int, list[dg.AssetCheckResult]] | None:
     """A node's newest committed epoch and what its checks said of it; None where it has none."""
     from rivermeet.assets.quality.judge_committed import states_of
     from rivermeet.assets.quality.quality_table import State
     from rivermeet.infra.delta.io import last_note
 
-    runner = platform.runner(node.pipeline)
+    runner = project.context(node.pipeline)
     # Once the lock is free, a run that has just committed has recorded its verdicts.
     with runner.lock(node).held():
         note = last_note(runner.paths(node).changelog)
@@ -65,16 +68,26 @@ def _shown(node: Node, rule: Invariant, found: State, epoch: int, decided: Decis
     )
 
 
-def verdicts_of_fold(platform: Platform, node: Node, run: str) -> Iterator[dg.AssetCheckResult]:
+def is_unshown(project: Project, node: Node, instance: dg.DagsterInstance) -> bool:
+    """Whether Dagster has another epoch as its newest of a node, or none: the step that shows it was not executed."""
+    from rivermeet.infra.delta.io import last_note
+
+    note = last_note(project.paths(node).changelog)
+    event = instance.get_latest_materialization_event(changelog_key(node))
+    shown = event.asset_materialization.metadata["epoch"].value if event and event.asset_materialization else None
+    return note is not None and shown != note[1].epoch
+
+
+def verdicts_of_fold(project: Project, node: Node, run: str) -> Iterator[dg.AssetCheckResult]:
     """The verdicts of the node's last fold, for a run in which none was due."""
-    standing = standing_epoch(platform, node, run)
+    standing = standing_epoch(project, node, run)
     of_fold = {invariant.id for invariant in invariants_of(node) if moment_of(invariant, node) == "fold"}
     yield from (result for result in (standing[1] if standing else ()) if result.check_name in of_fold)
 
 
-def confirmed(platform: Platform, node: Node, run: str) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+def confirmed(project: Project, node: Node, run: str) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
     """The standing epoch again, as a step's results."""
-    standing = standing_epoch(platform, node, run)
+    standing = standing_epoch(project, node, run)
     assert standing is not None
     epoch, results = standing
     for key in keys_of(node):
@@ -84,7 +97,7 @@ def confirmed(platform: Platform, node: Node, run: str) -> Iterator[dg.Materiali
 
 
 def show_standing(
-    platform: Platform, node: Node, context: dg.AssetExecutionContext, shown: set[str]
+    project: Project, node: Node, context: dg.AssetExecutionContext, shown: set[str]
 ) -> Iterator[dg.AssetCheckResult]:
     """The verdicts of a node that has nothing new; those of all below it in this run are recorded.
 
@@ -93,7 +106,7 @@ def show_standing(
     shown
         Names of the nodes whose verdicts this run has recorded, to which these are added.
     """
-    own = standing_epoch(platform, node, context.run.run_id)
+    own = standing_epoch(project, node, context.run.run_id)
     yield from own[1] if own is not None else ()
     shown.add(node.name)
     # No step of theirs is executed that could give a result.
@@ -102,7 +115,7 @@ def show_standing(
     targets = _newest_materialisations(context.instance, nodes)
     step = context.get_step_execution_context()
     for one in nodes:
-        standing = standing_epoch(platform, one, context.run.run_id)
+        standing = standing_epoch(project, one, context.run.run_id)
         blocking = {invariant.id: invariant.blocking for invariant in invariants_of(one)}
         for result in standing[1] if standing is not None else ():
             assert result.asset_key is not None and result.check_name is not None
