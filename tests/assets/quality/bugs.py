@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -81,9 +81,7 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
     def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
         return wrong(epoch_rows.with_offsets(wrong(rows, plan.node, "rows"), plan), plan.node, "offsets")
 
-    def commit_staged(
-        found: Staged, app_id: str, epoch: int, note: CommitNote, rows: bool = True, token: int | None = None
-    ) -> None:
+    def commit_staged(found: Staged, app_id: str, epoch: int, note: CommitNote, rows: bool, **options: Any) -> None:
         """Name other files than were judged."""
         _, node, *_ = app_id.split("/")
         if any((bug.node, bug.place) == (node, "commit") for bug in bugs):
@@ -91,7 +89,7 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
             other = staged.stage(wrong(judged, node, "commit"), found.table, "other")
             assert other is not None
             found = other
-        staged.commit_staged(found, app_id, epoch, note, rows, token=token)
+        staged.commit_staged(found, app_id, epoch, note, rows, **options)
 
     def folded(
         session: Callable[[], SparkSession],
