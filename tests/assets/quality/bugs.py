@@ -29,7 +29,7 @@ from rivermeet.infra.delta.staged import Staged
 from rivermeet.infra.epochs import rows as epoch_rows
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import limits
-from rivermeet.records.changelog import flatten, table_rows
+from rivermeet.records.changelog import table_rows
 
 Change = Callable[[DataFrame], DataFrame]
 Place = Literal["rows", "offsets", "commit", "fold", "merge"]
@@ -99,11 +99,12 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
         token: int | None = None,
     ) -> bool:
         with pytest.MonkeyPatch.context() as within:
-            if any((bug.node, bug.place) == (paths.node, "merge") for bug in bugs):
-                # No table has few rows.
+            if any(bug.node == paths.node and bug.place in ("fold", "merge") for bug in bugs):
+                # No table has few rows, which would be folded without Spark.
                 within.setattr(limits, "WHOLE_TABLE_ROWS", -1)
-            within.setattr(fold, "flatten", lambda rows: wrong(flatten(rows), paths.node, "fold"))
-            within.setattr(fold, "table_rows", lambda rows: wrong(table_rows(rows), paths.node, "merge"))
+            within.setattr(
+                fold, "table_rows", lambda rows: wrong(wrong(table_rows(rows), paths.node, "fold"), paths.node, "merge")
+            )
             return fold.fold(session, paths, key, upto, token)
 
     patched.setattr("rivermeet.infra.epochs.stages.write.with_offsets", with_offsets)
