@@ -183,7 +183,7 @@ def test_the_check_leads_to_the_page_with_all_of_it(planted: Home) -> None:
         assert local(asked) and said == []
         assert all(rule.sentence in text for rule in RULES)
         icons = "return document.querySelectorAll(`[id='planted.orders.1'] i.${arguments[0]}`).length"
-        assert (chromium.run(icons, "fa-times"), chromium.run(icons, "fa-exclamation-triangle")) == (3, 1)
+        assert (chromium.run(icons, "violated"), chromium.run(icons, "not-evaluated")) == (3, 1)
         assert chromium.run("return document.getElementById('planted.kept.1') !== null"), "one page for all nodes"
         chromium.open(page(settings.reports / "gx/docs/index.html"))
         assert re.search(r": 5 of \d+ do not hold, in planted.more, planted.orders$", chromium.text(), re.MULTILINE)
