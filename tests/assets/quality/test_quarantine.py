@@ -134,9 +134,8 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert not run_pipeline(shop, TILL, ["sales", "billed"])
     assert shop.state(billed).state == "held"
 
-    declined = CliRunner().invoke(
-        main, ["quarantine", "drop", "till", "--select", "billed", "--epoch", "1"], input="n\n"
-    )
+    asks = ["quarantine", "drop", "till", "--select", "billed", "--epoch", "1"]
+    declined = CliRunner().invoke(main, asks, obj=shop, input="n\n")
     assert declined.exit_code == 1
     assert "3 rows of till.billed, epoch 1. The rows that this epoch gave are lost" in declined.output
     assert shop.state(billed).state == "held"
@@ -153,7 +152,7 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert run_pipeline(shop, TILL, ["sales", "billed"]), said
     assert shop.records(billed) == [(2, 0, "d", 8)]
     assert "held" not in status_table(shop, TILL)
-    compared = CliRunner().invoke(main, ["verify", "till", "--select", "billed"])
+    compared = CliRunner().invoke(main, ["verify", "till", "--select", "billed"], obj=shop)
     assert compared.exit_code == 1
     assert "epoch 2: 1 rows computed again, 4 differ" in compared.output
     assert re.search("epoch 1 was dropped by .* at .*: its rows are not in the changelog", compared.output)
