@@ -173,15 +173,6 @@ def test_a_circle_is_found() -> None:
     assert [*circles({"a": {"b"}, "b": {"c"}, "c": {"b"}})] == [frozenset({"b", "c"})]
 
 
-KNOWN_ARROWS: dict[tuple[str, str], str] = {
-    ("assets.defs", "assets.reports"): "a run's page of Data Docs is linked from its metadata, and written in the end",
-    ("assets.epoch", "assets.defs"): "a rebuild runs nodes as Dagster's assets",
-    ("assets.epoch", "assets.sinks"): "whether a run would do anything depends on what its topics lack",
-    ("assets.quality", "assets.defs"): "the verdicts that stand are shown as Dagster's results where they are judged",
-    ("assets.quality", "assets.epoch"): "the verdicts that stand are asked of the platform",
-    ("assets.refused", "assets.quality"): "what is held is described by its verdicts, and its rows are staged parts",
-}
-"""Folders that know each other the wrong way round, and why; the list may only shrink."""
 NOT_PRODUCT = ("assets.demo", "assets.bench", "benchmarks", "tests")
 """What makes data up, or starts servers, for demos, benchmarks and tests."""
 COMMANDS = {"assets.cli.demo": ("assets.demo",), "assets.cli.bench": ("assets.bench",)}
@@ -190,15 +181,7 @@ COMMANDS = {"assets.cli.demo": ("assets.demo",), "assets.cli.bench": ("assets.be
 
 @pytest.mark.parametrize("package", ["infra", "assets"])
 def test_folders_import_each_other_in_no_circle(package: str) -> None:
-    arrows = folders(package)
-    known = {arrow for arrow in KNOWN_ARROWS if arrow[0].startswith(f"{package}.")}
-    drawn = {(one, other) for one, others in arrows.items() for other in others}
-    assert known <= drawn, "an arrow is gone: take it out of KNOWN_ARROWS"
-    kept = {one: {other for other in others if (one, other) not in known} for one, others in arrows.items()}
-    assert not [*circles(kept)]
-    for one, other in known:
-        back = {**kept, one: kept[one] | {other}}
-        assert [*circles(back)], f"{one} -> {other} closes no circle: take it out of KNOWN_ARROWS"
+    assert not [*circles(folders(package))]
 
 
 def test_the_product_imports_no_feeds_demos_or_servers() -> None:
