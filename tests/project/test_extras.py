@@ -91,7 +91,7 @@ def test_what_is_imported_is_declared() -> None:
     found = {(one.module.partition(".")[0], one.inside) for f in files() for one in imports(ast.parse(f.read_text()))}
     assert not [top for top, inside in found if top in EXTRAS and not inside], "import it inside the function"
     # A result is given as polars has it, where somebody has that.
-    known = dict(packages_distributions()) | {"google": ["protobuf"], "polars": []}
+    known = {**packages_distributions(), "google": ["protobuf"], "polars": []}
     ours = {*sys.stdlib_module_names, *PACKAGES, "rivermeet"}
     used = {plain(distribution) for top, _ in found if top not in ours for distribution in known[top]}
     declared = {*map(plain, DECLARED["dependencies"])}
