@@ -103,9 +103,11 @@ class Evidence(Protocol):
 
     def records(self, side: str, key: Key) -> Sequence[Found]:
         """Records of a key, by partition and offset; those that were not consumed yet come with them."""
+        ...
 
     def evaluated(self, side: str, asked: Mapping[str, Any], records: Sequence[Found]) -> list[dict[str, Any]]:
         """What expressions give of records of one side, by name; `Unknown` where only Spark can say it."""
+        ...
 
     def reached(self, side: str, partition: int, before: Order) -> int | None:
         """The highest timestamp (ms) of an input's partition that was consumed before a place in the order."""

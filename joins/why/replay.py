@@ -142,8 +142,8 @@ class Replay:
             self._clock(partition, (math.inf,))
 
     def _clock(self, partition: int, before: Order) -> None:
-        for side in () if self.clocks is None else {self._side(side): None for side in self.operation.inputs}:
-            time = self.clocks and self.clocks.reached(side, partition, before)
+        for side in {self._side(side): None for side in self.operation.inputs}:
+            time = None if self.clocks is None else self.clocks.reached(side, partition, before)
             if time is not None and time > self.reached.get((side, partition), -math.inf):
                 self._put(Found(side, None, {}, time, partition, -1), NOBODY, {})
 

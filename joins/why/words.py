@@ -85,10 +85,7 @@ def by_rule(replayed: Replay, one: Found) -> Reason:
 def disagreement(
     operation: Operation, value: Mapping[str, Any] | None, parts: Mapping[str, Found | None]
 ) -> str | None:
-    """What differs between a live row and the records that it is said to be made of; None where nothing does.
-
-    Of ``{name: right.name, twice: left.n * 2}`` only ``name`` is a column of theirs, and is compared.
-    """
+    """What differs between a live row and the records named for it, of columns that are columns of theirs; or None."""
     if value is None or not operation.joins_sides or not {"left", "right"} <= set(parts):
         return None
     for column, made in operation.select.items():
