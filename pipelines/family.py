@@ -90,7 +90,8 @@ class Family:
     rules
         Module with the invariants that its rows must keep besides those of all: ``RULES``.
     why
-        Module that says what a row was made of, and why there is none: ``made_of`` and ``missing``.
+        Module with the words for what the reference says of a row, and of a key without one: ``reads``, ``of_row`` and
+        ``of_absence`` (``joins/why/families.py``).
     shadow
         Module that finds the causes of differences from a running application: ``compare``, and ``CAUSES`` that only
         this family has. None: rows are compared by themselves.

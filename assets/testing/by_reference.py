@@ -133,7 +133,7 @@ class ByReference:
     def late(self, node: Node) -> list[Made]:
         """Records that a node dropped because their window had closed."""
         join = next((c.join for c in self._computed if c.node is node), None)
-        records: list[Record] = [getattr(late, "record", late) for late in getattr(join, "late", ())]
+        records: list[Record] = getattr(join, "late", [])
         return [Made(x.key, None if x.value is None else x.value.columns, x.timestamp) for x in records]
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rivermeet.assets.why.letters import Letter
 from rivermeet.infra.source_range import Origin
-from rivermeet.joins.why.evidence import Key, Late
+from rivermeet.joins.why.evidence import Key
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Answer:
     live: bool
     rows: tuple[Explained, ...]
     absent: tuple[Absent, ...] = ()
-    late: tuple[Late, ...] = ()
+    late: tuple[Mapping[str, Any], ...] = ()
     dead: tuple[Letter, ...] = ()
     notes: tuple[str, ...] = field(default=())
 

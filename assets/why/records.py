@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from rivermeet.assets.why.changelogs import Changelogs, Row
 from rivermeet.assets.why.expressions import Expressions
-from rivermeet.joins.why.evidence import Found, Key, Late, Order, Unknown, is_there, named
+from rivermeet.joins.why.evidence import Found, Key, Order, Unknown, is_there, named
 from rivermeet.joins.why.replay import time_decides, values_of
 from rivermeet.pipelines import GlobalView, Node, Operation, limits
 
@@ -110,22 +110,19 @@ class Records:
                 found.append(int(heads[count - 1]))
         return max(found, default=None)
 
-    def late(self, key: Key | None) -> Sequence[Late]:
-        """Records of a key that the join dropped as late."""
+    def late(self, key: Key | None) -> Sequence[Row]:
+        """Records of a key that the join dropped as late; without a window ``stream_time`` and ``close`` are None."""
         names = ("side", "key", "timestamp", "partition", "offset", "stream_time", "close", "reason")
-        return [Late(**{name: row[name] for name in names}) for row in self.changelogs.of(self.node).late(key)]
+        return [{name: row[name] for name in names} for row in self.changelogs.of(self.node).late(key)]
 
     def rebuilt(self) -> list[str]:
         """Inputs that were computed anew since the node has read them: offsets mean other records there."""
-        plans = self.changelogs.of(self.node).plans
-        if not plans:
-            return []
         found: list[str] = []
-        for side in self.operation.inputs:
-            place, node = self.stored(side)
-            note, part = self.changelogs.of(node).note, plans[-1].inputs.get(place)
-            if note is not None and part is not None and note.incarnation != part.incarnation:
-                found.append(node.name)
+        for plan in self.changelogs.of(self.node).plans[-1:]:
+            for place, node in map(self.stored, self.operation.inputs):
+                note, part = self.changelogs.of(node).note, plan.inputs.get(place)
+                if note is not None and part is not None and note.incarnation != part.incarnation:
+                    found.append(node.name)
         return found
 
     def _found(self, side: str, row: Row, place: str | None = None, node: Node | None = None) -> Found:

@@ -10,11 +10,12 @@ fleet  carrier=UA, flight=15
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from rivermeet.assets.why.answer import Absent, Answer, Cause, Explained
 from rivermeet.infra.printable import printable
-from rivermeet.joins.why.evidence import Late, moment, named, shown
+from rivermeet.joins.why.evidence import moment, named, shown
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -87,11 +88,9 @@ def _head(row: Explained) -> str:
     return f"{moment(row.timestamp)}  {value}  [epoch {row.epoch}, partition {row.partition}, offset {row.offset}]"
 
 
-def _late(late: Late) -> str:
-    return (
-        f"late: {late.side} record @ {moment(late.timestamp)}, partition {late.partition}, offset {late.offset}: "
-        f"{late.reason}"
-    )
+def _late(late: Mapping[str, Any]) -> str:
+    place = f"partition {late['partition']}, offset {late['offset']}"
+    return f"late: {late['side']} record @ {moment(late['timestamp'])}, {place}: {late['reason']}"
 
 
 def _cut(text: str) -> str:

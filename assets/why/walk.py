@@ -21,7 +21,7 @@ from rivermeet.assets.why.expressions import Expressions
 from rivermeet.assets.why.letters import Letter, letters_of
 from rivermeet.assets.why.origins import origin_of
 from rivermeet.assets.why.records import Records
-from rivermeet.joins.why.evidence import Found, Key, Reason, ResultRow, Trigger
+from rivermeet.joins.why.evidence import Found, Key, ResultRow
 from rivermeet.joins.why.families import made_of, missing
 from rivermeet.pipelines import Node, limits
 
@@ -76,9 +76,8 @@ class Walk:
 
     def explained(self, node: Node, row: Row, depth: int = 0) -> Explained:
         """A row with its causes, back to the sources."""
-        plain = Explained(
-            node.name, row["key"], row["value"], row["timestamp"], row["partition"], row["offset"], row["epoch"]
-        )
+        columns = ("key", "value", "timestamp", "partition", "offset", "epoch")
+        plain = Explained(node.name, *(row[name] for name in columns))
         if node.operation is None:
             if row["key"] is not None:
                 self._collect(node, row["key"])
@@ -88,8 +87,9 @@ class Walk:
         records, at = self.records(node), row["trigger"]
         trigger = records.record(at["side"], at["partition"], at["offset"])
         if trigger is None or trigger.order is None:
-            return replace(plain, says=(f"its trigger, {_place(at)}, is not there any more",))
-        made = made_of(node.operation, _result(row), trigger, records)
+            place = f"{at['side']} record, partition {at['partition']}, offset {at['offset']}"
+            return replace(plain, says=(f"its trigger, {place}, is not there any more",))
+        made = made_of(node.operation, _result(row, trigger), records)
         causes = [self._cause(records, side, found, trigger, depth) for side, found in made.parts.items()]
         if all(found is None or not _same(found, trigger) for found in made.parts.values()):
             causes.append(self._cause(records, trigger.side, trigger, trigger, depth))
@@ -100,11 +100,9 @@ class Walk:
     def _replaced(self, node: Node, after: Row | None) -> Replaced | None:
         if after is None:
             return None
-        found = Replaced(after["offset"], after["epoch"], after["timestamp"], after["value"] is None)
-        if node.operation is None:
-            return found
-        side = after["trigger"]["side"]
-        return replace(found, side=side, node=self.records(node).stored(side)[1].name)
+        side = None if node.operation is None else after["trigger"]["side"]
+        by = None if side is None else self.records(node).stored(side)[1].name
+        return Replaced(after["offset"], after["epoch"], after["timestamp"], after["value"] is None, side, by)
 
     def _cause(self, records: Records, side: str, found: Found | None, trigger: Found, depth: int) -> Cause:
         node = records.stored(side)[1]
@@ -129,14 +127,14 @@ class Walk:
         records = self.records(node)
         found: list[Absent] = []
         for reason in missing(node.operation, key, records):
-            shown = []
-            for record in reason.records:
-                part = records.stored(record.side)[1]
-                row = self.changelogs.of(part).at(record.partition, record.offset)
-                if row is not None:
-                    shown.append(self.explained(part, row, depth + 1))
-            below = self._below(records, reason, depth)
-            found.append(Absent(node.name, reason.code, reason.says, tuple(shown), below))
+            parts = [(records.stored(one.side)[1], one) for one in reason.records]
+            rows = [(part, self.changelogs.of(part).at(one.partition, one.offset)) for part, one in parts]
+            shown = tuple(self.explained(part, row, depth + 1) for part, row in rows if row is not None)
+            below: tuple[Absent, ...] = ()
+            if reason.asked is not None and depth < limits.WALKED_NODES:
+                # Why that input has no record of the key.
+                below = self.absent(records.stored(reason.asked[0])[1], reason.asked[1], depth + 1)
+            found.append(Absent(node.name, reason.code, reason.says, shown, below))
         if letters := [letter for letter in self._letters if letter.node == node.name]:
             says = f"a record of it cannot be joined, and is a dead letter: {letters[-1].reason}"
             found.append(Absent(node.name, "dead-letter", says))
@@ -144,13 +142,6 @@ class Walk:
             says = "nothing says why: compare by `rivermeet verify " + node.pipeline.name + "`"
             found.append(Absent(node.name, "unexplained", says))
         return tuple(found)
-
-    def _below(self, records: Records, reason: Reason, depth: int) -> tuple[Absent, ...]:
-        """Why an input has no record of a key, where that is the reason."""
-        if reason.asked is None or depth == limits.WALKED_NODES:
-            return ()
-        side, key = reason.asked
-        return self.absent(records.stored(side)[1], key, depth + 1)
 
     def _not_in_source(self, node: Node, key: Key) -> Absent:
         self._collect(node, key)
@@ -163,13 +154,10 @@ class Walk:
         if letters:
             says = f"its row is a dead letter: {letters[-1].reason}"
             return Absent(node.name, "dead-letter", says)
-        says = f"nothing that was read of '{node.name}' has the key{where}"
-        return Absent(node.name, "not-delivered", says + self._unread(node))
-
-    def _unread(self, node: Node) -> str:
-        """What was delivered and not read; no server is asked."""
-        found = self.changelogs.project.source_step(node).undelivered()
-        return f"; not read yet: {found}" if found else ""
+        # No server is asked.
+        unread = self.changelogs.project.source_step(node).undelivered()
+        more = f"; not read yet: {unread}" if unread else ""
+        return Absent(node.name, "not-delivered", f"nothing that was read of '{node.name}' has the key{where}{more}")
 
     def _collect(self, node: Node, key: Key) -> None:
         """Keep the dead letters of a key of a node."""
@@ -191,23 +179,10 @@ def _key_of(part: Node, key: Key) -> Key | None:
     return dict(zip(part.key, key.values(), strict=True)) if len(part.key) == len(key) else None
 
 
-def _result(row: Row) -> ResultRow:
-    return ResultRow(
-        row["key"],
-        row["value"],
-        row["timestamp"],
-        row["partition"],
-        row["offset"],
-        row["epoch"],
-        Trigger(**row["trigger"]),
-        row.get("left_offset"),
-        row.get("right_offset"),
-    )
+def _result(row: Row, trigger: Found) -> ResultRow:
+    kept = {name: row.get(name) for name in ("key", "value", "timestamp", "partition", "left_offset", "right_offset")}
+    return ResultRow(trigger=trigger, **kept)  # type: ignore[arg-type]
 
 
 def _same(one: Found, other: Found) -> bool:
     return (one.side, one.partition, one.offset) == (other.side, other.partition, other.offset)
-
-
-def _place(at: Row) -> str:
-    return f"{at['side']} record, partition {at['partition']}, offset {at['offset']}"

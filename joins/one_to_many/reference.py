@@ -21,7 +21,7 @@ from typing import Any
 from rivermeet.joins.foreign_key.reference.join import put
 from rivermeet.joins.reference.families import Asks
 from rivermeet.joins.reference.options import NetOfCommits, VersionedSides
-from rivermeet.joins.reference.records import Join, Record, Row, Value, key_bytes, key_of, no_row
+from rivermeet.joins.reference.records import Join, Record, Row, Value, joined, key_bytes, key_of, no_row
 from rivermeet.pipelines import joins as declared
 
 
@@ -67,29 +67,14 @@ class OneToManyJoin:
 
     def _row(self, one: Record, many: Record, trigger: Record, timestamp: int, rule: str = "joined") -> Row:
         """The row of both records, or its end."""
-        value = (one.value, many.value) if rule == "joined" else None
-        left = None if rule == "no-reference" else one.position
-        return Row((one.key, many.key), value, timestamp, trigger.position, left, many.position, rule=rule)
+        # Keys of columns are put one after the other.
+        key = (*one.key, *many.key) if isinstance(one.key, tuple) else (one.key, many.key)
+        row = joined(key, None if rule == "no-reference" else one, many, timestamp, trigger, rule)
+        return row if rule == "joined" else replace(row, value=None)
 
     def _partner(self, b: Record | None) -> Record | None:
         """The present row of A that a row of B refers to."""
         return None if b is None else self.left.get(self.extract(b.key, b.value))
-
-
-class BothKeys:
-    """A join whose keys are those of both sides, one after the other."""
-
-    def __init__(self, join: VersionedSides) -> None:
-        self.join = join
-
-    def process(self, x: Record) -> list[Row]:
-        return self._flat(self.join.process(x))
-
-    def commit(self) -> list[Row]:
-        return self._flat(self.join.commit())
-
-    def _flat(self, rows: list[Row]) -> list[Row]:
-        return [replace(row, key=(*row.key[0], *row.key[1])) for row in rows]
 
 
 def asks(join: declared.OneToManyJoin) -> Asks:
@@ -106,4 +91,4 @@ def reference_of(join: declared.OneToManyJoin) -> Join:
     made: Join = OneToManyJoin(extract)
     if join.cache is not None:
         made = NetOfCommits(made)
-    return BothKeys(VersionedSides(made, join.left.history, join.right.history))
+    return VersionedSides(made, join.left.history, join.right.history)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from rivermeet.joins.why.evidence import Found, Key, Reason, Unknown, is_there, named
 from rivermeet.joins.why.families import Met
-from rivermeet.joins.why.replay import Replay, values_of
+from rivermeet.joins.why.replay import Replay
 from rivermeet.joins.why.words import nothing_there, unknown
 from rivermeet.pipelines import OneToManyJoin
 
@@ -44,7 +44,7 @@ def of_absence(join: OneToManyJoin, key: Key, replayed: Replay) -> list[Reason]:
     right = replayed.standing("right", keys["right"])
     if right is None or right.value is None:
         found.append(nothing_there(replayed, "right", keys["right"]))
-    elif values_of(_key(replayed.pointer(right))) != values_of(keys["left"]):
+    elif replayed.pointer(right) != keys["left"]:
         found.append(_elsewhere(right, keys, replayed))
     if not is_there(replayed.standing("left", keys["left"])):
         found.append(nothing_there(replayed, "left", keys["left"]))
@@ -57,7 +57,3 @@ def _elsewhere(right: Found, keys: Mapping[str, Key], replayed: Replay) -> Reaso
         return unknown(refers)
     says = f"{named(keys['right'])} refers to {named(refers) if refers else 'nothing'}, not to {named(keys['left'])}"
     return Reason("no-reference", says, (right,))
-
-
-def _key(pointer: Key | Unknown | None) -> Key | None:
-    return None if isinstance(pointer, Unknown) else pointer

@@ -47,14 +47,9 @@ RULES = {
 
 @dataclass(frozen=True)
 class NoRow:
-    """Why a record gave no row: a rule of `RULES`, and the positions of what the join had of both sides then.
-
-    `close` is the stream time at which its window is closed, `stream_time` that of the decision.
-    """
+    """Why a record gave no row: a rule of `RULES`, the stream time then, and that at which its window is closed."""
 
     rule: str
-    left: int | None = None
-    right: int | None = None
     stream_time: int | None = None
     close: int | None = None
 
@@ -78,17 +73,22 @@ class Record:
     trace: list[NoRow] | None = field(default=None, compare=False, repr=False)
 
 
-def no_row(x: Record, rule: str, other: Record | None = None, **times: int) -> "list[Row]":
-    """Write on a record's trace why it gives no row, given the record of the other side that it met."""
+def no_row(x: Record, rule: str, **times: int) -> "list[Row]":
+    """Write on a record's trace why it gives no row."""
     if x.trace is not None:
-        x.trace.append(NoRow(rule, **places(x, other), **times))
+        x.trace.append(NoRow(rule, **times))
     return []
+
+
+def sides(x: Record, other: Record | None = None) -> "tuple[Record | None, Record | None]":
+    """A record and the one of the other side, left first."""
+    return (x, other) if x.side == "left" else (other, x)
 
 
 def places(x: Record, other: Record | None = None) -> dict[str, int | None]:
     """Positions of both sides, of which x is one."""
-    found = None if other is None else other.position
-    return {"left": x.position, "right": found} if x.side == "left" else {"left": found, "right": x.position}
+    left, right = sides(x, other)
+    return {"left": left and left.position, "right": right and right.position}
 
 
 @dataclass(frozen=True)
@@ -154,19 +154,12 @@ def interleave(left: Iterable[Record], right: Iterable[Record]) -> list[Record]:
     return positioned(
         record
         for partition in partitions
-        for record in _by_lowest_head([r for r in records if r.partition == partition], lambda r: r.side)
+        for record in by_lowest_head([r for r in records if r.partition == partition], lambda r: r.side)
     )
 
 
-def interleave_all(left: Iterable[Record], right: Iterable[Record]) -> list[Record]:
-    """Order of a join without co-partitioning: the lowest head over all partitions of both inputs.
-
-    Ties go left first, then to the lower partition.
-    """
-    return positioned(_by_lowest_head([*left, *right], lambda r: (r.side, r.partition)))
-
-
-def _by_lowest_head(records: list[Record], queue_of: Callable[[Record], Any]) -> list[Record]:
+def by_lowest_head(records: list[Record], queue_of: Callable[[Record], Any]) -> list[Record]:
+    """The record whose queue has the lowest head timestamp, again and again; ties go to the first queue by name."""
     queues: dict[Any, deque[Record]] = {}
     for record in sorted(records, key=lambda r: r.offset):
         queues.setdefault(queue_of(record), deque()).append(record)
@@ -192,14 +185,9 @@ def key_bytes(key: Any) -> Any:
     return str(key).encode("utf-8")
 
 
-def looked_up(o: Record, found: Record | None, trigger: Record, lacking: str = "no-right") -> Row:
-    """The row of a stream record and what its look-up found, at the stream record's timestamp."""
-    return Row(
-        key=o.key,
-        value=(o.value, found.value if found else None),
-        timestamp=o.timestamp,
-        trigger=trigger.position,
-        left=o.position,
-        right=found.position if found else None,
-        rule="joined" if found else lacking,
-    )
+def joined(
+    key: Any, left: Record | None, right: Record | None, timestamp: int, trigger: Record, rule: str = "joined"
+) -> Row:
+    """The row of two records, either of which may be missing by a rule."""
+    value = (left and left.value, right and right.value)
+    return Row(key, value, timestamp, trigger.position, left and left.position, right and right.position, rule=rule)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rivermeet.joins.reference.families import Asks
-from rivermeet.joins.reference.records import Record, Row, Value, key_of, looked_up, no_row, run
+from rivermeet.joins.reference.records import Record, Row, Value, joined, key_of, no_row
 from rivermeet.pipelines import joins as declared
 
 
@@ -31,19 +31,6 @@ class StreamGlobalJoin:
         self.how, self.key_mapper, self.semantics = how, key_mapper, semantics
         self.table: dict[Any, Record] = {}
 
-    def process_epoch(self, records: Iterable[Record], bootstrap: str = "epoch") -> list[Row]:
-        """One batch. "epoch" loads all its table updates first, "given" keeps the order as it is.
-
-        Loading first is KIP-99's start-up rule: with left o@1 before right p@2 in one batch,
-        "given" misses a product that was on disk all the time.
-        """
-        if bootstrap not in ("epoch", "given"):
-            raise ValueError(f"bootstrap is {bootstrap!r}; choose epoch or given")
-        batch = list(records)
-        if bootstrap == "epoch":
-            batch.sort(key=lambda record: record.side == "left")  # stable: right first
-        return run(self, batch)
-
     def process(self, x: Record) -> list[Row]:
         if x.side == "right":
             return self._update(x)
@@ -55,7 +42,7 @@ class StreamGlobalJoin:
         found = None if mapped is None else self.table.get(mapped)
         if found is None and (self.how == "inner" or (mapped is None and self.semantics == "0.10.2")):
             return no_row(x, lacking)
-        return [looked_up(x, found, x, lacking)]
+        return [joined(x.key, x, found, x.timestamp, x, "joined" if found else lacking)]
 
     def _update(self, x: Record) -> list[Row]:
         if x.key is None:

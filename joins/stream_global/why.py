@@ -6,6 +6,6 @@
 With ``bootstrap="timestamp"`` each record sees the table as of its place in the order.
 """
 
-from rivermeet.joins.why.lookups import of_absence, of_row, reads
+from rivermeet.joins.stream_table.why import of_absence, of_row, reads
 
 __all__ = ["of_absence", "of_row", "reads"]

@@ -66,7 +66,7 @@ def _without_row(join: StreamStreamJoin, one: Found, replayed: Replay) -> list[R
         return []
     found = _partners(join, one, replayed)
     if note is not None and note.rule == "waiting" and note.close is not None:
-        now = "" if replayed.time is None else f"; that is {moment(replayed.time)} now"
+        now = f"; that is {moment(max(replayed.reached.values()))} now"
         says = f"its record in '{name}' waits for a partner until stream time is {moment(note.close)}{now}"
         found.append(Reason("waiting", says, (one,)))
     return found

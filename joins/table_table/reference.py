@@ -15,18 +15,50 @@ the net change of each key, Kafka flushes one cache after the other.
 Source: golden `s000.tt.*`, `s002.tt.*`, KIP-77, KIP-914, docs/laws.md, docs/kafka-streams.md 3 and 5.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from rivermeet.joins.reference.cache import CachedTable
 from rivermeet.joins.reference.families import Asks
 from rivermeet.joins.reference.options import NetOfCommits, ResultTable
 from rivermeet.joins.reference.records import Join, Record, Row, no_row, places
-from rivermeet.joins.reference.versioned import PlainTable, VersionedTable
+from rivermeet.joins.reference.versioned import Change, PlainTable, VersionedTable
 from rivermeet.pipelines import joins as declared
 
 SEMANTICS = ("3.1", "kafka-4", "0.10.2", "0.10.0")
 OTHER = {"left": "right", "right": "left"}
+
+
+class CachedTable:
+    """A plain table that emits its changes only when flushed, one per key, in the order of the last writes.
+
+    put a A, put b B, put a A2, commit    b from nothing to B, then a from nothing to A2
+    put c C, delete c, commit             nothing: c was absent before and is absent after
+
+    A change has the last write's timestamp. A lookup sees what waits. Source: golden `s000.tt.cache.*`,
+    docs/kafka-streams.md 5 "Record cache".
+    """
+
+    def __init__(self) -> None:
+        self.flushed, self.now = PlainTable(), PlainTable()
+        self.dirty: dict[Any, Record] = {}
+
+    def put(self, x: Record) -> Change:
+        self.dirty.pop(x.key, None)  # to the end of the order
+        self.dirty[x.key] = x
+        return self.now.put(x)
+
+    def get(self, key: Any) -> Record | None:
+        return self.now.get(key)
+
+    def flush(self) -> Iterator[tuple[Record, Record | None]]:
+        """The last change of each key, with the row there was at the last flush."""
+        waiting, self.dirty = list(self.dirty.values()), {}
+        for x in waiting:
+            old = self.flushed.get(x.key)
+            self.flushed.put(x)
+            if old is not None or x.value is not None:
+                yield x, old
 
 
 class TableTableJoin:
@@ -102,7 +134,7 @@ class TableTableJoin:
         now = self._row(x.side, x.value, other)
         lacking = f"{x.side}-deleted" if x.value is None else f"no-{OTHER[x.side]}"
         if now is None and not self._tombstone(x, old, other):
-            return no_row(x, lacking, other)
+            return no_row(x, lacking)
         timestamp = x.timestamp if other is None else max(x.timestamp, other.timestamp)
         if self.semantics == "0.10.0":
             timestamp = x.timestamp

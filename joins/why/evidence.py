@@ -39,41 +39,16 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Trigger:
-    """The place of the record that caused a row."""
-
-    side: str
-    partition: int
-    offset: int
-
-
-@dataclass(frozen=True)
 class ResultRow:
-    """A row of a result; the offsets are those of its records, where the join keeps them."""
+    """A row of a result, and the record that caused it; offsets are those of its records, where the join keeps them."""
 
     key: Key | None
     value: Mapping[str, Any] | None
     timestamp: int
     partition: int
-    offset: int
-    epoch: int
-    trigger: Trigger
+    trigger: Found
     left_offset: int | None = None
     right_offset: int | None = None
-
-
-@dataclass(frozen=True)
-class Late:
-    """A record that the join dropped; ``close`` and ``stream_time`` (ms) are None where no window was asked."""
-
-    side: str
-    key: Key | None
-    timestamp: int
-    partition: int
-    offset: int
-    stream_time: int | None
-    close: int | None
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -104,16 +79,12 @@ class Made:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why there is no row, or no record on a side of one.
+    """Why there is no row, or no record on a side of one: a sentence, and the records that show it.
 
     Attributes
     ----------
     code
         The rule, of ``joins.reference.records.RULES`` or of what was not read.
-    says
-        It in a sentence.
-    records
-        The records that show it.
     asked
         Side and key of which there is no record: why, is to be asked of that input.
     """
@@ -129,7 +100,6 @@ class Evidence(Protocol):
 
     def record(self, side: str, partition: int, offset: int) -> Found | None:
         """The record at a place of an input."""
-        ...
 
     def records(self, side: str, key: Key) -> Sequence[Found]:
         """Records of a key, by partition and offset; those that were not consumed yet come with them."""
@@ -141,7 +111,6 @@ class Evidence(Protocol):
 
     def reached(self, side: str, partition: int, before: Order) -> int | None:
         """The highest timestamp (ms) of an input's partition that was consumed before a place in the order."""
-        ...
 
 
 def is_there(record: Found | None) -> bool:

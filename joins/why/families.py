@@ -7,15 +7,14 @@ words        "it points to g: 'planes' has no record of g"     for each rule a s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from rivermeet.joins.why.agreement import disagreement
 from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, Unknown
 from rivermeet.joins.why.replay import Replay, replay
-from rivermeet.joins.why.words import unknown
+from rivermeet.joins.why.words import disagreement, unknown
 from rivermeet.pipelines import Operation
 from rivermeet.pipelines.family import family_of
 
@@ -49,26 +48,27 @@ class Met:
 
 
 class Words(Protocol):
-    """A family's ``why`` module."""
+    """A family's ``why`` module.
 
-    @staticmethod
-    def reads(operation: Any, key: Key, trigger: Found | None) -> Mapping[str, Key]:
-        """Side to the key whose records decide of a row; of a join's side that is pointed to, nothing."""
-        ...
+    Attributes
+    ----------
+    reads
+        Side to the key whose records decide of a row of a key, and, where it is given, of a trigger; nothing of a
+        join's side that is pointed to.
+    of_row
+        Why a row lacks a side, or ended.
+    of_absence
+        Why a key has no row.
+    """
 
-    @staticmethod
-    def of_row(operation: Any, met: Met, replayed: Replay) -> Sequence[Reason]:
-        """Why a row lacks a side, or ended."""
-        ...
-
-    @staticmethod
-    def of_absence(operation: Any, key: Key, replayed: Replay) -> Sequence[Reason]:
-        """Why a key has no row."""
-        ...
+    reads: Callable[[Any, Key, Found | None], Mapping[str, Key]]
+    of_row: Callable[[Any, Met, Replay], Sequence[Reason]]
+    of_absence: Callable[[Any, Key, Replay], Sequence[Reason]]
 
 
-def made_of(operation: Operation, row: ResultRow, trigger: Found, evidence: Evidence) -> Made:
+def made_of(operation: Operation, row: ResultRow, evidence: Evidence) -> Made:
     """The records that a row was made of."""
+    trigger = row.trigger
     if family_of(operation).reference is None:
         return Made({trigger.side: trigger}, (f"what else a {operation.family} made it of is not explained",))
     # Where a key is null the record may lie in any partition: its row lies in the same.
@@ -77,9 +77,9 @@ def made_of(operation: Operation, row: ResultRow, trigger: Found, evidence: Evid
     words, also = _words_of(operation), [trigger, *(one for one in known.values() if one is not None)]
     keys = {} if row.key is None else words.reads(operation, row.key, trigger)
     replayed = replay(operation, keys, evidence, also)
-    if not (alike := replayed.alike(row, trigger)):
+    if not (alike := replayed.alike(row)):
         replayed = replay(operation, keys, evidence, also, clocks=False)
-        alike = replayed.alike(row, trigger)
+        alike = replayed.alike(row)
     if not alike and not known and operation.joins_sides:
         unsure = next((unknown(key).says for key in replayed.points.values() if isinstance(key, Unknown)), NOT_SURE)
         return Made({trigger.side: trigger}, (unsure,))
@@ -89,11 +89,10 @@ def made_of(operation: Operation, row: ResultRow, trigger: Found, evidence: Evid
     best = doubts.index(None) if None in doubts else 0
     parts, rule, at = may_be[best]
     met = Met(row.key, rule, parts.get("left"), parts.get("right"), trigger, at, row.value is None)
-    said = [*words.of_row(operation, met, replayed)]
+    said = words.of_row(operation, met, replayed)
+    says = [reason.says for reason in said] + [doubt for doubt in doubts[best : best + 1] if doubt is not None]
     asked = tuple(reason.asked for reason in said if reason.asked is not None)
-    doubt = doubts[best]
-    says = (*(reason.says for reason in said), *(() if doubt is None else (doubt,)))
-    return Made(met.parts if operation.joins_sides else parts, says, asked)
+    return Made(met.parts if operation.joins_sides else parts, tuple(says), asked)
 
 
 def missing(operation: Operation, key: Key, evidence: Evidence) -> list[Reason]:

@@ -9,11 +9,16 @@ N1 waits to be read            "tail_number=N1 is in 'planes', and was not joine
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rivermeet.joins.reference.records import RULES
-from rivermeet.joins.why.evidence import Found, Key, Reason, Unknown, is_there, moment, named, span
+from rivermeet.joins.why.evidence import Found, Key, Reason, Unknown, is_there, moment, named, shown, span
 from rivermeet.joins.why.replay import Replay
+from rivermeet.pipelines import Operation
+
+_COLUMN = re.compile(r"\s*(left|right)\.`?(\w+)`?\s*", re.IGNORECASE)
 
 
 def nothing_there(replayed: Replay, side: str, key: Key, at: float = math.inf) -> Reason:
@@ -77,7 +82,29 @@ def by_rule(replayed: Replay, one: Found) -> Reason:
     return Reason(note.rule, f"its record in '{name}': {RULES[note.rule]}", (one,))
 
 
+def disagreement(
+    operation: Operation, value: Mapping[str, Any] | None, parts: Mapping[str, Found | None]
+) -> str | None:
+    """What differs between a live row and the records named for it, of columns that are columns of theirs; or None."""
+    if value is None or not operation.joins_sides or not {"left", "right"} <= set(parts):
+        return None
+    for column, made in operation.select.items():
+        match = _COLUMN.fullmatch(made) if isinstance(made, str) else None
+        if match is None or column not in value:
+            continue
+        side, name = match[1].lower(), match[2]
+        part = parts[side]
+        seen = {} if part is None or part.value is None else {**(part.key or {}), **part.value}
+        # A view's columns may be others than those of the table that stands for it.
+        if seen and name not in seen:
+            continue
+        theirs = seen.get(name)
+        if theirs != value[column] and not (theirs != theirs and value[column] != value[column]):
+            own = shown(value[column])
+            return f"not sure: its {column} is {own}, and that of the {side} record named here {shown(theirs)}"
+    return None
+
+
 def unknown(asked: Unknown) -> Reason:
     """That nobody here knows which key an expression gives."""
-    says = f"which key `{asked.sql}` gives is known to Spark alone: add --engine"
-    return Reason("unknown", says)
+    return Reason("unknown", f"which key `{asked.sql}` gives is known to Spark alone: add --engine")

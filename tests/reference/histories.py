@@ -11,13 +11,15 @@ Texts only, so that the same history can be put to the oracle (`rivermeet replay
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
 
-from rivermeet.joins.reference.records import Record
+from rivermeet.joins.reference.records import Record, Row, by_lowest_head, positioned, run
+from rivermeet.joins.stream_global.reference import StreamGlobalJoin
+from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
 
 Line = tuple[str, Any, Any, int]  # side, key, value, timestamp
 Draw = tuple[str, Any, Any, int, int]  # side, key, value, step of the clock, delay
@@ -128,6 +130,32 @@ def timed(draws: Sequence[Draw]) -> list[Line]:
         clock += step
         lines.append((side, key, value, max(0, clock - delay)))
     return lines
+
+
+def interleave_all(left: Iterable[Record], right: Iterable[Record]) -> list[Record]:
+    """Order of a join without co-partitioning: the lowest head over all partitions of both inputs.
+
+    Ties go left first, then to the lower partition.
+    """
+    return positioned(by_lowest_head([*left, *right], lambda r: (r.side, r.partition)))
+
+
+def in_epoch(join: StreamGlobalJoin, records: Iterable[Record], bootstrap: str = "epoch") -> list[Row]:
+    """One batch. "epoch" loads all its table updates first, "given" keeps the order as it is.
+
+    Loading first is KIP-99's start-up rule: with left o@1 before right p@2 in one batch, "given" misses a product that
+    was on disk all the time.
+    """
+    batch = list(records)
+    if bootstrap == "epoch":
+        batch.sort(key=lambda record: record.side == "left")  # stable: right first
+    return run(join, batch)
+
+
+def still_waiting(join: StreamStreamJoin) -> list[Record]:
+    """Records of a stream join that will give a one-sided row unless a partner comes."""
+    open_ones = [(state, o) for state in join.partitions.values() for o in state.open if o.side in join.outer_sides]
+    return [o for state, o in open_ones if (o.position, o.side) not in state.paired]
 
 
 # Window 10/10, grace 5 unless a test says otherwise.

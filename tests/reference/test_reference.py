@@ -5,6 +5,7 @@ Whatever the Spark operators are compared with is proven here first, without Spa
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import accumulate, cycle, groupby, islice
 from typing import Any
 
@@ -18,7 +19,6 @@ from rivermeet.joins.reference.records import (
     Record,
     Row,
     interleave,
-    interleave_all,
     positioned,
     run,
 )
@@ -29,9 +29,12 @@ from tests.reference.histories import (
     NASTY_STREAM_STREAM,
     foreign_key_of,
     histories,
+    in_epoch,
+    interleave_all,
     random_histories,
     records_of,
     split,
+    still_waiting,
 )
 
 HOWS = ("inner", "left", "outer")
@@ -84,7 +87,7 @@ def test_stream_stream_keeps_waiting_what_the_table_leaves_open(case: Case) -> N
     w = case.window
     join = StreamStreamJoin(case.how, w.before, w.after, w.grace)
     run(join, case.records)
-    waiting = [(r.side, r.key, r.value, r.timestamp) for r in join.waiting()]
+    waiting = [(r.side, r.key, r.value, r.timestamp) for r in still_waiting(join)]
     assert waiting == list(case.pending_at_end)
 
 
@@ -259,7 +262,7 @@ def test_no_one_sided_row_is_spurious_doubled_or_missing(
     alone = [r.left if r.right is None else r.right for r in rows if None in (r.left, r.right)]
     assert len(alone) == len(set(alone))
     assert not set(alone) & set(paired)
-    late = {entry.record.position for entry in join.late}
+    late = {record.position for record in join.late}
     assert not late & (set(alone) | set(paired))
     kept = {r.position for r in h if r.side in join.outer_sides and r.value is not None and r.position not in late}
     assert kept <= set(alone) | set(paired)
@@ -284,10 +287,12 @@ def test_rows_of_a_record_come_in_the_laws_order(how: str, h: list[Record], wind
 
 def test_the_nasty_script_of_the_stream_join_record_by_record() -> None:
     join = StreamStreamJoin("outer", 10, 10, 5)
-    rows = run(join, records_of(NASTY_STREAM_STREAM))
+    history = [replace(record, trace=[]) for record in records_of(NASTY_STREAM_STREAM)]
+    rows = run(join, history)
     assert [(r.trigger, r.key, r.value, r.timestamp) for r in rows] == NASTY_STREAM_STREAM_ROWS
-    assert [entry.record.value for entry in join.late] == ["r3", "J"]
-    assert [(entry.stream_time, entry.close) for entry in join.late] == [(25, 25), (51, 51)]
+    assert [record.value for record in join.late] == ["r3", "J"]
+    notes = [note for record in join.late for note in record.trace or ()]
+    assert [(note.rule, note.stream_time, note.close) for note in notes] == [("late", 25, 25), ("late", 51, 51)]
 
 
 NASTY_STREAM_STREAM_ROWS = [
@@ -369,8 +374,8 @@ def test_fan_out_goes_by_the_bytes_of_the_left_key() -> None:
 def test_bootstrap_loads_the_table_of_a_batch_first() -> None:
     records = records_of([("left", "o", "p|1", 1), ("right", "p", "mug", 2)])
     for how, given_rows in (("inner", []), ("left", [("p|1", None)])):
-        loaded = StreamGlobalJoin(how, foreign_key_of).process_epoch(records)
-        given_order = StreamGlobalJoin(how, foreign_key_of).process_epoch(records, "given")
+        loaded = in_epoch(StreamGlobalJoin(how, foreign_key_of), records)
+        given_order = in_epoch(StreamGlobalJoin(how, foreign_key_of), records, "given")
         assert [row.value for row in loaded] == [("p|1", "mug")]
         assert [row.value for row in given_order] == given_rows
 
@@ -421,5 +426,3 @@ def test_a_join_that_is_not_offered_is_refused_with_the_choices() -> None:
         ForeignKeyJoin("outer", itself)
     with pytest.raises(ValueError, match="inner and left"):
         StreamGlobalJoin("outer", itself)
-    with pytest.raises(ValueError, match="epoch or given"):
-        StreamGlobalJoin("inner", itself).process_epoch([], "latest")

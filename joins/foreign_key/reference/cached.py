@@ -33,7 +33,7 @@ class CachedForeignKeyJoin:
 
     def __init__(
         self,
-        join: ForeignKeyJoin | ForeignKeyJoin30,
+        join: ForeignKeyJoin,
         cached: tuple[str, ...] = ("left", "right"),
         materialized: bool = False,
     ) -> None:

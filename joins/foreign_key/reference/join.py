@@ -12,9 +12,10 @@ Source: KIP-213 (golden `s000.fk.*`, `s001.fk.*`), instruction table of docs/kaf
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from rivermeet.joins.reference.records import Record, Row, key_bytes, no_row
+from rivermeet.joins.reference.records import Record, Row, joined, key_bytes, no_row
 
 
 class ForeignKeyJoin:
@@ -85,9 +86,8 @@ def after(x: Record, right: Record | None) -> int:
 
 def answer(left: Record, trigger: Record, right: Record | None, timestamp: int, lacking: str = "right-deleted") -> Row:
     """A joined row, or (left, null) where the right side has none, by the rule ``lacking``."""
-    value = (left.value, right.value if right else None)
-    at, rule = (right.position, "joined") if right else (None, lacking)
-    return Row(left.key, value, timestamp, trigger.position, left.position, at, left.value, rule)
+    row = joined(left.key, left, right, timestamp, trigger, "joined" if right else lacking)
+    return replace(row, left_hash_of=left.value)
 
 
 def tombstone(left: Record, trigger: Record, timestamp: int, lacking: str = "left-deleted") -> Row:

@@ -21,29 +21,20 @@ Source: KIP-213 as released in 3.0 (docs/kafka-streams.md 6).
 from collections.abc import Callable
 from typing import Any
 
-from rivermeet.joins.foreign_key.reference.join import after, answer, put, tombstone
+from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin, after, answer, put, tombstone
 from rivermeet.joins.reference.records import Record, Row, key_bytes, no_row
 
 
-class ForeignKeyJoin30:
+class ForeignKeyJoin30(ForeignKeyJoin):
     """Subscriptions are state of their own: a dropped change leaves one behind.
 
     One left key may have several, of which at most one is that of its present value.
     """
 
     def __init__(self, how: str, extract: Callable[[Any, Any], Any]) -> None:
-        if how not in ("inner", "left"):
-            raise ValueError(f"how is {how!r}; a foreign-key join offers inner and left")
-        self.how, self.extract = how, extract
-        self.left: dict[Any, Record] = {}
-        self.right: dict[Any, Record] = {}
+        super().__init__(how, extract)
         self.present = self.left  # with a cache: ahead of what the last commit left in `left`
         self.subscriptions: dict[Any, dict[Any, Any]] = {}  # foreign key -> left key -> left value
-
-    def process(self, x: Record) -> list[Row]:
-        if x.key is None:
-            return no_row(x, "null-key")
-        return self._left_change(x) if x.side == "left" else self._right_change(x)
 
     def _left_change(self, x: Record) -> list[Row]:
         old = self.left.get(x.key)
@@ -72,7 +63,7 @@ class ForeignKeyJoin30:
         for key, subscribed in sorted(self.subscriptions.get(x.key, {}).items(), key=lambda s: key_bytes(s[0])):
             left = self.present.get(key)
             if left is None or left.value != subscribed:
-                no_row(x, "stale", left)
+                no_row(x, "stale")
                 continue  # by hash
             gone = right is None and self.how == "inner"
             rows.append(tombstone(left, x, x.timestamp) if gone else answer(left, x, right, x.timestamp))

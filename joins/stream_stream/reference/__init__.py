@@ -4,13 +4,12 @@ from rivermeet.joins.reference.families import Asks
 from rivermeet.joins.reference.records import Join
 from rivermeet.joins.stream_stream.reference.profile_0_10_0 import StreamStreamEarlyJoin
 from rivermeet.joins.stream_stream.reference.profile_0_10_2 import StreamStreamEagerJoin
-from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
+from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin, StreamStreamSelfJoin
 from rivermeet.joins.stream_stream.reference.profile_kafka_4 import (
     StreamStreamKafka4Join,
     StreamStreamKafka4SelfJoin,
     TwiceSelfJoin,
 )
-from rivermeet.joins.stream_stream.reference.self_join import StreamStreamSelfJoin
 from rivermeet.pipelines import joins as declared
 
 

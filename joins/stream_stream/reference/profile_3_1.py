@@ -11,20 +11,12 @@ Source: the wiki's improved left/outer join (3.1 and newer, golden `s000.ss.v31.
 "Stream - stream"; null keys after KIP-962.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from rivermeet.joins.reference.records import Record, Row, no_row
+from rivermeet.joins.reference.records import Record, Row, joined, no_row, sides
 
 BEGINNING = -(2**63)  # stream time of a partition that has seen nothing
-
-
-@dataclass(frozen=True)
-class Late:
-    """A dropped record, with what shows that it was late: stream time >= close."""
-
-    record: Record
-    stream_time: int
-    close: int
 
 
 @dataclass
@@ -33,7 +25,7 @@ class Partition:
 
     stream_time: int = BEGINNING
     open: list[Record] = field(default_factory=list[Record])
-    paired: set[int] = field(default_factory=set[int])
+    paired: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
 
 
 class StreamStreamJoin:
@@ -45,7 +37,7 @@ class StreamStreamJoin:
         self.outer_sides = {"inner": (), "left": ("left",), "outer": ("left", "right")}[how]
         self.before, self.after, self.grace = before, after, grace
         self.partitions: dict[int, Partition] = {}
-        self.late: list[Late] = []
+        self.late: list[Record] = []
 
     def close(self, record: Record) -> int:
         """The stream time at which this record's window is closed for ever."""
@@ -59,31 +51,30 @@ class StreamStreamJoin:
         The other way round, left A@0 and right a@10 under window 10/10 without grace would give
         (A, null): the pair lies exactly on the edge, and it is a itself that closes A.
         """
+        return self.process_copies([x])
+
+    def process_copies(self, copies: Sequence[Record]) -> list[Row]:
+        """The same of what is one record, on the sides that it comes from."""
+        x = copies[0]
         state = self.partitions.setdefault(x.partition, Partition())
-        rows: list[Row] = []
-        if x.value is None:
-            no_row(x, "null-value")
-        elif x.key is None:
-            rows = [one_sided(x, x)] if x.side in self.outer_sides else no_row(x, "null-key")
-        elif state.stream_time >= self.close(x):
-            self.late.append(Late(x, state.stream_time, self.close(x)))
-            no_row(x, "late", stream_time=state.stream_time, close=self.close(x))
-        else:
-            waits = "waiting" if x.side in self.outer_sides else "kept"
-            rows = self._pairs(state, x) or no_row(x, waits, close=self.close(x))
-            state.open.append(x)
+        rows = [row for copy in copies for row in self._met(state, copy)]
         # Null and late records too: a record nobody joins still says what time it is.
         state.stream_time = max(state.stream_time, x.timestamp)
         return rows + self._closed(state, x)
 
-    def waiting(self) -> list[Record]:
-        """Records that will give a one-sided row unless a partner comes."""
-        return [
-            o
-            for state in self.partitions.values()
-            for o in state.open
-            if o.side in self.outer_sides and o.position not in state.paired
-        ]
+    def _met(self, state: Partition, x: Record) -> list[Row]:
+        """Pairs of x, which is open from now on unless it is late."""
+        if x.value is None:
+            return no_row(x, "null-value")
+        if x.key is None:
+            return [one_sided(x, x)] if x.side in self.outer_sides else no_row(x, "null-key")
+        if state.stream_time >= self.close(x):
+            self.late.append(x)
+            return no_row(x, "late", stream_time=state.stream_time, close=self.close(x))
+        waits = "waiting" if x.side in self.outer_sides else "kept"
+        rows = self._pairs(state, x) or no_row(x, waits, close=self.close(x))
+        state.open.append(x)
+        return rows
 
     def _pairs(self, state: Partition, x: Record) -> list[Row]:
         rows: list[Row] = []
@@ -92,16 +83,16 @@ class StreamStreamJoin:
             if o.side == x.side or o.key != x.key:
                 continue
             if left.timestamp - self.before <= right.timestamp <= left.timestamp + self.after:
-                state.paired |= {x.position, o.position}
+                state.paired |= {(x.position, x.side), (o.position, o.side)}
                 rows.append(paired(x, o))
         return rows
 
     def _closed(self, state: Partition, x: Record) -> list[Row]:
         closed = [o for o in state.open if state.stream_time >= self.close(o)]
         state.open = [o for o in state.open if state.stream_time < self.close(o)]
-        unpaired = [o for o in closed if o.position not in state.paired]
+        unpaired = [o for o in closed if (o.position, o.side) not in state.paired]
         # A closed record is never looked up again, so what it paired with may be forgotten.
-        state.paired -= {o.position for o in closed}
+        state.paired -= {(o.position, o.side) for o in closed}
         return [
             one_sided(o, x)
             for o in sorted(unpaired, key=lambda o: (o.timestamp, o.side == "left", o.position))
@@ -109,29 +100,32 @@ class StreamStreamJoin:
         ]
 
 
+class StreamStreamSelfJoin(StreamStreamJoin):
+    """A record is a left and a right one in one step.
+
+    Window -3/9, no grace, left join; `close` of a left copy is its timestamp + 9, of a right one its timestamp:
+
+        k A@0     nothing: A is not 3 ms later than itself
+        k B@4     (A, B)@4: B as right is 4 ms later than A; as left it would need a right one from 7 on
+        x C@20    (B, null)@4: the left copy of B closed at 13 without a partner
+
+    Both copies of x are late or not by the stream time before x; the left one's must not make the right one late.
+
+    Source: profile "3.1" of `StreamStreamJoin`, which no release of Kafka Streams runs; one step, as the
+    record is one.
+    """
+
+    def process(self, x: Record) -> list[Row]:
+        """Pairs of x as left, then as right; only then does stream time move."""
+        return self.process_copies([replace(x, side="left"), replace(x, side="right")])
+
+
 def paired(x: Record, o: Record) -> Row:
     """The row of x and an earlier o of the other side, at the later of both timestamps."""
-    left, right = (x, o) if x.side == "left" else (o, x)
-    return Row(
-        key=x.key,
-        value=(left.value, right.value),
-        timestamp=max(x.timestamp, o.timestamp),
-        trigger=x.position,
-        left=left.position,
-        right=right.position,
-    )
+    return joined(x.key, *sides(x, o), max(x.timestamp, o.timestamp), x)
 
 
 def one_sided(record: Record, trigger: Record) -> Row:
     """The row of a record without partner, at its own timestamp whoever triggers it."""
-    is_left = record.side == "left"
-    met = "null-key" if record.key is None else "alone" if record is trigger else "closed"
-    return Row(
-        key=record.key,
-        value=(record.value, None) if is_left else (None, record.value),
-        timestamp=record.timestamp,
-        trigger=trigger.position,
-        left=record.position if is_left else None,
-        right=None if is_left else record.position,
-        rule=met,
-    )
+    rule = "null-key" if record.key is None else "alone" if record is trigger else "closed"
+    return joined(record.key, *sides(record), record.timestamp, trigger, rule)

@@ -23,10 +23,9 @@ import pytest
 from rivermeet.joins.aggregates.reference import Columns, SlidingWindowed, TableAggregate, TimeWindowed
 from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
 from rivermeet.joins.one_to_many.reference import OneToManyJoin
-from rivermeet.joins.reference.records import Record, Row, interleave_all
+from rivermeet.joins.reference.records import Record, Row
 from rivermeet.joins.stream_global.reference import StreamGlobalJoin
-from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
-from rivermeet.joins.stream_stream.reference.self_join import StreamStreamSelfJoin
+from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin, StreamStreamSelfJoin
 from rivermeet.joins.stream_table.reference import StreamTableJoin
 from rivermeet.joins.table_table.reference import TableTableJoin
 from rivermeet.pipelines import JoinWindow, Pipeline, SlidingWindows, TimeWindows, expr
@@ -48,7 +47,7 @@ from tests.joins.epochs.any_cut import (
     waits,
 )
 from tests.joins.foreign_key.test_foreign_key import BEFORE_THE_BAR
-from tests.reference.histories import foreign_key_of
+from tests.reference.histories import foreign_key_of, interleave_all
 from tests.reliability import survived
 from tests.world import World
 

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
-from rivermeet.joins.reference.records import Record, Row, interleave, interleave_all
+from rivermeet.joins.reference.records import Record, Row, interleave
 from rivermeet.joins.stream_global.reference import StreamGlobalJoin
 from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
 from rivermeet.pipelines import JoinWindow, Pipeline, expr
 from tests.joins.epochs.batch import FILES, TYPES, by_partition
 from tests.joins.epochs.test_waiting import publish_in_pieces, released, together
 from tests.joins.foreign_key.test_foreign_key import BEFORE_THE_BAR
-from tests.reference.histories import foreign_key_of, random_histories, split
+from tests.reference.histories import foreign_key_of, in_epoch, interleave_all, random_histories, split
 from tests.world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -67,7 +67,7 @@ def test_streams_and_then_a_global_table(world: Make, seed: int) -> None:
     second = [r for p in first for r in as_records("left", p, first[p])] + [replace(r, side="right") for r in updates]
     order = interleave_all(*split(released(second, [("left", 0), ("left", 1), ("right", 0)], any_other)))
     at = {r.position: r for r in order}
-    expected = StreamGlobalJoin("left", lambda key, value: value[0]).process_epoch(order, "given")
+    expected = in_epoch(StreamGlobalJoin("left", lambda key, value: value[0]), order, "given")
     rows = by_partition(here.rows(node))
     assert len(expected) > 20
     assert {bool(x.value and x.value[1]) for x in expected} == {False, True}

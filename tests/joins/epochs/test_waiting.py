@@ -11,7 +11,7 @@ import pytest
 
 from rivermeet.infra.delta.io import arrivals
 from rivermeet.infra.epochs.waiting import NOTHING, Queues
-from rivermeet.joins.reference.records import Record, Row, interleave, interleave_all
+from rivermeet.joins.reference.records import Record, Row, interleave
 from rivermeet.joins.stream_global.reference import StreamGlobalJoin
 from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
 from rivermeet.joins.stream_table.reference import StreamTableJoin
@@ -19,7 +19,7 @@ from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline
 from tests.golden.load import cases
 from tests.joins.epochs.batch import FILES, TYPES, by_partition
 from tests.joins.foreign_key.test_foreign_key import BEFORE_THE_BAR, set_apart
-from tests.reference.histories import foreign_key_of, random_histories, split
+from tests.reference.histories import foreign_key_of, in_epoch, interleave_all, random_histories, split
 from tests.reliability import survived
 from tests.world import World
 
@@ -173,7 +173,7 @@ def test_no_cut_changes_a_look_up_over_all_partitions(world: Make, seed: int) ->
     assert len(gone) > len(history) / 2
     order = interleave_all(*split(gone))
     by_position = {r.position: r for r in order}
-    expected = StreamGlobalJoin("left", foreign_key_of).process_epoch(order, "given")
+    expected = in_epoch(StreamGlobalJoin("left", foreign_key_of), order, "given")
     for partition in (0, 1):
         mine = [row for row in expected if by_position[row.trigger].partition == partition]
         assert [found(row) for row in rows[partition]] == [answer(row, by_position) for row in mine]

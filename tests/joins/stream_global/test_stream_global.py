@@ -13,7 +13,7 @@ from rivermeet.pipelines import Files, Pipeline
 from tests.golden.load import Case, cases
 from tests.joins.epochs.batch import EACH, TYPES, Batch, by_partition, run, stream_and_global
 from tests.joins.foreign_key.test_foreign_key import BEFORE_THE_BAR, set_apart
-from tests.reference.histories import NASTY_GLOBAL, foreign_key_of, random_histories, records_of
+from tests.reference.histories import NASTY_GLOBAL, foreign_key_of, in_epoch, random_histories, records_of
 from tests.world import World
 
 Make = Callable[..., World]
@@ -26,7 +26,7 @@ def expected(how: str, batch: Batch, case: int, bootstrap: str) -> list[Any]:
     return [
         (row.key, row.value, row.timestamp, at[row.trigger])
         for piece in batch.pieces(case)
-        for row in join.process_epoch(piece, order)
+        for row in in_epoch(join, piece, order)
     ]
 
 

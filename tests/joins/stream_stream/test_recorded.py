@@ -19,12 +19,12 @@ from rivermeet.joins.reference.records import Join, Record
 from rivermeet.joins.reference.records import run as answered
 from rivermeet.joins.stream_stream.reference.profile_0_10_0 import StreamStreamEarlyJoin
 from rivermeet.joins.stream_stream.reference.profile_0_10_2 import StreamStreamEagerJoin
+from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamSelfJoin
 from rivermeet.joins.stream_stream.reference.profile_kafka_4 import (
     StreamStreamKafka4Join,
     StreamStreamKafka4SelfJoin,
     TwiceSelfJoin,
 )
-from rivermeet.joins.stream_stream.reference.self_join import StreamStreamSelfJoin
 from rivermeet.pipelines import JoinWindow
 from tests.joins.epochs.batch import TYPES, Batch, by_partition, found, run, two_streams
 from tests.joins.epochs.in_steps import in_pieces, in_steps

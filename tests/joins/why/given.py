@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rivermeet.joins.reference.records import Record, Row
-from rivermeet.joins.why.evidence import Found, Key, Made, Order, ResultRow, Trigger
+from rivermeet.joins.why.evidence import Found, Key, Made, Order, ResultRow
 from rivermeet.joins.why.families import made_of, missing
 from rivermeet.pipelines import Files, Node, Operation, Pipeline
 from tests.reference.histories import foreign_key_of
@@ -91,13 +91,11 @@ class Given:
             _selected(row.value),
             row.timestamp,
             trigger.partition,
-            0,
-            1,
-            Trigger(trigger.side, trigger.partition, trigger.offset),
+            self.found(trigger),
             left,
             right,
         )
-        return made_of(self.operation, asked, self.found(trigger), self)
+        return made_of(self.operation, asked, self)
 
     def at(self, position: int) -> Record:
         return next(r for r in self.history if r.position == position)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rivermeet.joins.why.agreement import disagreement
 from rivermeet.joins.why.evidence import Found
+from rivermeet.joins.why.words import disagreement
 from tests.joins.why.given import two
 
 LEFT, RIGHT = (Found(side, {"a": "k"}, {"v": f"of {side}"}, 1, 0, 0) for side in ("left", "right"))

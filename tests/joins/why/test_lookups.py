@@ -11,7 +11,7 @@ from rivermeet.joins.stream_global.reference import StreamGlobalJoin
 from rivermeet.joins.stream_table.reference import StreamTableJoin
 from rivermeet.joins.why.evidence import Found
 from tests.joins.why.given import SELECT, Given, two
-from tests.reference.histories import NASTY_GLOBAL, foreign_key_of, random_histories, records_of
+from tests.reference.histories import NASTY_GLOBAL, foreign_key_of, in_epoch, random_histories, records_of
 
 
 def own_key(one: Found) -> Any:
@@ -51,7 +51,7 @@ def test_a_row_has_what_the_global_table_had(how: str, bootstrap: Any) -> None:
         join, given = StreamGlobalJoin(how, foreign_key_of), Given(node, history, epochs=epochs)
         for epoch in (1, 2, 3):
             batch = [record for record, at in zip(history, epochs, strict=True) if at == epoch]
-            for row in join.process_epoch(batch, "epoch" if bootstrap == "epoch" else "given"):
+            for row in in_epoch(join, batch, "epoch" if bootstrap == "epoch" else "given"):
                 made = given.made(row)
                 assert places(given, made) == (row.left, row.right)
                 assert made.says if row.right is None else not made.says

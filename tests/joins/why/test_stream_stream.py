@@ -11,7 +11,7 @@ from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
 from rivermeet.joins.stream_stream.why import beyond
 from rivermeet.pipelines import JoinWindow
 from tests.joins.why.given import SELECT, Given, two
-from tests.reference.histories import NASTY_STREAM_STREAM, random_histories, records_of
+from tests.reference.histories import NASTY_STREAM_STREAM, random_histories, records_of, still_waiting
 
 HISTORIES = [records_of(NASTY_STREAM_STREAM), *random_histories(5, 60)]
 
@@ -42,7 +42,7 @@ def test_a_row_without_a_partner_says_what_the_other_side_has() -> None:
     seen: set[str] = set()
     for history in HISTORIES:
         given, join, rows = joined("left", history)
-        dropped = {late.record.position for late in join.late}
+        dropped = {late.position for late in join.late}
         for row in rows:
             if row.right is not None or row.key is None:
                 continue
@@ -97,7 +97,7 @@ def test_what_waits_is_what_waits_in_the_reference() -> None:
     waited = 0
     for history in HISTORIES:
         given, join, rows = joined("outer", history)
-        waiting = {record.key for record in join.waiting()}
+        waiting = {record.key for record in still_waiting(join)}
         for key in {r.key for r in history} - {row.key for row in rows} - {None}:
             assert ("waiting" in given.missing(key)) == (key in waiting)
             waited += key in waiting
