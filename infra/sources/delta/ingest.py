@@ -10,7 +10,7 @@
 The position is in the plan of the last committed epoch. A row that is no record is a dead letter, as a row of a file
 is, and too many of them refuse the epoch. What is read is not landed, as of a topic: the files of a version are never
 written to, so that an epoch that is run again reads the same rows, or finds one gone and is refused. Held by
-``tests/infra/sources/delta/test_append.py`` and ``tests/infra/sources/delta/test_faults.py``.
+``tests/infra/sources/delta/test_append.py`` and ``tests/infra/sources/test_faults.py``.
 """
 
 from __future__ import annotations

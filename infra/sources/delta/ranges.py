@@ -13,7 +13,7 @@
 
 The range goes into the epoch log before it is read. Files of a version never change, so that nothing is landed: a range
 is read again as it was, or it is refused. Held by ``tests/infra/sources/delta/test_ranges.py`` and
-``tests/infra/sources/delta/test_faults.py``.
+``tests/infra/sources/test_faults.py``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 | had no change data feed in version 4, and that is read | `FeedOffError` |
 
 A version of which nothing was removed that is needed has all its rows still: its files are never written to. Held by
-``tests/infra/sources/delta/test_faults.py``.
+``tests/infra/sources/test_faults.py``.
 """
 
 from __future__ import annotations

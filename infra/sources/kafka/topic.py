@@ -10,7 +10,7 @@
 
 The slice goes into the epoch log before it is read, and the position is the end of the last committed slice, never that
 of a consumer group. Held by ``tests/infra/sources/kafka/test_slices.py``
-and ``tests/infra/sources/kafka/test_faults.py``.
+and ``tests/infra/sources/test_faults.py``.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ TRIED: Mapping[str, tuple[str, ...]] = {
 """Crash point to what is killed there.
 
 Of databases in ``tests/infra/sources/postgres/test_kill.py``, of topics in
-``tests/infra/sources/kafka/test_faults.py`` and ``tests/infra/sinks/test_delivery.py``, of held epochs in
+``tests/infra/sources/test_faults.py`` and ``tests/infra/sinks/test_delivery.py``, of held epochs in
 ``tests/assets/quality/test_quarantine.py``.
 """
 Delivery = tuple[list[Record], list[Record], list[dict[str, Any] | str]]

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from rivermeet.assets.epoch.run import run_node
-from rivermeet.infra.delta.io import read
-from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.epochs.stages.plan import Rebuild
-from rivermeet.infra.epochs.step import EpochResult
+from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.sources.delta.ingest import DeltaStep
 from rivermeet.pipelines import Node
-from tests.world import World
+from tests.infra.sources.place import Place
 
 FED = {"delta.enableChangeDataFeed": "true"}
 ROWS = pa.schema([("id", pa.string()), ("n", pa.int64())])
@@ -23,10 +19,8 @@ Row = tuple[Any, ...]
 
 
 @dataclass
-class Shed:
+class Shed(Place):
     """One test's tables, below ``data`` of its world."""
-
-    world: World
 
     def path(self, table: str = "orders") -> str:
         return str(self.world.root / "data" / table)
@@ -48,20 +42,8 @@ class Shed:
         """Remove every file that the newest version does not need, its change data included."""
         self.table(table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
 
-    def step(self, node: Node) -> Any:
-        """A node's part in the protocol."""
-        context = self.world.runner(node.pipeline.name)
-        if node.operation is not None:
-            return replace(self.world.step(node), log=context.log)
+    def source_step(self, node: Node, context: EpochContext) -> DeltaStep:
         return DeltaStep(node, context.paths(node).changelog, context.log, str(self.world.root / "data"))
-
-    def run(self, node: Node, **changes: Any) -> EpochResult | None:
-        """One epoch of a node; ``changes`` are of its step."""
-        step = replace(self.step(node), **changes)
-        return run_node(self.world.runner(node.pipeline.name), step).result
-
-    def rebuild(self, node: Node) -> EpochResult | None:
-        return run_node(self.world.runner(node.pipeline.name), self.step(node), rebuild=Rebuild()).result
 
     def records(self, node: Node) -> list[tuple[Any, ...]]:
         """Of each record partition, key, value (None: a tombstone) and timestamp, in order of partition and offset."""
@@ -83,20 +65,7 @@ class Shed:
             for _, *key, value, _ in self.records(node)
         ]
 
-    def folded(self, node: Node) -> list[tuple[Any, ...]]:
-        """The node's table: its own columns, in order."""
-        rows = self.world.rows(node, "table")
-        return sorted(tuple(cell for name, cell in row.items() if not name.startswith("_")) for row in rows)
-
     def there(self, table: str = "orders") -> list[Row]:
         """The source's rows, in order."""
         rows = self.world.spark.read.format("delta").load(self.path(table)).collect()
-        return sorted(tuple(row) for row in rows)
-
-    def letters(self, node: Node) -> list[dict[str, Any]]:
-        """All dead letters that ever were, in order of epoch and version."""
-        path = self.world.runner(node.pipeline.name).paths(node).dead_letter
-        if opened(path) is None:
-            return []
-        rows = [cast(dict[str, Any], row.asDict()) for row in read(self.world.spark, path).collect()]
-        return sorted(rows, key=lambda row: (row["epoch"], row["line"], row["position"]))
+        return sorted((tuple(row) for row in rows), key=repr)

@@ -18,11 +18,6 @@ from rivermeet.infra import crash
 from rivermeet.infra.kafka.refusals import (
     BrokerUnavailableError,
     EndWentBackError,
-    RecordsGoneError,
-    TopicMissingError,
-    TopicPositionLostError,
-    TopicRefusedError,
-    TopicRemadeError,
 )
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.infra.sources.kafka import consume, ingest
@@ -50,125 +45,6 @@ def put(town: Town, *values: str, partition: int = 0) -> None:
     town.send("lines", *[(partition, "k", value, 1_000 + n) for n, value in enumerate(values)])
 
 
-def test_retention_between_two_epochs(town: Town) -> None:
-    town.make("lines")
-    node = lines(town)
-    put(town, "a")
-    town.run(node)
-    put(town, "b", "c", "d")
-    town.remove_before("lines", {0: 3})
-    for _ in range(2):
-        with pytest.raises(RecordsGoneError, match="0: 1 to 2: its retention is shorter") as refused:
-            town.run(node)
-    assert "`rivermeet accept-loss shop lines`" in str(refused.value)
-    result = town.run(node, accept_loss=True)
-    assert result is not None and isinstance(result.plan.reads, TopicSlice)
-    assert (result.plan.reads.lost, result.plan.reads.ranges) == ({0: (1, 3)}, {0: (3, 4)})
-    put(town, "e")
-    town.run(node)
-    assert said(town, node) == ["a", "d", "e"]
-    assert town.step(node).lost() is not None, "a rebuild would not find what it has read"
-    assert town.rebuild(node) is not None
-    assert said(town, node) == ["d", "e"]
-    assert town.run(node) is None, "and goes on from there"
-    survived("retention before records were read", "refused with what is gone; `accept-loss` goes on behind it")
-
-
-def test_retention_between_plan_and_read(town: Town) -> None:
-    """The plan that stands can be read no more; it is put aside once the loss is accepted."""
-    town.make("lines")
-    node = lines(town)
-    put(town, "a", "b")
-    with crashing_at("planned"):
-        town.run(node)
-    town.remove_before("lines", {0: 1})
-    put(town, "c")
-    with pytest.raises(RecordsGoneError, match="0: 0 to 0"):
-        town.run(node)
-    result = town.run(node, accept_loss=True)
-    assert result is not None and result.plan.epoch == 2
-    assert said(town, node) == ["b", "c"], "of a first epoch nothing was read before, and nothing was lost"
-    survived("retention between plan and read", "refused with what is gone; `accept-loss` goes on behind it")
-
-
-def test_retention_while_it_is_read(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
-    town.make("lines")
-    node = lines(town)
-    put(town, "a", "b")
-    asked = ingest.unreadable
-
-    def late(*given: Any) -> TopicRefusedError | None:
-        found = asked(*given)
-        town.remove_before("lines", {0: 1})
-        return found
-
-    monkeypatch.setattr(ingest, "unreadable", late)
-    with pytest.raises(RecordsGoneError, match="removed records of its slice while it was read"):
-        town.run(node)
-
-
-def test_a_topic_that_was_made_anew(town: Town) -> None:
-    town.make("lines")
-    node = lines(town)
-    put(town, "a", "b")
-    town.run(node)
-    town.delete("lines")
-    with pytest.raises(TopicMissingError, match=f"no topic '{town.named('lines')}'"):
-        until_missing(town, node)
-    town.make("lines")
-    put(town, "new a", "new b", "new c")
-    with pytest.raises(TopicRemadeError, match="was deleted and made anew"):
-        town.run(node)
-    assert town.run(node, accept_loss=True) is not None
-    assert said(town, node) == ["a", "b", "new a", "new b", "new c"]
-    assert town.run(node) is None
-    survived("a topic deleted, or made anew under its name", "refused; `accept-loss` goes on with the new one")
-
-
-def test_a_topic_that_is_made_anew_while_it_is_read(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Offsets of the new one are as good as those of the old: only the id shows it."""
-    town.make("lines")
-    node = lines(town)
-    put(town, "a", "b")
-    asked = ingest.unreadable
-
-    def late(*given: Any) -> TopicRefusedError | None:
-        found = asked(*given)
-        town.delete("lines")
-        time.sleep(0.5)
-        town.make("lines")
-        put(town, "other", "records")
-        return found
-
-    monkeypatch.setattr(ingest, "unreadable", late)
-    with pytest.raises(TopicRefusedError):
-        town.run(node, patience=5.0)
-    monkeypatch.undo()
-    with pytest.raises(TopicRemadeError):
-        town.run(node)
-    assert town.run(node, accept_loss=True) is not None
-    assert said(town, node) == ["other", "records"]
-
-
-def test_an_epoch_log_that_is_lost(town: Town) -> None:
-    """To begin anew would be to read everything twice."""
-    town.make("lines")
-    node = lines(town)
-    put(town, "a")
-    town.run(node)
-    shutil.rmtree(town.world.root / "epochs")
-    with pytest.raises(TopicPositionLostError, match=r"no plan of epoch 1.*`rivermeet rebuild shop --select lines`"):
-        town.run(node)
-    survived("an epoch log that is lost", "refused: nobody knows up to where a topic was read")
-
-
-def until_missing(town: Town, node: Stream) -> None:
-    """Plan until the broker has forgotten a topic that it deletes."""
-    for _ in range(100):
-        town.step(node).plan(None, None, 1)
-        time.sleep(0.05)
-
-
 def test_partitions_are_added(town: Town) -> None:
     town.make("lines")
     node = lines(town)
@@ -182,27 +58,6 @@ def test_partitions_are_added(town: Town) -> None:
     assert (result.plan.reads.added, result.plan.reads.unread) == ((1, 2), {0: (1, 2), 2: (0, 1)})
     assert said(town, node) == ["a", "b", "c"]
     survived("partitions added to a topic", "the next epoch reads them, with a warning")
-
-
-MORE = [pytest.param(p, marks=pytest.mark.prove) for p in ("planned", "computed", "sides-written", "recorded")]
-
-
-@pytest.mark.parametrize("point", ["landed", "committed", *MORE])
-def test_killed_at_every_point(town: Town, point: str) -> None:
-    """Records that came meanwhile belong to the next epoch; nothing is lost or doubled."""
-    town.make("lines")
-    node, whole = lines(town), replace(lines(town), name="whole")
-    put(town, "a", "b")
-    with crashing_at(point):
-        town.run(node)
-    town.run(whole)
-    put(town, "c")
-    while town.run(node) is not None:
-        pass
-    town.run(whole)
-    assert town.rows(node) == town.rows(whole)
-    assert len(list((town.world.root / "landing" / node.name).iterdir())) == 1, "dead attempts leave no files"
-    survived(f"kill of a topic's epoch, {point}", "the next run ends in the rows of an undisturbed one")
 
 
 @pytest.mark.prove

@@ -6,35 +6,31 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic  # pyright: ignore[reportAttributeAccessIssue]
 
-from rivermeet.assets.epoch.run import run_node
-from rivermeet.infra.delta.io import read
-from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.epochs.stages.plan import Rebuild
-from rivermeet.infra.epochs.step import EpochResult
+from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.sources.files.ingest import IngestStep
 from rivermeet.infra.sources.kafka.ingest import TopicStep
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.pipelines import Kafka, Node
+from tests.infra.sources.place import Place
 from tests.servers.broker import Broker
-from tests.world import World
 
 Message = tuple[int, Any, Any, int]
 """Partition, key, value and timestamp; text is written as it stands, a dict as JSON, None as nothing."""
 
 
 @dataclass
-class Town:
+class Town(Place):
     """One test's topics and tables.
 
     Attributes
@@ -43,10 +39,10 @@ class Town:
         URL of a schema registry.
     """
 
-    world: World
     broker: Broker
     registry: str = ""
     patience: float = 20.0
+    letters_by = ("epoch", "file", "line")
     _suffix: str = field(default_factory=lambda: uuid4().hex[:8])
 
     def named(self, topic: str) -> str:
@@ -126,11 +122,7 @@ class Town:
             )
             producer.poll(0)
 
-    def step(self, node: Node) -> Any:
-        """A node's part in the protocol."""
-        context = self.world.runner(node.pipeline.name)
-        if node.operation is not None:
-            return replace(self.world.step(node), log=context.log)
+    def source_step(self, node: Node, context: EpochContext) -> Any:
         assert node.source is not None
         changelog = context.paths(node).changelog
         if not isinstance(node.source.reads, Kafka):
@@ -138,18 +130,6 @@ class Town:
         registry = Registry(self.registry, self.world.root / "schemas")
         landing = self.world.root / "landing" / node.name
         return TopicStep(node, changelog, context.log, self.connection, registry, landing, patience=self.patience)
-
-    def run(self, node: Node, **changes: Any) -> EpochResult | None:
-        """One epoch of a node; ``changes`` are of its step."""
-        step = replace(self.step(node), **changes)
-        return run_node(self.world.runner(node.pipeline.name), step).result
-
-    def rebuild(self, node: Node) -> EpochResult | None:
-        return run_node(self.world.runner(node.pipeline.name), self.step(node), rebuild=Rebuild()).result
-
-    def run_all(self, nodes: Iterable[Node]) -> None:
-        for node in nodes:
-            self.run(node)
 
     def rows(self, node: Node) -> list[tuple[Any, ...]]:
         """Of each record partition, offset, key, value (None: a tombstone) and timestamp, in order."""
@@ -164,14 +144,6 @@ class Town:
             )
             for row in rows
         ]
-
-    def letters(self, node: Node) -> list[dict[str, Any]]:
-        """All dead letters that ever were, in order of epoch, file and offset."""
-        path = self.world.runner(node.pipeline.name).paths(node).dead_letter
-        if opened(path) is None:
-            return []
-        rows = [cast(dict[str, Any], row.asDict()) for row in read(self.world.spark, path).collect()]
-        return sorted(rows, key=lambda row: (row["epoch"], row["file"], row["line"]))
 
 
 def _payload(value: Any) -> bytes | None:

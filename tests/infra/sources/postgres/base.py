@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 from uuid import uuid4
 
 import psycopg
 
-from rivermeet.assets.epoch.run import run_node
-from rivermeet.infra.delta.io import read
-from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.epochs.stages.plan import Rebuild
-from rivermeet.infra.epochs.step import EpochResult
+from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.postgres.connection import Database
 from rivermeet.infra.postgres.state import SlotState, slot_state
 from rivermeet.infra.sources.postgres.ingest import PostgresStep
 from rivermeet.infra.sources.postgres.slot import PipelineSlot
 from rivermeet.pipelines import Node, Postgres
+from tests.infra.sources.place import Place
 from tests.servers.postgres import PostgresServer
-from tests.world import World
 
 
 @dataclass
-class Base:
+class Base(Place):
     """One test's database and tables."""
 
-    world: World
     server: PostgresServer
     name: str = field(default_factory=lambda: f"shop_{uuid4().hex[:8]}")
 
@@ -77,26 +72,13 @@ class Base:
         """A table as it is declared."""
         return Postgres(f"{self.name}.public.{table}", schema, key)
 
-    def step(self, node: Node) -> PostgresStep:
-        context = self.world.runner(node.pipeline.name)
+    def source_step(self, node: Node, context: EpochContext) -> PostgresStep:
         lock = str(self.world.root / "locks" / "slot.lock")
-        database = Database(self.server.dsn, self.name)
-        slot = PipelineSlot(database, context.log, lock, node.pipeline.name)
+        slot = PipelineSlot(Database(self.server.dsn, self.name), context.log, lock, node.pipeline.name)
         landing = self.world.root / "landing" / node.name
         return PostgresStep(node, context.paths(node).changelog, context.log, slot, landing)
 
-    def run(self, node: Node, **changes: Any) -> EpochResult | None:
-        """One epoch of a node; ``changes`` are of its step."""
-        step: Any = self.step(node) if node.source is not None else self.world.step(node)
-        context = self.world.runner(node.pipeline.name)
-        return run_node(context, replace(step, log=context.log, **changes)).result
-
-    def resnapshot(self, node: Node) -> EpochResult | None:
-        return run_node(self.world.runner(node.pipeline.name), self.step(node), rebuild=Rebuild()).result
-
-    def run_all(self, nodes: Iterable[Node]) -> None:
-        for node in nodes:
-            self.run(node)
+    resnapshot = Place.rebuild
 
     def slot(self, node: Node) -> SlotState | None:
         """The pipeline's slot, as the server has it."""
@@ -106,11 +88,6 @@ class Base:
     def slots(self) -> int:
         """How many slots the database has."""
         return self.ask(f"SELECT count(*) FROM pg_replication_slots WHERE database = '{self.name}'")[0][0]
-
-    def folded(self, node: Node) -> list[tuple[Any, ...]]:
-        """The folded table's rows, key first, in order."""
-        rows = self.world.rows(node, "table")
-        return sorted((tuple(v for name, v in row.items() if not name.startswith("_")) for row in rows), key=repr)
 
     def records(self, node: Node) -> list[tuple[Any, ...]]:
         """Key and value (None: a tombstone) of each record, in order."""
@@ -122,11 +99,3 @@ class Base:
     def same(self, node: Node, query: str) -> None:
         """Check that the folded table has the rows of a query in the database."""
         assert self.folded(node) == sorted(self.ask(query), key=repr)
-
-    def letters(self, node: Node) -> list[dict[str, Any]]:
-        """All dead letters that ever were."""
-        path = self.world.runner(node.pipeline.name).paths(node).dead_letter
-        if opened(path) is None:
-            return []
-        rows = [cast(dict[str, Any], row.asDict()) for row in read(self.world.spark, path).collect()]
-        return sorted(rows, key=lambda row: (row["epoch"], row["line"], row["position"]))

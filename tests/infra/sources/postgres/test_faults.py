@@ -51,22 +51,6 @@ def refused(base: Base, node: Table, kind: type[PostgresRefusedError], says: str
     assert kind in [type(problem) for problem in problems]
 
 
-def test_a_slot_that_was_dropped(base: Base) -> None:
-    node = made(base)
-    base.run(node)
-    base.drop_slots()
-    base.do("UPDATE t SET n = 2", "INSERT INTO t VALUES (2, 2)", "DELETE FROM t WHERE id = 1")
-    refused(base, node, SlotLostError, r"slot rivermeet_shop_\w+ is gone.*`rivermeet resnapshot shop t`")
-    result = base.resnapshot(node)
-    assert result is not None and result.plan.incarnation == 2
-    base.same(node, "SELECT id, n FROM t")
-    base.do("UPDATE t SET n = 3")
-    base.run(node)
-    base.same(node, "SELECT id, n FROM t")
-    assert base.slots() == 1
-    survived("a replication slot dropped", "refused; `resnapshot` reads the table anew as an incarnation")
-
-
 @pytest.mark.prove
 def test_a_slot_that_somebody_else_moved_on(base: Base) -> None:
     """Two homes on one slot: the second finds that it lacks what the first has taken."""
