@@ -8,7 +8,7 @@ partition, side, partition, offset):
 
 Source: wiki page "Kafka Streams Join Semantics" (timestamp synchronization); the proof stands in
 docs/decisions/order-within-an-epoch.md. Held by ``tests/joins``, where the reference joins compare heads. Within an
-epoch the maxima start afresh: what earlier epochs consumed is gone from the inputs, so that it heads nothing any more.
+epoch the maxima start afresh: what earlier epochs consumed is gone from the inputs, so it no longer heads anything.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ COUNTED_ROWS = 2**17
 NODES_AT_ONCE = 2
 """Nodes of a run at a time: Spark plans on one core, and computes on all."""
 FAILING_RECORDS = 10
-"""Failing records of one epoch from which on they are no bad data any more, but a wrong expression."""
+"""Failing records of one epoch from which on they are no bad data any longer, but a wrong expression."""
 
 # Folds and files of tables.
 DUE_SHARE = 0.1

@@ -379,7 +379,7 @@ class Pipeline:
                 self.name,
                 name,
                 f"key {listed(source.key)} is not the key of {reads.named} ({listed(reads.key_columns)}), so "
-                "that equal keys may lie in several of its partitions; give partitions=N to hash them anew",
+                "that equal keys may lie in several of its partitions; give partitions=N to rehash them",
             )
 
     def _source(self, name: str, reads: Reads, options: SourceOptions, is_table: bool) -> Source:

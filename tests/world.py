@@ -109,7 +109,7 @@ class World:
         return OperatorStep(node, self.runner(node.pipeline.name).tables, session=lambda: self.spark)
 
     def rebuild(self, node: Node, grace: int | None = None) -> EpochResult | None:
-        """The node computed anew."""
+        """The node recomputed."""
         return run_node(self.runner(node.pipeline.name), self.step(node), rebuild=Rebuild(grace)).result
 
     def run(self, node: Node, now_ms: float | None = None) -> EpochResult | None:

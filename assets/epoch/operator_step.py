@@ -85,7 +85,7 @@ class OperatorStep:
         if previous is not None and _moved(found, previous):
             # An input was computed anew, and what was consumed of it counts nothing any more.
             plan = self.plan(None, None, epoch)
-            return plan.anew(previous.incarnation + 1, previous.grace) if plan else None
+            return plan.begin_incarnation(previous.incarnation + 1, previous.grace) if plan else None
         after = {side: previous.consumed.get(side, {}) if previous else {} for side in found}
         upto = self._released(found, after)
         inputs: dict[str, InputSlice] = {}

@@ -1,4 +1,4 @@
-"""A table's folder: how much is in it, and its log cut where no reader needs it any more.
+"""A table's folder: how much is in it, and its log cut where no reader needs it any longer.
 
 A version is a checkpoint and the commits after it. What lies below the newest checkpoint that is not past the oldest
 version still needed, nobody reads:
@@ -6,7 +6,7 @@ version still needed, nobody reads:
     checkpoints 10, 20, 30; oldest needed version 25     commits and checkpoints below 20 go
     no checkpoint up to 25                               all stay
 
-Delta's own clean-up goes by age alone. It would take the commit with a table's newest note where no epoch came for the
+Delta's own cleanup goes by age alone. It would take the commit with a table's newest note where no epoch came for the
 table's retention, and the next run would fold the whole changelog on top of what is there. So maintenance switches it
 off (`KEPT`). Source: the Delta protocol, "Metadata Cleanup". Held by ``tests/infra/delta/test_maintenance.py``.
 """

@@ -1,11 +1,11 @@
 """Versions of Delta tables, each opened once in a session.
 
-Delta keeps the list of files of a table's newest version alone. It makes that of another one anew from the log for
+Delta keeps the list of files of a table's newest version alone. It reconstructs that of another one from the log for
 each frame that reads it, in four jobs and a third of a second, and an epoch reads what its inputs were before it in
 its operator, its audit and its checks. A temporary view keeps the version that was opened first.
 
     commit 3 is the newest      3 is read as Delta holds it
-    commit 4 comes              3 is opened anew, once: Delta drops what it kept of it
+    commit 4 comes              3 is opened again, once: Delta drops what it kept of it
 
 Held by ``tests/infra/delta/test_pinned_versions.py``.
 """

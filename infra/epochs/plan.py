@@ -122,6 +122,6 @@ class EpochPlan(BaseModel, frozen=True, extra="forbid"):
         """Whether the epoch begins a new incarnation: its commit replaces the changelog."""
         return self.incarnation > 1 and self.epoch == self.since
 
-    def anew(self, incarnation: int, grace: int | None) -> EpochPlan:
+    def begin_incarnation(self, incarnation: int, grace: int | None) -> EpochPlan:
         """The same plan as the first of a new incarnation."""
         return self.model_copy(update={"incarnation": incarnation, "since": self.epoch, "grace": grace})

@@ -20,7 +20,7 @@ class RecordsGoneError(TopicRefusedError):
 
 
 class TopicRemadeError(TopicRefusedError):
-    """The topic is another one than its records so far came from: made anew, or declared under another name."""
+    """The topic is another one than its records so far came from: recreated, or declared under another name."""
 
     remedy = "Run `rivermeet accept-loss`, or rebuild with `--lose-missing-files`."
 

@@ -12,7 +12,7 @@
 | the publication's options, its filter, its tables, also changed back | other rows of the catalog | altered |
 
 Rows of the catalog are compared by the transaction that wrote them (``xmin``), which freezing leaves as it is; a dump
-or an upgrade makes another server. A statement that writes the rows of a table anew gives them its own transaction,
+or an upgrade makes another server. A statement that rewrites a table gives them its own transaction,
 but for those that move them as they are. So a row that is older than what was known proves that nothing else was done
 to its file since. Held by ``tests/infra/postgres/test_catalog.py``.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import psycopg
 
 # One statement, so that it is of one moment. Types of the server's own have no parts that could be altered. A partition
-# that was made as one has a column that is as old as itself, to the command: ATTACH writes all of them anew.
+# that was made as one has a column that is as old as itself, to the command: ATTACH rewrites all of them.
 _CATALOG = """
 WITH RECURSIVE declared AS (
   SELECT attname, attnum, atttypid, atttypmod, xmin FROM pg_attribute
@@ -247,7 +247,7 @@ class Alterations:
     def _files(self) -> Iterator[str]:
         for relation in self._rewritten:
             of = f" of partition '{relation.known.name}'" if relation.above else ""
-            yield f"all rows{of} were written anew, or removed"
+            yield f"all rows{of} were rewritten, or removed"
 
     @cached_property
     def _rewritten(self) -> list[Relation]:

@@ -80,7 +80,7 @@ class ColumnMissingError(PostgresRefusedError):
 
 
 class TableAlteredError(PostgresRefusedError):
-    """Rows were written anew, or came or went, and the log does not say so."""
+    """Rows were rewritten, or came or went, and the log does not say so."""
 
     remedy = "Run `rivermeet resnapshot`: the log does not say which rows changed."
 

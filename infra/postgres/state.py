@@ -5,7 +5,7 @@
 | ``wal_level`` is replica; a standby | the server is unfit | set it to logical and restart; name the primary |
 | another system identifier or timeline | another server, or restored | ``rivermeet resnapshot`` |
 | slot gone, invalidated, or moved on by others | changes are lost | ``rivermeet resnapshot`` |
-| no such table or column; a view; another of its name | missing | mend the declaration; ``rivermeet resnapshot`` |
+| no such table or column; a view; another of its name | missing | correct the declaration; ``rivermeet resnapshot`` |
 | a key column beside the replica identity | the log does not say which row | ``ALTER TABLE … REPLICA IDENTITY …`` |
 | the publication lacks the table, or leaves out deletes | not published | ``ALTER PUBLICATION …`` |
 | no USAGE on the schema, no SELECT on a column, no REPLICATION | a right is missing | ``GRANT …``, ``ALTER ROLE …`` |
@@ -280,7 +280,7 @@ def table_problems(
     """What is wrong with a table, by itself or since it was read last, for a user, whose name is quoted."""
     if table is None:
         yield PostgresTableMissingError(
-            f"there is no table '{reads.table}'; mend the declaration, or make it", table=reads.table
+            f"there is no table '{reads.table}'; correct the declaration, or make it", table=reads.table
         )
         return
     if not table.is_table:
@@ -330,7 +330,7 @@ def table_problems(
         )
     if before is not None and before.relation != table.oid:
         yield PostgresTableMissingError(
-            f"table '{reads.table}' was dropped and made anew: its rows are others", table=reads.table
+            f"table '{reads.table}' was dropped and recreated: its rows are others", table=reads.table
         )
 
 

@@ -48,7 +48,7 @@ class WalRange(SourceRange):
     Positions are LSNs as numbers; ``end`` is where the next range starts. Without them the table is read as it stands:
     where in the log that is, nobody knows before, and the epoch log says afterwards. ``system`` and ``timeline``
     distinguish the server from another or restored one, ``relation`` the table from a later one of its name, and
-    ``published`` its place in the publication from one that it was given anew. ``known`` is what the catalog said
+    ``published`` its place in the publication from one that it was given again. ``known`` is what the catalog said
     before the end was fixed; plans of before it was kept have none. ``at`` is the server's clock when the
     end was fixed (ms), ``rows`` about how many rows are read.
     """

@@ -83,7 +83,7 @@ def landed(
     TopicRefusedError
         Where it cannot be read.
     """
-    landing = Landing.anew(folder, 0)
+    landing = Landing.create(folder, 0)
     try:
         messages = consumed(connection, planned, name, patience)
         count = landing.write(taken(messages, planned, landing_of(topic, registry)))

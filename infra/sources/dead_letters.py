@@ -1,4 +1,4 @@
-"""Dead letters that are still open, and how they are read again once the declaration or the file was mended.
+"""Dead letters that are still open, and how they are read again once the declaration or the file was corrected.
 
 The dead-letter table keeps every letter that ever was, known by (epoch, file, line, position). A letter is open while
 no committed epoch has taken it up:
@@ -9,7 +9,7 @@ no committed epoch has taken it up:
     epoch 4   2.csv, position 1   "d,y,40"   column 'n': 'y' is not INT       the only open one
 
 - The letters of a row belong to their epoch: they are closed when a committed plan retries it. What is dead still is
-  written anew with the retrying epoch and its reason of today, so each counts once.
+  written again with the retrying epoch and its reason of today, so each counts once.
 - The letter of a file is closed, too, when a later plan has the file: it was replaced, and is read like a new one.
 - What is a record now comes after all that the changelog has. That is what a late delivery means: a join may find
   its window closed.

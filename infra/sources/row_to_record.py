@@ -59,7 +59,7 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
     asked = typed.withColumn(f"{own}kept", sound & _true(sound, source.where, True))
     marked = asked.withColumn(f"{own}gone", _true(F.col(f"{own}kept"), source.tombstone, False))
     kept, gone = F.col(f"{own}kept"), F.col(f"{own}gone")
-    # Under a condition a literal would be no constant any more, and be looked up for every row: a twelfth of the time
+    # Under a condition a literal would be no constant any longer, and be looked up for every row: a twelfth of the time
     # of a large file (tests/infra/sources/test_reading.py).
     given = source.time_zone
     zone = F.when(kept, F.expr(given.sql).cast("string")) if isinstance(given, Expr) else F.lit(given)

@@ -75,7 +75,7 @@ class SourceStep(Generic[_Range]):
     """What is read, in a word."""
     unit: ClassVar[str] = "row"
     """What the number of a bad row counts."""
-    cure: ClassVar[str] = "mend the declaration or raise the share"
+    cure: ClassVar[str] = "correct the declaration or raise the share"
     position_lost: ClassVar[type[EpochRefusedError]] = EpochRefusedError
     ranges: ClassVar[type[SourceRange]] = SourceRange
 

@@ -71,7 +71,7 @@ def test_a_new_shuffle_is_planned(planner: Planner) -> None:
 
 
 def test_a_lost_broadcast_is_planned(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if an epoch's keys were not sent to the tables any more."""
+    """As if an epoch's keys were not sent to the tables any longer."""
     monkeypatch.setattr("rivermeet.pipelines.limits.BROADCAST_ROWS", 0)
     new = difference(planner.golden("foreign_key"), golden("foreign_key"))
     assert new is not None and re.search(r"0 broadcasts, were \d", new)

@@ -126,7 +126,7 @@ class Plan:
         plan = self.step.plan(None, None, context.log.next_epoch(node.name, committed))
         if plan is not None:
             last = max(previous.incarnation if previous else 0, context.log.last_incarnation(node.name))
-            plan = plan.anew(last + 1, rebuild.grace)
+            plan = plan.begin_incarnation(last + 1, rebuild.grace)
         return Planned(plan, previous, aside)
 
 

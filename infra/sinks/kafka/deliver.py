@@ -136,14 +136,14 @@ def _position(connection: Connection, sink: TopicSink, writer: str, incarnation:
         raise SinkPositionLostError(
             f"'{name}' was delivered to topic '{sink.topic}' up to epoch {known}, and topic "
             f"'{positions_topic(sink.topic)}' says {position.epoch or 'nothing'}: its records are lost, and to go on "
-            "would deliver rows twice; declare another topic, or delete both, and all rows are delivered anew",
+            "would deliver rows twice; declare another topic, or delete both, and all rows are delivered again",
             topic=sink.topic,
         )
     if position.topic_id not in ("", state.id):
         raise SinkTopicRemadeError(
-            f"'{name}' is written to topic '{sink.topic}', which was deleted and made anew: the rows up to epoch "
+            f"'{name}' is written to topic '{sink.topic}', which was deleted and recreated: the rows up to epoch "
             f"{position.epoch} are not in it; delete topic '{positions_topic(sink.topic)}', too, and all rows are "
-            "delivered anew, or declare another topic",
+            "delivered again, or declare another topic",
             topic=sink.topic,
         )
     return position

@@ -5,7 +5,7 @@
     epoch 4 ends at         partition 0: 250,006, …             three parts of at most 100,000 rows
 
 A part is a range of offsets, and these are dense: which files have its rows does not matter, nor that maintenance
-writes them anew. Held by ``tests/infra/sinks/test_parts.py``.
+writes them again. Held by ``tests/infra/sinks/test_parts.py``.
 """
 
 from __future__ import annotations

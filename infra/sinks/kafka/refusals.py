@@ -24,7 +24,7 @@ class SinkRebuiltError(SinkRefusedError):
 
 
 class SinkTopicRemadeError(SinkRefusedError):
-    """The topic was made anew: it has none of the rows that were delivered."""
+    """The topic was recreated: it has none of the rows that were delivered."""
 
     remedy = "Delete the topic of positions too, or declare another topic."
 

@@ -151,7 +151,7 @@ class DeltaStep(SourceStep[VersionRange]):
         except PySparkException:
             self._refuse_unreadable(planned)
             raise
-        # Made anew while it was read, it may have given rows of both.
+        # Recreated while it was read, it may have given rows of both.
         self._refuse_unreadable(planned)
         return found
 

@@ -18,13 +18,13 @@ class DeltaTableMissingError(DeltaTableRefusedError):
 
 
 class TableRemadeError(DeltaTableRefusedError):
-    """The table is another one than its records so far came from: made anew, or declared at another place."""
+    """The table is another one than its records so far came from: recreated, or declared at another place."""
 
     remedy = "Run `rivermeet accept-loss`, or rebuild with `--lose-missing-files`."
 
 
 class VersionsGoneError(DeltaTableRefusedError):
-    """Versions of a table were removed before they were read: by VACUUM, or with the log's clean-up."""
+    """Versions of a table were removed before they were read: by VACUUM, or with the log's cleanup."""
 
     remedy = "Rebuild from what the table has, or run `rivermeet accept-loss`."
 

@@ -75,7 +75,7 @@ def problem(
         if removing:
             return RowsRemovedError(
                 f"source '{name}' reads what is appended to table {path}, and version {_listed(removing)} removed rows "
-                f"of it: an append source has no place for that. `{rebuilding(name)}` begins anew with what the table "
+                f"of it: an append source has no place for that. `{rebuilding(name)}` starts over with what the table "
                 f'has; declare changes="feed" to follow changes; {cure(name)}',
                 source=name,
                 table=path,
@@ -85,7 +85,7 @@ def problem(
         if off is not None:
             return FeedOffError(
                 f"source '{name}': version {off} of table {path} was written without a change data feed, so that "
-                f"nobody knows what it changed. `{rebuilding(name)}` begins anew with what the table has; {cure(name)}",
+                f"nobody knows what it changed. `{rebuilding(name)}` starts over with what the table has; {cure(name)}",
                 source=name,
                 table=path,
             )
@@ -132,10 +132,10 @@ def refuse_unreadable(state: TableState, table: DeltaTable, name: str) -> None:
 def another(state: TableState, id: str, path: str, end: int, name: str) -> DeltaTableRefusedError | None:
     """The refusal where the table is not the one of that ``id``, or ends before version ``end``."""
     if (path, id) != (state.path, state.id):
-        what = "was deleted and made anew" if path == state.path else f"is another one: its records are of {path}"
+        what = "was deleted and recreated" if path == state.path else f"is another one: its records are of {path}"
         return TableRemadeError(
             f"source '{name}' reads table {state.path}, which {what}: its versions are others. {cure(name)}; "
-            f"`{rebuilding(name)} --lose-missing-files` begins anew, without the records so far",
+            f"`{rebuilding(name)} --lose-missing-files` starts over, without the records so far",
             source=name,
             table=state.path,
         )
@@ -159,8 +159,8 @@ def versions_gone(path: str, known: Sequence[Commit], table: DeltaTable) -> list
 def _gone(state: TableState, first: int, last: int, name: str) -> VersionsGoneError:
     which = f"version {first}" if first == last else f"versions {first} to {last}"
     return VersionsGoneError(
-        f"source '{name}': {which} of table {state.path} cannot be read any more: VACUUM, or the clean-up of its "
-        f"log, has removed what it needs. `{rebuilding(name)}` begins anew with what the table has; {cure(name)}",
+        f"source '{name}': {which} of table {state.path} cannot be read any longer: VACUUM, or the cleanup of its "
+        f"log, has removed what it needs. `{rebuilding(name)}` starts over with what the table has; {cure(name)}",
         source=name,
         table=state.path,
     )

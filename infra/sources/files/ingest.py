@@ -53,7 +53,7 @@ class IngestStep(SourceStep[FileList]):
     landing: Path | None = None
     read_word: ClassVar[str] = "folder"
     unit: ClassVar[str] = "line"
-    cure: ClassVar[str] = "mend the files or raise the share"
+    cure: ClassVar[str] = "correct the files or raise the share"
     ranges: ClassVar[type[SourceRange]] = FileList
 
     def check(self, plan: EpochPlan) -> str | None:

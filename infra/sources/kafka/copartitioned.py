@@ -5,9 +5,9 @@
 | topic of 4 partitions | topic of 4 | is made: Kafka's default partitioner puts equal keys into equal partitions |
 | topic of 4 | topic of 6 | is refused, naming both topics |
 | topic of 4, then 6 by an increase | topic of 4 | is refused from then on |
-| ``partitions=8`` of ours | ``partitions=8`` of ours | is made: both are hashed anew |
+| ``partitions=8`` of ours | ``partitions=8`` of ours | is made: both are rehashed |
 
-A topic against files, or against a topic that is hashed anew, is refused when it is declared. Held by
+A topic against files, or against a topic that is rehashed, is refused when it is declared. Held by
 ``tests/infra/sources/kafka/test_joins.py``.
 """
 
@@ -61,5 +61,5 @@ class Topics(NamedTuple):
             raise NotCoPartitionedError(
                 f"'{node.pipeline.name}.{node.name}' is not co-partitioned: topic '{one.topic}' has {len(one.ranges)} "
                 f"partitions, topic '{other.topic}' has {len(other.ranges)}, and equal keys do not meet; give both "
-                "topics the same number, or declare partitions=N at both sources, which hashes their keys anew"
+                "topics the same number, or declare partitions=N at both sources, which rehashes their keys"
             )

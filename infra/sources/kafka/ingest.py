@@ -101,11 +101,11 @@ class TopicStep(SourceStep[TopicSlice]):
         Raises
         ------
         TopicRefusedError
-            Where the next run would be refused: the topic was made anew, or has lost records.
+            Where the next run would be refused: the topic was recreated, or has lost records.
         """
         read, state = self.position(self.note()), self.state()
         if read is not None:
-            # Of a topic that was made anew the offsets that were read say nothing.
+            # Of a topic that was recreated the offsets that were read say nothing.
             ends = {p: end for p, (_, end) in read.ranges.items()}
             refused = problem(state, read.topic, read.id, ends, ends, self.name)
             if refused is not None:
@@ -183,7 +183,7 @@ class TopicStep(SourceStep[TopicSlice]):
         """Consume the planned slice, or decode the planned letters again; what is no record is a dead letter."""
         planned = plan.reads
         assert isinstance(planned, TopicSlice), "a plan of a topic has a slice"
-        landing, seen = Landing.anew(self.landing, plan.epoch), self._seen(plan, planned)
+        landing, seen = Landing.create(self.landing, plan.epoch), self._seen(plan, planned)
         if self.by_engine is not None and planned.unread and not plan.retries:
             self._land_by_engine(self.by_engine(spark, planned, self.topic, self.patience), planned, landing)
         else:
@@ -255,7 +255,7 @@ class TopicStep(SourceStep[TopicSlice]):
             raise why
 
     def _refuse_remade(self, planned: TopicSlice) -> None:
-        """Made anew while it was read, a topic may have given records of both."""
+        """Recreated while it was read, a topic may have given records of both."""
         now = TopicState(planned.topic, topic_id(self.connection, planned.topic)[0], {}, {}, {})
         why = problem(now, planned.topic, planned.id, {}, {}, self.name)
         if why is not None:

@@ -54,7 +54,7 @@ class Landing(LandingFolder):
         super().__init__(folder, SCHEMA)
 
     @classmethod
-    def anew(cls, node_folder: Path, epoch: int) -> Landing:
+    def create(cls, node_folder: Path, epoch: int) -> Landing:
         """A new one; those of attempts before are removed with their files."""
         return cls(new_folder(node_folder, epoch))
 

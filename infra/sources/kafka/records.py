@@ -4,7 +4,7 @@
 |---|---|---|---|---|
 | 0 | 7 | 1000 | 1000 | first |
 | 0 | 8 | 900 | 1000 | third: after its partition's offset 7, and after what came with an earlier time |
-| 1 | 3 | 950 | 950 | second where the records are hashed anew, alone where they stay in their partitions |
+| 1 | 3 | 950 | 950 | second where the records are rehashed, alone where they stay in their partitions |
 
 ``block`` is the running maximum of the timestamp within the partition and the slice: without it, a year of partition 0
 would come before partition 1, and close all of its windows. Held by ``tests/infra/sources/kafka/test_reading.py``.

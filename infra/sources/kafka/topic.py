@@ -141,10 +141,10 @@ def problem(
     """Why records from ``starts`` on, which once reached to ``ends``, cannot be read; None where they can."""
     cure = f"`rivermeet accept-loss {name.replace('.', ' ')}` goes on with what is there, and says what is lost"
     if (topic, id) != (state.topic, state.id):
-        what = f"topic '{topic}' was deleted and made anew" if topic == state.topic else f"its records are of '{topic}'"
+        what = f"topic '{topic}' was deleted and recreated" if topic == state.topic else f"its records are of '{topic}'"
         return TopicRemadeError(
             f"source '{name}' reads topic '{state.topic}', and {what}: what lies under its offsets are other records. "
-            f"{cure}; a rebuild with --lose-missing-files begins anew, without the records so far",
+            f"{cure}; a rebuild with --lose-missing-files starts over, without the records so far",
             source=name,
             topic=state.topic,
         )

@@ -159,7 +159,7 @@ class PostgresStep(SourceStep[WalRange]):
         """Refused: newer changes of the letters' rows have been read."""
         raise NotRepeatableError(
             f"source '{self.name}': a dead letter of a table may be older than the row that is there now; mend the "
-            f"declaration, and read the table anew: `rivermeet resnapshot {self.name.replace('.', ' ')}`"
+            f"declaration, and read the whole table again: `rivermeet resnapshot {self.name.replace('.', ' ')}`"
         )
 
     def lag(self) -> WalLag | None:
@@ -243,7 +243,7 @@ class PostgresStep(SourceStep[WalRange]):
         """Read the planned range, or the table as it stands; what is no record is a dead letter."""
         planned = plan.reads
         assert isinstance(planned, WalRange), "a plan of a table has a range"
-        landing = Landing.anew(self.landing, plan.epoch, len(self.reads.columns))
+        landing = Landing.create(self.landing, plan.epoch, len(self.reads.columns))
         if planned.end is None:
             note_snapshot(self.log, plan, self._land_snapshot(landing, planned))
             crash.reached("snapshot-noted", self.node.name)
@@ -322,7 +322,7 @@ class PostgresStep(SourceStep[WalRange]):
     def _refuse_altered(
         self, connection: psycopg.Connection[Any], table: TableState, known: KnownTable, line: SlotLine
     ) -> None:
-        """Refuse what was read of a table that was written anew meanwhile: its snapshot shows other rows, or none."""
+        """Refuse what was read of a table that was rewritten meanwhile: its snapshot shows other rows, or none."""
         # Reading has locked it by then, so that nobody alters it afterwards.
         now = catalog(connection, self.reads, line.publication, table.oid)
         for problem in Alterations(connection, self.reads, line.publication, known, now).problems():

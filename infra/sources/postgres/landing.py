@@ -55,7 +55,7 @@ class Landing(LandingFolder):
         self.width = width
 
     @classmethod
-    def anew(cls, node_folder: Path, epoch: int, width: int) -> Landing:
+    def create(cls, node_folder: Path, epoch: int, width: int) -> Landing:
         """A new one; those of attempts before are removed with their files."""
         return cls(new_folder(node_folder, epoch), width)
 

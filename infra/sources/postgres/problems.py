@@ -2,7 +2,7 @@
 
 | the source | is asked about |
 |---|---|
-| was never read, or is to be read anew | the server and the table; a slot that cannot be used is made anew |
+| was never read, or is to be read again | the server and the table; a slot that cannot be used is recreated |
 | was read up to a position | all, and whether its slot has everything since |
 
 Held by ``tests/infra/sources/postgres/test_faults.py``.

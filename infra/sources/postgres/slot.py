@@ -13,7 +13,7 @@ transactions. What is known of the slot is a line of the epoch log, written befo
 | ``standing``, its cut | a cut that some sources have planned | the others take it |
 | ``standing``, moved on to | a slot that is not, yet | moves it on |
 
-A cut that nobody has planned for a minute is fixed anew. Held by ``tests/infra/sources/postgres/test_slot.py``.
+A cut that nobody has planned for a minute is fixed again. Held by ``tests/infra/sources/postgres/test_slot.py``.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class PipelineSlot:
         at_least
             A position that it must not be before: where the table that is read by it was published.
         """
-        # Under the lock: of two sources that are read anew, the second one uses the slot that the first one made
+        # Under the lock: of two sources that are read again, the second one uses the slot that the first one made
         # (test_two_that_find_it_lost_share_the_next).
         with self.held():
             found, server = self.line(), server_state(connection)

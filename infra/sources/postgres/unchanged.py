@@ -75,7 +75,7 @@ def filled(rows: DataFrame, source: Source, columns: Collection[int], own: DataF
         F.when(
             F.isnull(f"f{at}"),
             f"column '{named[at]}' was not changed, so that the log leaves it out, and no record has it: declare it as "
-            "a value column, or ALTER TABLE … REPLICA IDENTITY FULL, and read the table anew",
+            "a value column, or ALTER TABLE … REPLICA IDENTITY FULL, and read the whole table again",
         )
         for at in found
     ]

@@ -164,7 +164,7 @@ def test_a_modified_table_is_folded_anew(tmp_path: Path, settings: Settings) -> 
     assert target.rows(node, "table") == before
     publish(target, deliveries()[1])
     assert target.run(node) is not None
-    survived("external modification: a folded table", "refused at the next plan, folded anew")
+    survived("external modification: a folded table", "refused at the next plan, folded again in full")
 
 
 @pytest.mark.prove

@@ -65,7 +65,7 @@ def later(target: World, root: Path, hours: int, **properties: str) -> World:
     """A copy of a world in which so many hours went by after each commit of a table.
 
     Its tables have the properties besides. Its checkpoints and checksums are taken away: all commits are there, so that
-    they can be stamped anew.
+    they can be stamped again.
     """
     shutil.copytree(target.root, root)
     for log in root.rglob(LOG):

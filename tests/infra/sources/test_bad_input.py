@@ -335,7 +335,7 @@ def test_a_plan_whose_file_changed_is_passed_over(spark: SparkSession, tmp_path:
     result = source.run()
     assert (result.plan.epoch, result.rows) == (2, 1)
     assert source.records()[0]["value"] == {"n": 2}
-    survived("bad input: a file changed after it was planned", "planned anew")
+    survived("bad input: a file changed after it was planned", "planned again")
 
 
 @pytest.mark.slow

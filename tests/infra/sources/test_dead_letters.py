@@ -165,7 +165,7 @@ def test_files_are_read_again_where_they_lie(spark: SparkSession, tmp_path: Path
     )
     assert mended.retry() is not None
     assert values(source) == [(1, "a", 1), (2, "c", 3), (3, "r", 1)]
-    gone = "the file cannot be read again, for it is no longer among the files of the source; deliver it anew"
+    gone = "the file cannot be read again, for it is no longer among the files of the source; deliver it again"
     copy = f'the file has the very bytes of {tmp_path}/data/b.csv; declare duplicate_files="read" if it is meant twice'
     assert [letter[1:] for letter in opened(source)] == [
         ("b.csv", "s,x,20", "column 'amount': 'x' is not INT"),

@@ -23,7 +23,7 @@ a batch twice.
 **Another log**: a change below the highest position that was made after all that were read is no repeat. The
 database was put back, or another server has its name: refused, until `accept-loss` says to go on. A snapshot whose
 rows lie below the highest position is of another log, too, unless it comes in the middle of a run that is repeated or
-is an incremental one: positions begin anew by themselves.
+is an incremental one: positions start over by themselves.
 
 **What nobody can know**: rows that are alike and share a position, where the connector was silent for a second between
 them (taken for repeats), or was stopped in the middle of them (as many are read as came in one run); the rows of

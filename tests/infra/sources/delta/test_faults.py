@@ -124,13 +124,13 @@ def test_a_table_that_was_made_anew(shed: Shed, kind: TableChanges) -> None:
         shed.run(node)
     for n in range(3):
         shed.put((f"new {n}", n), fed=True)
-    with pytest.raises(TableRemadeError, match="was deleted and made anew"):
+    with pytest.raises(TableRemadeError, match="was deleted and recreated"):
         shed.run(node)
     assert shed.step(node).lost() is not None, "a rebuild would not find what it has read"
     assert shed.run(node, accept_loss=True) is not None
     assert shed.said(node) == [("a", 1), ("b", 2), ("new 0", 0), ("new 1", 1), ("new 2", 2)]
     assert shed.run(node) is None
-    survived("a Delta table deleted, or made anew at its place", "refused; `accept-loss` goes on with the new one")
+    survived("a Delta table deleted or recreated at its place", "refused; `accept-loss` goes on with the new one")
 
 
 def test_a_table_that_is_made_anew_while_it_is_read(shed: Shed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ def test_a_log_that_was_cleaned_up(shed: Shed) -> None:
 
 
 def test_an_epoch_log_that_is_lost(shed: Shed) -> None:
-    """To begin anew would be to read everything twice."""
+    """To start over would be to read everything twice."""
     node = orders("append")
     shed.put(("a", 1))
     shed.run(node)

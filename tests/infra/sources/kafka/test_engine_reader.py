@@ -41,7 +41,7 @@ def planned(town: Town, topic: str) -> TopicSlice:
 def both(town: Town, topic: Kafka, found: TopicSlice, folder: Path) -> list[list[Any]]:
     """What lands by either reader, in the order of the epoch."""
     settings = Settings.from_env({"RIVERMEET_KAFKA": town.broker.address})
-    by_driver, by_engine = Landing.anew(folder / "driver", 1), Landing.anew(folder / "engine", 1)
+    by_driver, by_engine = Landing.create(folder / "driver", 1), Landing.create(folder / "engine", 1)
     by_driver.write(taken(consumed(town.connection, found, "shop.lines"), found, landing_of(topic, NONE)))
     by_engine.write_frame(slice_rows(settings, town.world.spark, found, topic, 20.0))
     spark = town.world.spark

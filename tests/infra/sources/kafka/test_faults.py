@@ -117,12 +117,12 @@ def test_a_topic_that_was_made_anew(town: Town) -> None:
         until_missing(town, node)
     town.make("lines")
     put(town, "new a", "new b", "new c")
-    with pytest.raises(TopicRemadeError, match="was deleted and made anew"):
+    with pytest.raises(TopicRemadeError, match="was deleted and recreated"):
         town.run(node)
     assert town.run(node, accept_loss=True) is not None
     assert said(town, node) == ["a", "b", "new a", "new b", "new c"]
     assert town.run(node) is None
-    survived("a topic deleted, or made anew under its name", "refused; `accept-loss` goes on with the new one")
+    survived("a topic deleted or recreated under its name", "refused; `accept-loss` goes on with the new one")
 
 
 def test_a_topic_that_is_made_anew_while_it_is_read(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_a_topic_that_is_made_anew_while_it_is_read(town: Town, monkeypatch: pyt
 
 
 def test_an_epoch_log_that_is_lost(town: Town) -> None:
-    """To begin anew would be to read everything twice."""
+    """To start over would be to read everything twice."""
     town.make("lines")
     node = lines(town)
     put(town, "a")
@@ -300,7 +300,7 @@ def test_a_log_that_was_cut_and_has_grown_again(town: Town) -> None:
         for _ in range(2):
             with pytest.raises(EndWentBackError, match="has lost records that were read of it, and others lie under"):
                 there.run(node)
-        assert said(there, node) == ["a", "b", "c"], "the broker that had only started anew had lost none"
+        assert said(there, node) == ["a", "b", "c"], "the broker that had only restarted had lost none"
         there.run(node, accept_loss=True)
         assert said(there, node) == ["a", "b", "c", "D", "E", "F"]
         put(there, "G")
@@ -309,7 +309,7 @@ def test_a_log_that_was_cut_and_has_grown_again(town: Town) -> None:
         handled(
             "Kafka",
             "a log that was cut (unclean election, lost disk) and has grown beyond what was read",
-            "refused by the leader epoch, with the commands that read it anew or go on",
+            "refused by the leader epoch, with the commands that read it again or go on",
         )
 
 

@@ -109,7 +109,7 @@ def stock(town: Town, partitions: int | None = None) -> Pipeline:
 
 @pytest.mark.prove
 def test_a_key_that_moves_between_epochs(town: Town, settings: Settings, tmp_path: Path) -> None:
-    """By a topic that got partitions, and by one that was made anew with more; a key that had ended begins anew."""
+    """By a topic that got partitions, and by one that was recreated with more; a key that had ended starts over."""
     town.make("stock", 1)
     sent = [(0, key, {"n": n}, 10) for key, n in (("a", 1), ("b", 2), ("c", 3), ("d", 4))]
     town.send("stock", *sent, (0, "d", None, 11))
@@ -147,7 +147,7 @@ def test_a_topic_made_anew_with_more_partitions(town: Town, settings: Settings, 
         assert values(home, "stock") == [1, 3]
     handled(
         "Kafka",
-        "a topic that was made anew with another number of partitions",
+        "a topic that was recreated with another number of partitions",
         "accept-loss refuses an epoch of a table in which a key that has a row lies elsewhere",
     )
 

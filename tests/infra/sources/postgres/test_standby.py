@@ -76,4 +76,4 @@ def test_a_standby_and_its_promotion(base: Base) -> None:
             own.run(node)
             own.same(node, "SELECT id, n FROM t")
             own.client.close()
-    survived("a standby that took over", "refused; `resnapshot` reads the table anew as an incarnation")
+    survived("a standby that took over", "refused; `resnapshot` reads the whole table into a new incarnation")

@@ -132,7 +132,7 @@ CASES: dict[str, tuple[Sequence[Given], list[int]]] = {
         [("a", made(C, n, *p, on=1)) for n, p in [(1, (0, 10)), (2, (0, 12)), (2, (11, 12)), (3, (11, 14))]],
         [0, 1, 3],
     ),
-    "a connector that begins anew, behind what was read": (
+    "a connector that starts over, behind what was read": (
         [("a", made(C, 1, 20, 22)), ("a", made(C, 2, 0, 40, on=40)), ("a", made(C, 3, 50, 45))],
         [0, 1, 2],
     ),

@@ -204,5 +204,5 @@ def test_a_database_that_was_put_back(town: Town) -> None:
     handled(
         "Debezium",
         "changes of another server, or of a database that was put back, at lower positions",
-        "refused; `accept-loss` reads on from there, and a new snapshot begins anew by itself",
+        "refused; `accept-loss` reads on from there, and a new snapshot starts over by itself",
     )
