@@ -4,15 +4,15 @@
         trips, "arrives_after_departure", "A flight arrives after it departed.",
         "SELECT * FROM {rows} WHERE value.arrived < value.departed")
 
-A query names relations in braces. What it names decides when it is judged:
+A query names relations in braces. They determine when it is judged:
 
 | relation | rows | judged |
 |---|---|---|
 | ``{rows}`` | the epoch's result: key, value, timestamp, partition, offset | before the epoch is committed |
-| ``{changelog}`` | the same as committed; where checks are run alone, the whole changelog | after the commit |
+| ``{changelog}`` | the same rows, committed; if checks are run alone, the whole changelog | after the commit |
 | ``{table}`` | rows of the folded table that the epoch could change; run alone, all of them | after the commit |
 | ``{new_left}``, ``{new_right}`` | the input records that the epoch consumed | with any of these |
-| ``{left}``, ``{right}`` | of two streams the records in reach; else a table's live rows | with any of these |
+| ``{left}``, ``{right}`` | of streams, the records that can still join; else a table's live rows | with any of these |
 
 Held by ``tests/pipelines/test_check.py``.
 """
@@ -46,7 +46,7 @@ class Check:
     sentence
         What holds, in words.
     violations
-        SQL that returns the rows that break it. A brace that is no relation is doubled.
+        SQL that returns the rows that break it. A brace that is not a relation is doubled.
     blocking
         Whether a violation keeps the epoch from being committed; only of rules about ``{rows}``.
     """
@@ -60,7 +60,7 @@ class Check:
 
     @property
     def on_committed(self) -> bool:
-        """Whether it is judged on what is committed, not on an epoch's rows before that."""
+        """Whether it is judged on committed rows, and not on an epoch's rows before the commit."""
         return any(name in _COMMITTED for name in _names(self.violations))
 
     @property
@@ -82,7 +82,7 @@ def relations(node: Node) -> tuple[str, ...]:
 
 
 def checked(node: Node, check: Check) -> Check:
-    """The rule, if it can be judged; a `DeclarationError` where not."""
+    """The rule, if it can be judged; otherwise raise `DeclarationError`."""
 
     def refuse(problem: str) -> DeclarationError:
         return node.refuse(node.name, f"check {check.id!r}: {problem}")

@@ -16,7 +16,7 @@ class Expr:
 
 
 def quoted(identifier: str) -> str:
-    """A column's name, or a table's path, as SQL text takes it."""
+    """A column's name, or a table's path, quoted for SQL text."""
     return "`" + identifier.replace("`", "``") + "`"
 
 

@@ -1,13 +1,13 @@
-"""A join family as one value, and the one place where it is looked up.
+"""A join family as one value, and its registry.
 
     operation                              family_of(operation)
     StreamStreamJoin, "stream-stream"      joins/stream_stream/family.py
     Tagged, "tagged"                       what the entry point ``tagged`` of `GROUP` names, or what was registered
 
-A family is its declaration (an `Operation`, which answers what others ask of one node) and its value, which names
-everything that is made for it. Modules are named and not imported: showing a pipeline loads no Spark, and a family's
-rules stand in ``expectations``, which ``joins`` may not import. Nobody tests for the class of an operation
-(``tests/project/test_families.py``). To add a family from outside touches its own files only
+A family consists of its declaration (an `Operation`, with the properties of one node) and its value, which names
+its modules. They are named and not imported, because showing a pipeline must not load Spark, and a family's
+rules are in ``expectations``, which ``joins`` may not import. No other code tests for the class of an operation
+(``tests/project/test_families.py``). Adding a family from another package changes none of our files
 (``tests/toy_family.py``).
 """
 
@@ -27,7 +27,7 @@ Side = Literal["left", "right"]
 Equal = Mapping[str, tuple[Side, str]]
 """Column of a table's rows (``key.order_id``) to the side, and the column of its records, that it is equal to."""
 Needed = Mapping[Side, Sequence[Equal]]
-"""Side to the ways in which a row of its table is needed; a side that is absent is needed as a whole."""
+"""Side to the ways in which a row of its table is needed; of a side that is absent, all rows are needed."""
 
 GROUP = "rivermeet.families"
 """Entry points that name families: the family's name to ``module:value``."""
@@ -48,7 +48,7 @@ OURS = {
     "windowed-aggregate": "rivermeet.joins.aggregates.family:WINDOWED",
     "global-global": "rivermeet.joins.stream_global.family:VIEW",
 }
-"""The same for ours, which a checkout that is not installed has, too."""
+"""The built-in families, which are also known in a checkout that is not installed."""
 
 
 def _all_rows(operation: Any) -> Needed:
@@ -57,7 +57,7 @@ def _all_rows(operation: Any) -> Needed:
 
 @dataclass(frozen=True)
 class Rule:
-    """One question about a family, answered by each profile that offers it.
+    """One question about a family, with the answer of each profile that offers it.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Everything that is made for one kind of operation.
+    """Everything that exists for one kind of operation.
 
     Attributes
     ----------
@@ -90,14 +90,14 @@ class Family:
     rules
         Module with the invariants that its rows must keep besides those of all: ``RULES``.
     why
-        Module that says what a row was made of, and why there is none: ``made_of`` and ``missing``.
+        Module that explains which records a row came from, and why a row is missing: ``made_of`` and ``missing``.
     shadow
-        Module that finds the causes of differences from a running application: ``compare``, and ``CAUSES`` that only
-        this family has. None: rows are compared by themselves.
+        Module that finds the causes of differences from a running application: ``compare``, and the ``CAUSES`` of
+        this family alone. None: rows are compared without causes.
     needed
-        Which rows of its tables an epoch can need (``joins/equal_columns.py``).
+        The rows of its tables that an epoch can need (``joins/equal_columns.py``).
     differences
-        In which rules its profiles differ, in words.
+        The rules in which its profiles differ, in words.
     """
 
     declaration: type[Operation]
@@ -111,7 +111,7 @@ class Family:
 
     @property
     def name(self) -> str:
-        """The name of its kind, as checks and tags have it."""
+        """The name of its kind, as used by checks and tags."""
         return self.declaration.family
 
     def operator(self, profile: str) -> Any:
@@ -135,7 +135,7 @@ def family_of(operation: Operation) -> Family:
     Raises
     ------
     LookupError
-        Where nobody has registered it.
+        If it is not registered.
     """
     return named(operation.family)
 
@@ -146,7 +146,7 @@ def register(family: Family) -> None:
     Raises
     ------
     ValueError
-        Where another family has its name.
+        If another family has its name.
     """
     if known().setdefault(family.name, family) is not family:
         raise ValueError(f"there is a family {family.name!r} already: give {family.declaration.__name__} another name")
@@ -154,7 +154,7 @@ def register(family: Family) -> None:
 
 @cache
 def known() -> dict[str, Family | EntryPoint]:
-    """Name to family, or to where it is to be had."""
+    """Name to family, or to the place from which it is loaded."""
     found: dict[str, Family | EntryPoint] = {name: EntryPoint(name, value, GROUP) for name, value in OURS.items()}
     for entry in entry_points(group=GROUP):
         if found.setdefault(entry.name, entry) != entry:
@@ -163,7 +163,7 @@ def known() -> dict[str, Family | EntryPoint]:
 
 
 def named(name: str) -> Family:
-    """A family by its name; LookupError where nobody has registered it."""
+    """A family by its name; LookupError if it is not registered."""
     found = known().get(name)
     if found is None:
         raise LookupError(

@@ -1,13 +1,13 @@
-"""The files of a project's pipelines: each stands for itself, and one that cannot be loaded stops no other.
+"""The files of a project's pipelines: each is loaded separately, and one that cannot be loaded does not affect others.
 
     a           PIPELINE = Pipeline("a")        loaded
-    b, line 3   raises, or is no Python         named with file, line and error; asking for it raises that
-    c and d     both Pipeline("c")              neither is loaded: nobody knows which one is meant
+    b, line 3   raises, or is not Python        reported with file, line and error; loading it by name raises that
+c and d     both Pipeline("c")              neither is loaded: it is ambiguous
     prices      no PIPELINE                     a helper: a has `from .prices import VAT`
 
-A project's folder is a package whose name no one else has (`package_of`), so that its files are modules of that package
-by their path, and import each other relatively: folders of the same name elsewhere, `json.py` beside a pipeline, or two
-projects in one process do not meet. Held by ``tests/pipelines/test_files.py``.
+A project's folder is a package with a unique name (`package_of`). Its files are modules of that package
+by their path, and import each other relatively, so folders of the same name elsewhere, `json.py` beside a pipeline, or
+two projects in one process do not conflict. Held by ``tests/pipelines/test_files.py``.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class PipelineFileError(RivermeetError):
 
 @dataclass(frozen=True)
 class BrokenFile:
-    """A file that declares no pipeline that could be run: where, and why.
+    """A file without a valid pipeline: where, and why.
 
     Attributes
     ----------
     pipeline
-        The pipeline's name; the file's where it got no further.
+        The pipeline's name, or the file's if it was not known yet.
     """
 
     pipeline: str
@@ -98,7 +98,7 @@ def package_of(root: Path) -> str:
 
 def _files(root: Path, patterns: Sequence[str]) -> Iterator[Path]:
     found = {path for one in patterns for path in root.glob(one) if path.suffix == ".py" and path.is_file()}
-    # An editor's or a notebook's copies lie in hidden folders.
+    # Editors and notebooks keep copies in hidden folders.
     return (path for path in sorted(found) if not any(part[0] == "." for part in path.relative_to(root).parts))
 
 

@@ -1,4 +1,4 @@
-"""How a verb becomes the value of a join: each family's options, and the function that makes its value of them.
+"""Each family's options, and the functions that turn a verb with options into the value of a join.
 
 | verb of | with | options | value |
 |---|---|---|---|
@@ -7,14 +7,14 @@
 | | a windowed table, left only | `StreamWindowedOptions` | `StreamTableJoin` |
 | | a global table or view | `StreamGlobalOptions` | `StreamGlobalJoin` |
 | a table | a table, or both windowed | `TableTableOptions` | `TableTableJoin` |
-| | a table that it points to | `ForeignKeyOptions` | `ForeignKeyJoin` |
+| | a table that it refers to | `ForeignKeyOptions` | `ForeignKeyJoin` |
 | | a windowed table, left only | `TableWindowedOptions` | `ForeignKeyJoin` |
-| | the rows that point to it | `OneToManyOptions` | `OneToManyJoin` |
+| | the rows that refer to it | `OneToManyOptions` | `OneToManyJoin` |
 | a global table | a global table or view | `GlobalOptions` | `GlobalGlobalJoin` |
 
-The options of a family are named here and nowhere else: verbs take them as ``**options: Unpack[…]``, so that type
-checkers complete and check them, and what is not among them is refused with those that are. What cannot be joined is
-refused with the pipeline, the node and what would do. Held by ``tests/pipelines/test_declare.py`` and
+The options of a family are defined only here: verbs take them as ``**options: Unpack[…]``, so that type
+checkers know them, and an unknown option is refused with the list of valid ones. A join that does not exist is
+refused with the pipeline, the node and the alternatives. Held by ``tests/pipelines/test_declare.py`` and
 ``tests/pipelines/test_verbs.py``.
 """
 
@@ -50,7 +50,7 @@ WINDOW_KEY = {"window_start": "BIGINT", "window_end": "BIGINT"}
 
 
 class JoinOptions(TypedDict, total=False):
-    """What all joins of streams and tables take.
+    """Options of all joins of streams and tables.
 
     Attributes
     ----------
@@ -75,9 +75,9 @@ class StreamStreamOptions(JoinOptions, total=False):
     Attributes
     ----------
     window
-        How far records of both sides may lie apart, and how late they may be.
+        How far apart records of both sides may be, and how late they may be.
     eager
-        Profile ``"kafka-4"``: unmatched rows leave at once, as with the old windows.
+        Profile ``"kafka-4"``: unmatched rows are emitted immediately, as with the old windows.
     optimized
         Profile ``"kafka-4"``: the operator of an inner self-join.
     """
@@ -131,7 +131,7 @@ class StreamGlobalOptions(JoinOptions, total=False):
 
 
 class TableOptions(JoinOptions, total=False):
-    """What all joins of tables take.
+    """Options of all joins of tables.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class TableTableOptions(TableOptions, total=False):
 
 
 class ForeignKeyOptions(TableOptions, total=False):
-    """A table and the table that its rows point to.
+    """A table and the table that its rows refer to.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class ForeignKeyOptions(TableOptions, total=False):
 
 
 class TableWindowedOptions(TableOptions, total=False):
-    """A table and a windowed table of which each row picks a window.
+    """A table and a windowed table; each row picks a window.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class TableWindowedOptions(TableOptions, total=False):
 
 
 class OneToManyOptions(TableOptions, total=False):
-    """A table and the many rows that point to it.
+    """A table and the many rows that refer to it.
 
     Attributes
     ----------
@@ -319,7 +319,7 @@ def foreign_key(
     options: ForeignKeyOptions,
     pointing: Mapping[str, str] | None = None,
 ) -> ForeignKeyJoin:
-    """A table with the table that its rows point to; ``pointing`` stands in for its ``foreign_key``."""
+    """A table with the table that its rows refer to; ``pointing`` replaces its ``foreign_key``."""
     check_options(ForeignKeyOptions, left, right, name, options)
     if how == "outer":
         raise left.refuse(name, "a foreign-key join has no outer form; choose join or left_join")
@@ -347,7 +347,7 @@ def windowed_table(
 def table_windowed(
     left: Table, how: How, right: WindowedTable, name: str, options: TableWindowedOptions
 ) -> ForeignKeyJoin:
-    """A table with a windowed table of which each row picks a window."""
+    """A table with a windowed table; each row picks a window."""
     if how != "left":
         raise left.refuse(
             name,
@@ -361,7 +361,7 @@ def table_windowed(
 
 
 def one_to_many(one: Table, many: Table, name: str, options: OneToManyOptions) -> OneToManyJoin:
-    """A table with the many rows that point to it."""
+    """A table with the many rows that refer to it."""
     both = [column for column in one.key if column in many.key]
     if both:
         raise one.refuse(
@@ -387,7 +387,7 @@ def global_global(
 
 
 def check_options(known: type, left: Node, right: Node, name: str, options: Mapping[str, Any]) -> None:
-    """Refuse an option that the join has not."""
+    """Refuse an option that the join does not have."""
     if unknown := _unknown(known, options):
         raise left.refuse(
             name,
@@ -403,7 +403,7 @@ def _unknown(known: type, options: Mapping[str, Any]) -> list[str]:
 def common_fields(
     family: type[Join], left: Node, how: How, right: Node, name: str, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The fields that all joins share, checked."""
+    """The validated fields that all joins share."""
     semantics, idle = options.get("semantics", "3.1"), options.get("max_task_idle_ms", 0)
     if semantics not in family.profiles:
         raise left.refuse(
@@ -438,7 +438,7 @@ def _cache(node: Node, name: str, cache: Cache | None) -> Cache | None:
 
 
 def kind_of(node: Node) -> str:
-    """What a node is, in words."""
+    """The kind of a node, in words."""
     return node.kind.replace("_", " ")
 
 
@@ -451,7 +451,7 @@ def check_one_pipeline(left: Node, right: Node, name: str) -> None:
 
 
 def check_copartitioned(left: Node, right: Node, name: str) -> None:
-    """Refuse inputs with other keys or another number of partitions."""
+    """Refuse inputs with different keys or numbers of partitions."""
     if left.partitions != right.partitions or dict(left.key) != dict(right.key):
         raise left.refuse(
             name,
@@ -466,7 +466,7 @@ def _count(node: Node) -> str:
 
 
 def check_versioned(left: Node, name: str, semantics: str, *tables: Table) -> None:
-    """Refuse versioned tables in profiles that had none."""
+    """Refuse versioned tables in profiles without them."""
     old = [t.name for t in tables if t.history is not None]
     if old and semantics in ("0.10.0", "0.10.2"):
         raise left.refuse(name, f"{listed(old)} has a history, which profile {semantics!r} does not know (KIP-889)")

@@ -42,25 +42,25 @@ class SourceOptions(TypedDict, total=False):
         Zone of that clock, and of TIMESTAMP columns that are keys or values, where they have no offset: a name, or
         ``expr(sql, "STRING")`` giving it per row.
     where
-        SQL; rows where it is not true are no records of this source. A topic's record without a value, of which it is
-        null, is one.
+        SQL; rows for which it is not true are not records of this source. A topic's record without a value, for which
+        it is null, is a record.
     tombstone
         SQL; where it is true the record's value is null, as it is of a topic's record without a value.
     max_bad_share
         Share of an epoch's rows that may be bad before the epoch is refused (default 0.01).
     not_before, not_after
-        Bounds of event time: ISO date or timestamp in UTC. Default of ``not_before``: 1970-01-01, for Kafka has no
-        negative timestamps; None lifts it.
+        Bounds of event time: ISO date or timestamp in UTC. Default of ``not_before``: 1970-01-01, because Kafka has no
+        negative timestamps; None removes it.
     max_ahead
         Duration that event time may be after the modification time of the record's file, or the timestamp that Kafka
         has of it, such as ``"1d"``.
     duplicate_files
-        ``"dead_letter"`` (default): a file with the very bytes of one loaded before is not read; ``"read"``: it is.
+        ``"dead_letter"`` (default): a file with the same bytes as an earlier one is not read; ``"read"``: it is.
     description
         Markdown shown with the asset.
     fold
-        When the table is folded: ``"run"``, in each run that has news of it, or ``"due"``, when what it lacks has grown
-        to a tenth of it. Default: ``"run"`` where no other node reads it, else ``"due"``.
+        When the table is folded: ``"run"``, in each run with new records, or ``"due"``, when the records that it lacks
+        are a tenth of it. Default: ``"run"`` if no other node reads it, else ``"due"``.
     """
 
     key: Columns
@@ -92,11 +92,11 @@ class Pipeline:
     description
         Markdown shown with the pipeline's job.
     freshness
-        Duration within which its sources are expected to have news; a join has its window and grace beside. Longer
-        without an epoch, and a node is shown as stale. Default: two ticks of the schedule.
+        Duration within which its sources are expected to have new records; for a join, window and grace are added.
+        After a longer time without an epoch, a node is shown as stale. Default: two ticks of the schedule.
     group, owners, tags, key_prefix
-        Of all its assets in Dagster: their group (default: the pipeline's name), who answers for them (``team:shop`` or
-        an address), tags, and what stands before the pipeline's name in their keys.
+        Of all its assets in Dagster: their group (default: the pipeline's name), owners (``team:shop`` or
+        an address), tags, and the prefix of their keys before the pipeline's name.
 
     Examples
     --------
@@ -144,7 +144,7 @@ class Pipeline:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """All nodes, every input before what is made of it."""
+        """All nodes, every input before the nodes that read it."""
         return tuple(self._nodes.values())
 
     @property
@@ -173,7 +173,7 @@ class Pipeline:
         return {"image/svg+xml": svg(self), "text/plain": mermaid(self)}
 
     def node(self, name: str) -> Node:
-        """The node of that name; KeyError with the choices where there is none."""
+        """The node of that name; KeyError with the choices if there is none."""
         if name not in self._nodes:
             raise NotFoundError(f"pipeline '{self.name}' has no '{name}'; it has {listed(self._nodes)}")
         return self._nodes[name]
@@ -190,7 +190,7 @@ class Pipeline:
         reads
             Where the rows are and what they look like.
         partitions
-            How many partitions the keys are hashed into; default 4 of files. Without it, a topic's records stay in
+            How many partitions the keys are hashed into; default for files: 4. Without it, a topic's records stay in
             the topic's partitions.
         **options
             See `SourceOptions`.
@@ -217,8 +217,8 @@ class Pipeline:
         Parameters
         ----------
         history
-            A duration: the table is versioned, and look-ups see what a key was up to that long before the newest
-            timestamp of its partition.
+            A duration: the table is versioned, and look-ups see the value that a key had up to that long before the
+            newest timestamp of its partition.
 
         Examples
         --------
@@ -241,7 +241,7 @@ class Pipeline:
         return self._declared(GlobalTable, name, reads, 1, options)
 
     def add(self, node: _N) -> _N:
-        """Take in a node that was declared on another one."""
+        """Add a node that was declared on another one."""
         if not _NAME.fullmatch(node.name):
             raise DeclarationError(self.name, node.name, "a name is letters, digits and _, a letter first")
         if node.name in self._nodes:
@@ -270,7 +270,7 @@ class Pipeline:
         return node
 
     def add_sink(self, sink: TopicSink) -> TopicSink:
-        """Take in a topic that one of the nodes is written to."""
+        """Add a topic that one of the nodes is written to."""
         if self._nodes.get(sink.node.name) is not sink.node:
             raise DeclarationError(
                 self.name, sink.node.name, f"is no node of this pipeline; there are {listed(self._nodes)}"
@@ -284,7 +284,7 @@ class Pipeline:
         return sink
 
     def add_shadow(self, shadow: Shadow) -> Shadow:
-        """Take in a topic of an application that one of the nodes is compared with."""
+        """Add a topic of an application that one of the nodes is compared with."""
         if self._nodes.get(shadow.node.name) is not shadow.node:
             raise DeclarationError(
                 self.name, shadow.node.name, f"is no node of this pipeline; there are {listed(self._nodes)}"
@@ -307,7 +307,7 @@ class Pipeline:
         severity: Severity = "warning",
         blocking: bool = False,
     ) -> Check:
-        """Declare a rule about a node's rows; it is judged and shown like those that come along.
+        """Declare a rule about a node's rows; it is judged and shown like the built-in ones.
 
         Parameters
         ----------
@@ -373,7 +373,7 @@ class Pipeline:
         return self.add(node) if add else node
 
     def _refuse_other_key(self, name: str, source: Source, reads: Reads) -> None:
-        """A topic's partitions are those of its keys: equal keys of another kind may lie in several."""
+        """Refuse another key in the topic's partitions: equal keys may be in several of them."""
         if sorted(e.sql for e in source.key.values()) != sorted(quoted(column) for column in reads.key_columns):
             raise DeclarationError(
                 self.name,

@@ -1,6 +1,6 @@
-"""What each profile does, in words: the rules in which releases of Kafka Streams, and we, differ.
+"""The behaviour of each profile, in words: the rules in which releases of Kafka Streams and Rivermeet differ.
 
-A rule is one question; profiles that answer it in the same words do not differ there. ``rivermeet explain`` shows
+A rule is one question; profiles with the same answer do not differ in it. ``rivermeet explain`` shows
 them for a declared join.
 """
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Shadow:
-    """A topic that an application writes, beside the node that should have the same rows.
+    """A topic that an application writes, with the node that should have the same rows.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Shadow:
     topic
         Name of the application's output topic.
     group
-        The application's id, which is its consumer group; None: nobody knows how far it has read.
+        The application's id, which is its consumer group; None: its position is unknown.
     value, key
         Their formats; None: as `to_topic` would write them.
     """
@@ -48,17 +48,17 @@ class Shadow:
 
     @property
     def id(self) -> str:
-        """What its results are kept under."""
+        """The name under which its results are stored."""
         return f"{self.node.name}~{self.topic}"
 
     def reads(self, types: Mapping[str, str]) -> Kafka:
-        """The topic, its formats filled in by the ``types`` of the node's value columns."""
+        """The topic, with formats derived from the ``types`` of the node's value columns."""
         own = JSON({column: types[column] for column in self.node.value})
         return Kafka(self.topic, value=_filled(self.value, own), key=_filled(self.key, _own_key(self.node)))
 
 
 def shadow(node: Node, topic: str, group: str | None, value: Format | None, key: Format | None) -> Shadow:
-    """The shadow of a node, checked."""
+    """The validated shadow of a node."""
     if not TOPIC.fullmatch(topic):
         raise _refused(node, topic, "a topic's name is letters, digits, '.', '_' and '-'")
     if node.operation is None or not node.is_stored:
