@@ -1,4 +1,4 @@
-"""An epoch's rows: numbered as the changelog goes on, and counted in one pass."""
+"""An epoch's rows: numbered from the end of the changelog, and counted in one pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rivermeet.pipelines import limits
 
 
 def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
-    """Rows with ``offset`` (dense, going on where the changelog ends) and ``epoch`` in place of ``sequence``."""
+    """Rows with ``offset`` (dense, continuing from the end of the changelog) and ``epoch`` in place of ``sequence``."""
     order = Window.partitionBy("partition").orderBy("sequence")
     last = F.coalesce(F.expr(looked_up(plan.ends)), F.lit(-1))
     offset = (last + F.row_number().over(order)).cast("bigint")
@@ -31,7 +31,7 @@ def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
 
 
 def schema_with_offsets(rows: StructType) -> StructType:
-    """The schema of `with_offsets`, of that of the rows that it was given."""
+    """The schema of the result of `with_offsets`, derived from that of its input."""
     front = [rows[name] for name in ("key", "value", "timestamp", "partition")]
     own = [StructField("offset", LongType()), StructField("epoch", LongType())]
     known = {field.name for field in front} | {"sequence"}
@@ -42,7 +42,7 @@ def schema_with_offsets(rows: StructType) -> StructType:
 class Totals:
     """Counts of an epoch, and per partition its last offset, highest timestamp (ms) and stream time (ms).
 
-    ``one_sided`` counts rows without a partner; None where the rows do not hold their records' offsets.
+    ``one_sided`` counts rows without a partner; None if the rows do not contain the offsets of their records.
     """
 
     rows: int
@@ -54,13 +54,13 @@ class Totals:
     sides: Mapping[str, int]
 
     def without_rows(self) -> Totals:
-        """Those of an epoch whose rows are not committed: stream time moves on, and side tables count."""
+        """Counts of an epoch whose rows are not committed: stream time advances, and side tables count."""
         alone = None if self.one_sided is None else 0
         return replace(self, rows=0, tombstones=0, one_sided=alone, ends={}, times={})
 
 
 def totals(rows: DataFrame | Staged, sides: Mapping[str, DataFrame], timed: Sequence[DataFrame]) -> Totals:
-    """Counts of an epoch: of staged rows from their files, of all else in one pass that also fills the caches."""
+    """Counts of an epoch: staged rows from their files, everything else in one pass that also fills the caches."""
     paired = {"left_offset", "right_offset"} <= set(rows.schema.names if isinstance(rows, Staged) else rows.columns)
     alone = "count_if(left_offset IS NULL OR right_offset IS NULL)" if paired else "0"
 
@@ -121,7 +121,7 @@ def _counted(staged: Staged, paired: bool) -> Iterator[Count]:
     for one in staged.files:
         with staged.opened(one) as file:
             leaves = [file.schema.column(at).path for at in range(file.metadata.num_columns)]
-            # Any one part of the value shows where the whole is NULL.
+            # Any part of the value shows whether the value is NULL.
             value = next(leaf for leaf in leaves if leaf.startswith("value."))
             columns = ["partition", "offset", "timestamp", value, *(("left_offset", "right_offset") if paired else ())]
             for batch in file.iter_batches(columns=columns, batch_size=limits.COUNTED_ROWS):
