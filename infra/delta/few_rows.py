@@ -1,4 +1,4 @@
-"""A few rows of a changelog or a side table, found by their columns, without Spark.
+"""Finds a few rows of a changelog or a side table by their columns, without Spark.
 
     key.tail_number = N1, partition = 3, offset <= 70
     file a    min.offset 0, max.offset 69      read: only its row groups whose statistics may have N1
@@ -51,7 +51,7 @@ class Where:
         return _compared(field, self.is_, pa.scalar(self.value).cast(kind))
 
     def may_hold(self, files: pa.Table) -> pc.Expression | None:
-        """Whether a file may have such rows, by its statistics; None where it has none that say."""
+        """Whether a file may have such rows, according to its statistics; None if they do not show it."""
         low, high = (f"{end}.{'.'.join(self.column)}" for end in ("min", "max"))
         if self.value is None or not {low, high} <= set(files.column_names):
             return None
@@ -70,7 +70,7 @@ class Where:
 def few_rows(
     path: str, where: Sequence[Where], session: Callable[[], SparkSession], columns: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
-    """Rows for which all conditions hold, as `rows_where` finds them."""
+    """Rows for which all conditions hold, as in `rows_where`."""
     found = rows_where(path, where, session, columns)
     return [] if found is None else found.to_pylist()
 
@@ -78,14 +78,14 @@ def few_rows(
 def rows_where(
     path: str, where: Sequence[Where], session: Callable[[], SparkSession], columns: Sequence[str] | None = None
 ) -> pa.Table | None:
-    """Rows for which all conditions hold, in any order; None where there is no table, or no such column.
+    """Rows for which all conditions hold, in any order; None if there is no table, or no such column.
 
     Parameters
     ----------
     columns
-        Those that are wanted; None for all.
+        Columns to read; None for all.
     session
-        Gives the session for a table that Delta has to read.
+        Opens the session for a table that Delta has to read.
     """
     table = opened(path)
     if table is None:
@@ -133,7 +133,7 @@ def _compared(field: pc.Expression, how: str, value: pa.Scalar) -> pc.Expression
 
 
 def _type(schema: pa.Schema, column: tuple[str, ...]) -> pa.DataType | None:
-    """Type of a column or a field of a struct; None where there is none."""
+    """Type of a column or a field of a struct; None if there is none."""
     if column[0] not in schema.names:
         return None
     kind = schema.field(column[0]).type

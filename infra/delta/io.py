@@ -1,8 +1,8 @@
-"""Delta reads at pinned versions, and writes that take effect once.
+"""Delta reads at pinned versions, and writes that take effect exactly once.
 
-Every write is stamped ``txnAppId``/``txnVersion``: Delta skips one whose version it has already. Facts: an append of
-no rows is a commit all the same, so "epoch done, nothing came out" is durable; the two settings that stamp a MERGE
-would leak into every later write of their session, so a MERGE runs in a session of its own.
+Every write is stamped ``txnAppId``/``txnVersion``: Delta skips a version that it already has. An append of
+no rows is a commit too, so an epoch without results is durable. The two settings that stamp a MERGE
+would affect every later write of their session, so a MERGE runs in a separate session.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RETENTION = {
     "delta.logRetentionDuration": "interval 90 days",
     "delta.deletedFileRetentionDuration": "interval 60 days",
 }
-"""Long enough for any plan that still has to be run: Delta refuses a pinned version past the second of them."""
+"""Long enough for any open plan: Delta refuses a pinned version that is older than the second of them."""
 APPEND_ONLY = {**RETENTION, "delta.appendOnly": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FOLDED = {**RETENTION, **VECTORS}
@@ -56,7 +56,7 @@ def last_note(path: str) -> tuple[int, CommitNote] | None:
 
 
 def note_upto(path: str, epoch: int) -> tuple[int, CommitNote]:
-    """(version, note) of the newest commit of ours at or before an epoch; StopIteration where there is none."""
+    """(version, note) of the newest commit of ours at or before an epoch; StopIteration if there is none."""
     return next((version, note) for version, note in notes(path) if note.epoch <= epoch)
 
 
@@ -69,7 +69,7 @@ def _noted(path: str) -> Iterator[tuple[Mapping[str, Any], CommitNote]]:
 
 
 def note_of(commit: Mapping[str, Any]) -> CommitNote | None:
-    """The note that a commit of ours carries; None for one of others, or of maintenance."""
+    """The note of a commit of ours; None for other commits and those of maintenance."""
     try:
         return CommitNote.model_validate_json(commit.get("userMetadata") or "")
     except ValidationError:
@@ -79,7 +79,7 @@ def note_of(commit: Mapping[str, Any]) -> CommitNote | None:
 def read(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
     """The table at ``path`` as of ``version``; None for the newest.
 
-    A changelog is read at its newest version and cut by offsets: what lies below an offset never changes.
+    A changelog is read at its newest version and restricted by offsets: records below an offset never change.
     """
     rows = listed(spark, path, version)
     if rows is not None:
@@ -103,16 +103,16 @@ def append(
 ) -> None:
     """Append once: a second call with the same ``app_id`` and ``epoch`` (or a lower one) does nothing.
 
-    A table that lacks a column of the rows, or has a narrower type, grows with the commit (``evolution.py``).
+    If the table lacks a column of the rows, or has a narrower type, the commit adds it (``evolution.py``).
 
     Parameters
     ----------
     note, metadata
-        What the commit says of itself; one of the two.
+        The metadata of the commit; one of the two.
     properties
-        Of a table that is not there yet.
+        Properties of a table that does not exist yet.
     replace
-        Whether the rows take the place, and the schema, of all that the table has.
+        Whether the rows and their schema replace the table's.
     """
     table = opened(path)
     options = dict(properties) if table is None else {}
@@ -138,7 +138,7 @@ def append(
 
 
 def allow_removal(session: SparkSession, path: str, table: DeltaTable) -> None:
-    """Lift the protection of an append-only table; `protect` puts it back."""
+    """Lift the protection of an append-only table; `protect` restores it."""
     if table.metadata().configuration.get("delta.appendOnly") == "true":
         set_properties(session, path, {"delta.appendOnly": "false"})
 
@@ -150,21 +150,21 @@ def is_protected(path: str) -> bool:
 
 
 def protect(session: Callable[[], SparkSession], path: str) -> None:
-    """Make a changelog append-only, where a replacement has lifted that."""
+    """Make a changelog append-only again, after a replacement."""
     if opened(path) is not None and not is_protected(path):
         set_properties(session(), path, {"delta.appendOnly": "true"})
 
 
 @contextmanager
 def once(path: str, app_id: str, epoch: int) -> Iterator[None]:
-    """Let a write pass that failed because the same one has landed in the meantime.
+    """Ignore the failure of a write if the same write has been committed in the meantime.
 
-    An engine goes on with what a killed client asked of it, so that a run may meet the write of the one before it
+    An engine continues the queries of a killed client, so a run may conflict with the write of the previous run
     (``tests/infra/epochs/test_soak.py``).
     """
     try:
         yield
-    except Exception:  # Delta's conflicts have no class in common, and none at all on Spark Connect
+    except Exception:  # Delta's conflicts have no common class, and no class at all on Spark Connect
         table = opened(path)
         done = table.transaction_version(app_id) if table is not None else None
         if done is None or done < epoch:
@@ -186,13 +186,13 @@ def merge(
     Parameters
     ----------
     rows
-        One row per key, with the table's columns and ``_deleted``; of a session that does nothing else.
+        One row per key, with the table's columns and ``_deleted``; from a session that does nothing else.
     key
         Columns that identify a row.
     properties
-        That the table is given where it lacks them.
+        Properties that the table gets if it lacks them.
     within
-        SQL that holds for all rows of the table with such a key: its other files are not read.
+        SQL that is true for all rows of the table with such a key: its other files are not read.
     """
     session = rows.sparkSession
     _grow(rows, path)
@@ -225,10 +225,10 @@ def merge(
 
 
 def _grow(rows: DataFrame, path: str) -> None:
-    """Give a folded table the columns and types of the rows.
+    """Add the columns and types of the rows to a folded table.
 
-    A MERGE adds no column under another name than its source's, so they come in a commit of no rows before it. That
-    carries the note of the fold before: the table holds what it held, in another shape.
+    A MERGE can add columns only under the names of its source, so a commit without rows adds them before. It
+    carries the note of the previous fold, because the rows of the table have not changed.
     """
     table, found = opened(path), last_note(path)
     assert table is not None and found is not None, path
@@ -247,14 +247,14 @@ def _lacking(path: str, properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def set_properties(session: SparkSession, path: str, properties: Mapping[str, str]) -> None:
-    """Give a table properties: by Spark, as delta-rs alters no table of features that it does not know."""
+    """Set table properties, with Spark, because delta-rs cannot alter tables with features that it does not know."""
     if properties:
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         session.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({listed})")
 
 
 def needs_mapping(schema: StructType) -> bool:
-    """Whether columns have names that Parquet takes for syntax: their files then have names of their own."""
+    """Whether column names contain characters that Parquet does not allow; the files then have other names."""
     return any(map(_SYNTAX.search, _names(schema)))
 
 
