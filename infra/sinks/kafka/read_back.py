@@ -1,9 +1,9 @@
-"""Reading back what was delivered, as any reader of committed records sees it.
+"""Reads back delivered rows, like any reader of committed records.
 
     delivered    epoch 3: 2 rows, in partition 0 from offset 4 to 5
     read back    offsets 4 and 5, both with the headers of the node and of an epoch up to 3: 2 rows
 
-Others may write to the topic meanwhile: only records with the node's header count. Held by
+Others may write to the topic at the same time: only records with the node's header count. Held by
 ``tests/infra/sinks/test_delivery.py``.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def read_back(connection: Connection, sink: TopicSink, written: Sequence[Position]) -> int:
-    """How many rows of a sink lie where they were written."""
+    """The number of a sink's rows that are found at their place in the topic."""
     id, _ = topic_id(connection, sink.topic)
     found, name = 0, f"{sink.node.pipeline.name}.{sink.node.name}"
     for part in written:
