@@ -2,7 +2,7 @@
 
     a           PIPELINE = Pipeline("a")        loaded
     b, line 3   raises, or is not Python        reported with file, line and error; loading it by name raises that
-c and d     both Pipeline("c")              neither is loaded: it is ambiguous
+    c and d     both Pipeline("c")              neither is loaded: it is ambiguous
     prices      no PIPELINE                     a helper: a has `from .prices import VAT`
 
 A project's folder is a package with a unique name (`package_of`). Its files are modules of that package

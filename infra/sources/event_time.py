@@ -1,9 +1,9 @@
-"""Event time of a row: a wall clock in a zone, or epoch millis, to epoch millis within the source's bounds.
+"""Event time of a row: converts a local time in a zone, or epoch millis, to epoch millis within the source's bounds.
 
 One bad clock must not close every window: a record outside the declared bounds is a dead letter, and stream time does
 not see it. ``max_ahead`` counts from the modification time of the record's file, which the plan pins, or from
-the record's timestamp in its topic; counted from the
-wall clock of the run, an epoch run again could have other records.
+the record's timestamp in its topic. If it counted from the
+wall clock of the run, an epoch that is run again could have other records.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _MILLIS = (T.LongType, T.IntegerType, T.ShortType, T.ByteType)
 _CLOCKS = (T.TimestampType, T.TimestampNTZType, T.DateType)
 _DAY = 86_400
 _SECONDS = 9_223_371_000_000
-"""Seconds from 1970, either way, that count as a time: what Spark's TIMESTAMP holds but for its last days.
+"""Limit of times in seconds before and after 1970: the range of Spark's TIMESTAMP except its last days.
 
 Nearer to the end, the shift to a zone overflows and fails the query; beyond it, so does a window's end.
 """
 
 
 def check_event_time(sql: str, kind: T.DataType, declared: str | None) -> None:
-    """ValueError for an expression whose type says nothing about time, or is not the one that was declared."""
+    """Raise ValueError for an expression whose type is not a time, or not the declared one."""
     if not isinstance(kind, _MILLIS + _CLOCKS):
         raise SourceError(
             f"event time '{sql}' is {kind.simpleString().upper()}; give a TIMESTAMP, a DATE or BIGINT epoch millis"
@@ -45,16 +45,16 @@ def check_event_time(sql: str, kind: T.DataType, declared: str | None) -> None:
 
 
 def needs_zone(kind: T.DataType) -> bool:
-    """Whether a value of that type is a wall clock, and not a point in time already."""
+    """Whether a value of that type is a local time, and not an instant."""
     return isinstance(kind, _CLOCKS)
 
 
 def with_moment(rows: DataFrame, source: Source, own: str, zone: Column, kind: T.DataType) -> DataFrame:
-    """Add what the source's expression of event time gives, as ``OWNmoment``, ``OWNinstant`` and ``OWNdoubtful``.
+    """Add the result of the source's event-time expression, as ``OWNmoment``, ``OWNinstant`` and ``OWNdoubtful``.
 
-    What is written counts: an instant is shifted by no zone (``OWNinstant``, where the expression is a column). Other
-    expressions see the wall clock that it has in the zone, as they see all others, and ``OWNdoubtful`` says that the
-    one that they gave comes twice there.
+    An instant is not shifted by a zone (``OWNinstant``, if the expression is a column). Other
+    expressions see its local time in the zone, like all local times, and ``OWNdoubtful`` says that their
+    result is in the repeated hour there.
 
     Parameters
     ----------
@@ -90,14 +90,14 @@ def with_moment(rows: DataFrame, source: Source, own: str, zone: Column, kind: T
 
 
 def as_instants(source: Source, own: str, zone: Column) -> dict[str, Column]:
-    """TIMESTAMP columns as instants, by name: what is written with an offset counts, all else is of the source's zone.
+    """TIMESTAMP columns as instants, by name: values with an offset as they are, others in the source's zone.
 
-    Null where that is no zone. They are for keys and values that are such a column; expressions see the wall clock.
+    Null if the zone is invalid. They are for keys and values that are such a column; expressions see the local time.
 
     Parameters
     ----------
     own
-        As `with_moment` takes it.
+        As for `with_moment`.
     """
     if source.time_zone == "UTC":
         return {}
@@ -111,18 +111,18 @@ def as_instants(source: Source, own: str, zone: Column) -> dict[str, Column]:
 
 
 def is_timestamp(declared: str) -> bool:
-    """Whether values of that type are instants, or become ones in a zone."""
+    """Whether values of that type are instants, or become instants in a zone."""
     return declared.strip().upper() in ("TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 def _wall_clock(moment: Column, zone: Column, is_instant: Column) -> Column:
-    """What clocks of the zone show at an instant; anything else as it is."""
+    """The local time of an instant in the zone; any other value unchanged."""
     sound = is_instant & F.unix_seconds(moment).between(-_SECONDS, _SECONDS) & is_zone(zone)
     return F.when(sound, F.from_utc_timestamp(moment, zone)).otherwise(moment)
 
 
 def _comes_twice(clock: Column, zone: Column) -> Column:
-    """Whether clocks of the zone show that time twice, for they are set back."""
+    """Whether that local time occurs twice in the zone, because clocks are set back."""
     sound = F.unix_seconds(clock).between(-_SECONDS + _DAY, _SECONDS - _DAY) & is_zone(zone)
     first = F.unix_micros(F.to_utc_timestamp(clock, zone))
 
@@ -130,13 +130,13 @@ def _comes_twice(clock: Column, zone: Column) -> Column:
         return F.unix_micros(F.from_utc_timestamp(F.timestamp_micros(micros), zone))
 
     later = first + _DAY * 1_000_000
-    # By so much clocks are set back within the day.
+    # The amount by which clocks are set back within the day.
     back = (shown(first) - first) - (shown(later) - later)
     return F.when(sound, (back > 0) & (shown(first + back) == shown(first)))
 
 
 def event_millis(moment: Column, kind: T.DataType, zone: Column, instant: Column) -> Column:
-    """Epoch millis of ``moment``, null where it or the zone of its clock is none, or it is beyond all times.
+    """Epoch millis of ``moment``, null if it or its zone is invalid, or if it is beyond all times.
 
     A number is epoch millis as it stands, and so is an ``instant``, where that is not null. A TIMESTAMP is read as a
     wall clock of ``zone`` (the session's zone is UTC), a DATE as its midnight. An hour that summer time skips counts
@@ -151,26 +151,26 @@ def event_millis(moment: Column, kind: T.DataType, zone: Column, instant: Column
 
 
 def _in_zone(clock: Column, zone: Column) -> Column:
-    """The instant at which clocks of the zone first show that time; null where there is none."""
+    """The first instant with that local time in the zone; null if there is none."""
     sound = F.unix_seconds(clock).between(-_SECONDS, _SECONDS) & is_zone(zone)
     return F.when(sound, F.to_utc_timestamp(clock, zone))
 
 
 def is_zone(zone: Column) -> Column:
-    """Whether Spark knows the zone; ``to_utc_timestamp`` would fail the query on another."""
+    """Whether Spark knows the zone; ``to_utc_timestamp`` would fail the query for others."""
     probe = F.concat(F.lit("2000-01-01 00:00:00 "), zone).try_cast("timestamp")
     return (F.length(F.trim(zone)) > 0) & F.isnotnull(probe)
 
 
 def out_of_bounds(source: Source, timestamp: Column, modified: Column) -> list[Column]:
-    """For each declared bound the reason why a time is outside, null where it is not.
+    """For each declared bound the reason why a time is outside, null if it is not.
 
     Parameters
     ----------
     timestamp
-        Event time, as `event_millis` gives it.
+        Event time, as returned by `event_millis`.
     modified
-        Modification time of the record's file, or the timestamp that Kafka has of it, epoch millis.
+        Modification time of the record's file, or its Kafka timestamp, epoch millis.
     """
     problems: list[Column] = []
 

@@ -1,18 +1,18 @@
 """From the versions of a plan to rows in declared types, each with its place in the order of the epoch.
 
-| what is read | ``file_rank`` | ``block`` | ``row`` |
+| rows | ``file_rank`` | ``block`` | ``row`` |
 |---|---|---|---|
-| dead letters again | -1 | 0 | their number |
-| a version whole | 0 | 0 | ``order``, file, row of the file, or the row as text |
+| retried dead letters | -1 | 0 | their number |
+| a complete version | 0 | 0 | ``order``, file, row of the file, or the row as text |
 | rows that version 4 adds | 1 | 4 * 4 + 2 | ``order``, file, row of the file |
 | changes of version 4: deletes | 1 | 4 * 4 + 0 | ``order``, the row as text |
 | changes of version 4: old images | 1 | 4 * 4 + 1 | ``order``, the row as text |
 | changes of version 4: inserts, new images | 1 | 4 * 4 + 2 | ``order``, the row as text |
 
-The order is total: two rows of a feed with the same text are the same record. Files are read as they lie, with the
-values of their partition columns from the log; a feed, and a whole version with deletion vectors, column mapping or
-partitions, by Delta. A struct has the fields that are
-declared. Held by ``tests/infra/sources/delta/test_append.py`` and ``tests/infra/sources/delta/test_feed.py``.
+The order is total: two rows of a feed with the same text are the same record. Files are read directly, with the values
+of their partition columns from the log; a feed, and a complete version with deletion vectors, column mapping or
+partitions, by Delta. A struct has the declared fields. Held by ``tests/infra/sources/delta/test_append.py`` and
+``tests/infra/sources/delta/test_feed.py``.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _by_file(
     of_partition: Mapping[str, T.DataType],
     numbered: bool = True,
 ) -> DataFrame:
-    """Rows with what is known of their files: number, version, time, and values of partition columns.
+    """Rows with the properties of their files: number, version, time, and values of partition columns.
 
     Spark percent-encodes paths by rules of its own, and writes the same file as ``file:/`` here and ``file:///`` there.
     """
@@ -175,13 +175,13 @@ def _row(table: DeltaTable, kind: T.StructType, file: Column, index: Column, tex
 
 
 def place(table: DeltaTable, order: Sequence[Column], file: Column, index: Column, text: Column) -> Column:
-    """Where a row stands within its block."""
+    """The place of a row within its block."""
     parts = [column.alias(f"o{i}") for i, column in enumerate(order)]
     return F.struct(*parts, file.cast("int").alias("file"), index.cast("bigint").alias("index"), text.alias("text"))
 
 
 def raw_row(table: DeltaTable, kind: T.StructType, data: str, version: Column, time: Column, change: Column) -> Column:
-    """The declared columns of a row, in their own types, and what its commit says."""
+    """The declared columns of a row, in their own types, and the columns of its commit."""
     gone = change.isin("delete", "update_preimage")
     values = [_field(F.col(data), kind, name, table.schema[name]) for name in table.value_columns]
     columns = [*values, version.cast("bigint"), time.cast("bigint"), change, gone]
@@ -189,14 +189,14 @@ def raw_row(table: DeltaTable, kind: T.StructType, data: str, version: Column, t
 
 
 def _field(data: Column, kind: T.StructType, name: str, declared: str | None = None) -> Column:
-    """A column of a row by its name, whatever case it has there."""
+    """A column of a row by its name, ignoring case."""
     found = next(field for field in kind if field.name.lower() == name.lower())
     column = data.getField(found.name)
     return column if declared is None else _fitted(column, found.dataType, T.DataType.fromDDL(declared))
 
 
 def _fitted(column: Column, kind: T.DataType, wanted: T.DataType) -> Column:
-    """A struct with the fields that are wanted; what else there is stays out."""
+    """A struct with only the declared fields."""
     if not isinstance(kind, T.StructType) or not isinstance(wanted, T.StructType):
         return column
     there = {field.name.lower(): field for field in kind}

@@ -1,14 +1,14 @@
-"""Why versions of a Delta table cannot be read, each with the command that goes on.
+"""Why versions of a Delta table cannot be read, each with the command that continues.
 
-| the table, of which version 4 is next | the range is refused by |
+| the table, whose version 4 is next | the range is refused by |
 |---|---|
-| is another one, at the same place or elsewhere | `TableRemadeError`: its versions are other commits |
+| is another one, at the same path or elsewhere | `TableRemadeError`: its versions are other commits |
 | ends with version 2 | `VersionWentBackError`: an older copy is in its place |
-| has no file, or no log, of version 4 any more | `VersionsGoneError`: VACUUM came before us |
+| no longer has a file, or the log, of version 4 | `VersionsGoneError`: VACUUM was faster |
 | lost rows in version 4, and is read as append-only | `RowsRemovedError` |
-| had no change data feed in version 4, and that is read | `FeedOffError` |
+| had no change data feed in version 4, and is read by feed | `FeedOffError` |
 
-A version of which nothing was removed that is needed has all its rows still: its files are never written to. Held by
+A version whose needed files exist has all of its rows, because files never change. Held by
 ``tests/infra/sources/delta/test_faults.py``.
 """
 
@@ -42,7 +42,7 @@ from rivermeet.pipelines import DeltaTable
 
 
 def unreadable(planned: VersionRange, state: TableState, table: DeltaTable, name: str) -> DeltaTableRefusedError | None:
-    """The refusal for a range that can be read no more; None where it can."""
+    """The refusal for a range that can no longer be read; None if it can."""
     if planned.snapshot is not None:
         why = another(state, planned.id, planned.path, planned.end, name)
         gone = why is None and missing(state.path, [file.path for file in snapshot_files(state.path, planned.snapshot)])
@@ -63,7 +63,7 @@ def problem(
     name: str,
     passed: Sequence[int] = (),
 ) -> DeltaTableRefusedError | None:
-    """Why versions from ``start`` to ``end`` of a table cannot be read; None where they can."""
+    """Why versions from ``start`` to ``end`` of a table cannot be read; None if they can."""
     why = another(state, id, path, max(end, start - 1), name)
     if why is not None or end < start:
         return why
@@ -94,7 +94,7 @@ def problem(
 
 
 def refuse_unreadable(state: TableState, table: DeltaTable, name: str) -> None:
-    """Raise TableUnreadableError where rows of the table cannot be read as they are declared; or FeedOffError."""
+    """Raise TableUnreadableError if rows of the table cannot be read as declared, or FeedOffError."""
     found = opened(state.path)
     assert found is not None
     there = {field.name.lower() for field in found.schema().fields}
@@ -130,7 +130,7 @@ def refuse_unreadable(state: TableState, table: DeltaTable, name: str) -> None:
 
 
 def another(state: TableState, id: str, path: str, end: int, name: str) -> DeltaTableRefusedError | None:
-    """The refusal where the table is not the one of that ``id``, or ends before version ``end``."""
+    """The refusal if the table does not have that ``id``, or ends before version ``end``."""
     if (path, id) != (state.path, state.id):
         what = "was deleted and recreated" if path == state.path else f"is another one: its records are of {path}"
         return TableRemadeError(
@@ -150,7 +150,7 @@ def another(state: TableState, id: str, path: str, end: int, name: str) -> Delta
 
 
 def versions_gone(path: str, known: Sequence[Commit], table: DeltaTable) -> list[int]:
-    """Versions of which a file is gone that has to be read."""
+    """Versions with a missing file that has to be read."""
     needed = {c.version: [f.path for f in (c.added if table.changes == "append" else c.fed)] for c in known}
     gone = set(missing(path, [file for files in needed.values() for file in files]))
     return [version for version, files in needed.items() if gone & set(files)]
@@ -167,7 +167,7 @@ def _gone(state: TableState, first: int, last: int, name: str) -> VersionsGoneEr
 
 
 def _off(state: TableState, start: int, known: Sequence[Commit]) -> int | None:
-    """The first version that was written while the feed was off; None where none was."""
+    """The first version that was written while the feed was off; None if there is none."""
     on = is_on(properties(state.path, start - 1)) if start > 0 and can_be_opened(state.path, start - 1) else True
     for commit in known:
         on = on if commit.properties is None else is_on(commit.properties)
@@ -187,5 +187,5 @@ def rebuilding(name: str) -> str:
 
 
 def cure(name: str) -> str:
-    """What goes on without what is gone."""
+    """The command that continues without the missing records."""
     return f"`rivermeet accept-loss {name.replace('.', ' ')}` goes on with what is there, and says what is lost"

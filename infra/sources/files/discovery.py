@@ -1,4 +1,4 @@
-"""Which files a source has, and which of them are new, gone or no longer what they were."""
+"""The files of a source, and which of them are new, missing or changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True)
 class FileState:
-    """A file as it was seen: enough to notice later that it was changed."""
+    """The state of a file when it was listed, by which a later change is detected."""
 
     path: str
     length: int
@@ -33,9 +33,9 @@ class FileState:
 
 
 def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) -> tuple[FileState, ...]:
-    """Every file that the pattern names now, by path; what is hidden to Spark is left out.
+    """Every file that the pattern matches now, by path, without those that Spark regards as hidden.
 
-    Spark reads no file that is hidden, and says nothing: one that is named outright is refused.
+    Spark silently ignores hidden files, so one that is named explicitly is refused.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) ->
     data_root
         Folder or URL that a relative pattern is under.
     spark
-        Gives the session; called for URLs other than ``file:`` only, so local files need no JVM.
+        Opens the session; called only for URLs other than ``file:``, so local files need no JVM.
 
     Raises
     ------
     ValueError
-        The pattern holds a credential, or can name nothing but a hidden file.
+        If the pattern contains a credential, or can only match hidden files.
     """
     pattern = files.pattern
     if redacted(pattern) != pattern:
@@ -73,13 +73,13 @@ def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) ->
 
 
 def unconsumed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[FileState]:
-    """Those found whose path was never consumed."""
+    """Found files whose path was never consumed."""
     seen = {state.path for state in consumed}
     return [state for state in found if state.path not in seen]
 
 
 def changed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[tuple[FileState, FileState]]:
-    """Give (as consumed, as found) of each file of other length or time; one that is gone is fine."""
+    """Yield (as consumed, as found) for each file with another length or time; missing files are ignored."""
     now = {state.path: state for state in found}
     return [(then, now[then.path]) for then in consumed if now.get(then.path, then) != then]
 
@@ -94,7 +94,7 @@ def refuse_changed(consumed: Iterable[FileState], found: Iterable[FileState]) ->
 
 
 def moved(planned: Iterable[FileState]) -> Iterator[FileState]:
-    """Files of this machine that are gone or of other length or time than planned; of other URLs none is asked."""
+    """Local files that are missing, or have another length or time than planned; other URLs are not checked."""
     for state in planned:
         if URL.match(state.path):
             continue
@@ -104,7 +104,7 @@ def moved(planned: Iterable[FileState]) -> Iterator[FileState]:
 
 
 def unopenable(states: Iterable[FileState]) -> dict[str, str]:
-    """Path of each file that Spark's readers cannot open by its name, and why: Hadoop takes ``a:`` for a scheme."""
+    """Path of each file whose name Spark's readers cannot open, and why: to Hadoop, ``a:`` is a scheme."""
     reason = "the file has a colon in its name, which Hadoop cannot open; deliver it under another name"
     return {s.path: reason for s in states if not URL.match(s.path) and ":" in Path(s.path).name}
 
@@ -118,7 +118,7 @@ def _by_path(states: Iterable[FileState]) -> tuple[FileState, ...]:
 
 
 def _hidden(name: str) -> bool:
-    """Whether Spark's readers pass over a file or folder of that name."""
+    """Whether Spark's readers ignore a file or folder of that name."""
     return name.startswith((".", "_")) or name.endswith("._COPYING_")
 
 

@@ -1,13 +1,13 @@
-"""Files that come twice: one with the very bytes of a file that was loaded before is not read a second time.
+"""Duplicate files: a file with the same bytes as an earlier one is not read a second time.
 
     in/a.csv        loaded
     in/copy.csv     the same bytes: one dead letter that names in/a.csv, no records
     in/b.csv        0 bytes: no record
-    in/c.csv        0 bytes: no record, and no duplicate of b.csv, for nothing is there twice
+    in/c.csv        0 bytes: no record, and not a duplicate of b.csv, because no row is repeated
 
-A name that comes again with other bytes is refused elsewhere (``infra/sources/files/discovery.py``). The plan keeps a
-digest of every file of this machine, whatever its size: that is one more pass over the bytes, at hundreds of megabytes
-a second, and covers files that are gone by now. Files behind other URLs have none, and are read. Held by
+A known name with other bytes is refused elsewhere (``infra/sources/files/discovery.py``). The plan contains a
+digest of every local file, whatever its size: that is one more pass over the bytes, at hundreds of megabytes
+a second, and covers files that no longer exist. Files at other URLs have no digest, and are read. Held by
 ``tests/infra/sources/test_bad_input.py``.
 """
 
@@ -25,14 +25,14 @@ from rivermeet.pipelines.source import FileFormat
 
 
 def hashed(states: Iterable[FileState]) -> list[PlannedFile]:
-    """The files as they are planned, with their digests."""
+    """The planned files, with their digests."""
     return [
         PlannedFile(path=s.path, length=s.length, modified_ms=s.modified_ms, sha256=_digest(s.path)) for s in states
     ]
 
 
 def marked(files: Sequence[PlannedFile], loaded: Iterable[PlannedFile], format: FileFormat) -> list[PlannedFile]:
-    """The files, each that has the bytes of a loaded one or of one before it marked as its duplicate."""
+    """The files, with those that have the bytes of an earlier one marked as its duplicates."""
     originals = {_bytes(f): f.path for f in loaded if f.sha256 and not f.duplicate_of}
     found = []
     for file in files:
@@ -59,7 +59,7 @@ def _bytes(file: PlannedFile) -> tuple[int, str | None]:
 
 
 def _digest(path: str) -> str | None:
-    """SHA-256 of a local file, None of another; the reader says what is wrong with one that cannot be read."""
+    """SHA-256 of a local file, None for others; the reader reports a file that cannot be read."""
     if not path.startswith("/"):
         return None
     try:
@@ -70,7 +70,7 @@ def _digest(path: str) -> str | None:
 
 
 def _holds_rows(path: str, format: FileFormat) -> bool:
-    """Whether there is anything in a file besides a header; a damaged one may hold something."""
+    """Whether a file contains anything besides a header; a damaged one may."""
     try:
         if format == "parquet":
             import pyarrow.parquet as pq
@@ -78,7 +78,7 @@ def _holds_rows(path: str, format: FileFormat) -> bool:
             return pq.ParquetFile(path).metadata.num_rows > 0
         rows_from = 2 if format == "csv" else 1
         return any(_filled(stream) >= rows_from for stream in _streams(path))
-    except Exception:  # every packing has errors of its own, and the reader will name this one
+    except Exception:  # every compression has its own errors, and the reader will report this one
         return True
 
 
@@ -95,5 +95,5 @@ def _streams(path: str) -> Iterator[Iterable[bytes]]:
 
 
 def _filled(stream: Iterable[bytes]) -> int:
-    """How many lines hold something, counted up to two."""
+    """The number of lines that are not blank, counted up to two."""
     return len(list(islice((line for line in stream if line.strip()), 2)))

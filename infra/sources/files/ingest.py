@@ -1,11 +1,11 @@
 """Files as a step of the commit protocol: each is consumed once, and becomes records of a changelog.
 
-What is bad in the input is a dead letter and keeps nothing else from being loaded
-(``infra/sources/files/reading.py``). Two things refuse an epoch: a file that was loaded and has changed since, for its
-records cannot be taken back, and more bad rows than ``max_bad_share``. Of such an epoch the bad rows are kept, in the
-table ``rejected``, and nothing else. The share is of rows: a file that cannot be read, or is a duplicate, does not
-count in it, for nobody knows how many rows it has, and the sound files of the epoch would wait for it. Only a source
-that tolerates nothing (``max_bad_share=0``) is refused for a file that cannot be read.
+Bad input is a dead letter and does not prevent the rest from being loaded (``infra/sources/files/reading.py``). Two
+things refuse an epoch: a loaded file that has changed since, because its records cannot be taken back, and more bad
+rows than ``max_bad_share``. Of such an epoch only the bad rows are kept, in the table ``rejected``. The share is of
+rows: a file that cannot be read, or is a duplicate, does not count, because its number of rows is unknown, and the
+valid files of the epoch would wait for it. Only a source without tolerance (``max_bad_share=0``) is refused for a file
+that cannot be read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class IngestStep(SourceStep[FileList]):
     data
         Folder or URL that relative patterns start from.
     session
-        Gives the session where files have to be listed by Spark.
+        Opens the session if Spark has to list files.
     landing
         Folder of the node's landed lines; None: the engine reads all files.
     """
@@ -57,23 +57,23 @@ class IngestStep(SourceStep[FileList]):
     ranges: ClassVar[type[SourceRange]] = FileList
 
     def check(self, plan: EpochPlan) -> str | None:
-        """Why the plan cannot be run: a file of this machine is not what it was when it was planned."""
+        """Why the plan cannot be run: a local file has changed since it was planned."""
         found = next(moved(states(_files(plan))), None)
         return None if found is None else f"file {found.path} was changed or removed after it was planned"
 
     def unread(self) -> list[FileState]:
-        """Files that no committed epoch has consumed; ValueError where one changed after it was."""
+        """Files that no committed epoch has consumed; ValueError if a consumed one changed."""
         return unread(self.so_far(self.note()), self._found())
 
     def standing(self) -> Standing:
-        """How many files were not read yet, of a source that has read any."""
+        """The number of unread files, of a source that has read any."""
         return Standing(len(self.unread()) if self.note() is not None else None)
 
     def undelivered(self) -> str:
-        """How many files lie there."""
+        """Describe the number of files."""
         try:
             files = len(self.unread())
-        except ValueError:  # a file changed after it was read: the next run says so
+        except ValueError:  # a file changed after it was read: the next run reports it
             return ""
         return f"{files} file{'' if files == 1 else 's'}" if files else ""
 
@@ -92,12 +92,12 @@ class IngestStep(SourceStep[FileList]):
         return self._planned(found, so_far) if found or self.has_new_columns(previous) else None
 
     def range_again(self, previous: CommitNote | None) -> FileList | None:
-        """The files that are dead as such."""
+        """The files that are dead as a whole."""
         so_far = self.so_far(previous)
         return self._planned([state for state in self._found() if state.path in so_far.open.files], so_far)
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
-        """Read the planned files and letters; what is no record goes to the dead-letter table."""
+        """Read the planned files and letters; rows that are not records go to the dead-letter table."""
         planned = _files(plan)
         files, not_read = states(planned), duplicates(planned)
         again: list[DataFrame] = []
@@ -142,14 +142,14 @@ def planned_last(so_far: SourceHistory) -> Sequence[PlannedFile]:
 
 
 def loaded(so_far: SourceHistory) -> list[PlannedFile]:
-    """Files that were read; not those that are dead as such."""
+    """Files that were read, without those that are dead as a whole."""
     return [file for file in planned_last(so_far) if file.path not in so_far.open.files and not file.duplicate_of]
 
 
 def unread(so_far: SourceHistory, found: Sequence[FileState]) -> list[FileState]:
-    """Files that are new; ValueError where one that was loaded has changed.
+    """New files; ValueError if a loaded one has changed.
 
-    Nothing was loaded of a file that is dead as such: what has taken its place is new.
+    A file that is dead as a whole was not loaded: its replacement is new.
     """
     consumed = states(planned_last(so_far))
     if changed(consumed, found):
@@ -160,5 +160,5 @@ def unread(so_far: SourceHistory, found: Sequence[FileState]) -> list[FileState]
 
 
 def states(files: Iterable[PlannedFile]) -> list[FileState]:
-    """The files as they were seen when they were planned."""
+    """The state of the files when they were planned."""
     return [FileState(f.path, f.length, f.modified_ms) for f in files]

@@ -1,8 +1,8 @@
 """Rows of JSON files: one object a line, fields by name.
 
-A number is what is written: 0.10 is the text "0.10" where STRING is declared, and no digit of a long one is lost. JSON
-parsers make a double of it first, so it is parsed as text, behind a mark that
-distinguishes it from text.
+A number keeps all of its digits: 0.10 is the text "0.10" if STRING is declared. JSON
+parsers convert numbers to doubles, so numbers are parsed as text, behind a mark that
+distinguishes them from strings.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from rivermeet.pipelines.expressions import quoted
 from rivermeet.records.type_text import kind_of, type_text
 
 _MARK = "\ufdd0"
-"""A noncharacter, which no text has (Unicode, 23.7); a line that has it all the same is malformed."""
+"""A noncharacter, which does not occur in text (Unicode, 23.7); a line that contains it is malformed."""
 _STRINGS = r"""[^"'0-9-]++|-(?![0-9])|"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+'"""
 _NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?"
-# Possessive, so that a long line costs one pass; from the end of the last one on, so that a number in text is none.
+# Possessive, so that a long line costs one pass; from the end of the last match on, so that digits in strings do not
+# match.
 _NUMBERS = rf"(?s)\G((?:{_STRINGS})*+)({_NUMBER})(?=[\s,\]}}]|$)"
 _MARKED = rf'"?{_MARK}([-+.0-9eE]+)"?'
 
@@ -96,7 +97,7 @@ def parsed_json(text: Column, schema: Mapping[str, str], encoded: tuple[str, ...
 
 
 def json_field(parsed: Column, name: str, kind: str, encoded: tuple[str, ...] = ()) -> Column:
-    """A field of what `parsed_json` gave, all of it text as it is written, but for bytes in base64."""
+    """A field of the result of `parsed_json`: the original text, except bytes in base64."""
     return _unmarked(parsed["r"].getField(name), _parsed(_kind(kind, encoded)))
 
 
@@ -107,7 +108,7 @@ def _kind(declared: str, encoded: tuple[str, ...]) -> T.DataType:
 
 
 def _parsed(kind: T.DataType) -> T.DataType:
-    """The type with text in place of all types that text is cast to."""
+    """The type with STRING in place of all types that are cast from text."""
     if isinstance(kind, T.ArrayType):
         return T.ArrayType(_parsed(kind.elementType))
     if isinstance(kind, T.MapType):
@@ -131,17 +132,17 @@ def _unmarked(value: Column, kind: T.DataType) -> Column:
 
 
 def not_one_object(parsed: Column) -> Column:
-    """Whether the text that `parsed_json` had is no object with fields of the declared types."""
+    """Whether the input of `parsed_json` is not an object with fields of the declared types."""
     return F.isnull(parsed["r"]) | F.isnotnull(parsed["bad"])
 
 
 def _problem(path: str) -> str | None:
-    """Why none of a file's lines could be read, where its name or its first bytes show it."""
+    """Why none of a file's lines can be read, if its name or its first bytes show it."""
     if path.lower().endswith(".zip"):
         return "zip is read for format csv; compress JSON lines with gzip"
     if not path.startswith("/"):
         return None
-    # Cut at its line feeds, a file of UTF-16 would be as many dead letters as it has lines.
+    # Split at line feeds, a UTF-16 file would be one dead letter per line.
     try:
         with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
             first = file.read(4)

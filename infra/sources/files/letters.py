@@ -1,4 +1,4 @@
-"""Dead letters of rows of files, read again by today's declaration (``infra/sources/dead_letters.py``)."""
+"""Dead letters of rows of files, parsed again by the current declaration (``infra/sources/dead_letters.py``)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _CUT = "the row is not kept whole and cannot be read again; deliver it in a new 
 
 
 def rows_again(spark: SparkSession, path: str, files: Files, epochs: Sequence[int]) -> list[DataFrame]:
-    """Rows of the letters of these epochs, by today's declaration, as `as_declared` gives them; ``path`` is the table.
+    """Rows of the letters of these epochs, by the current declaration, as from `as_declared`; ``path`` is the table.
 
-    Letters of files are not among them: a file is read again where it lies.
+    Letters of files are not included: the file itself is read again.
     """
     lines = _in_order(read(spark, path).where(F.col("epoch").isin(list(epochs)) & (F.col("position") > 0)))
     rows = [_dead(lines.where(is_cut(F.col("text"))), files.schema, _CUT)]

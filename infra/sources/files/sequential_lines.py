@@ -1,4 +1,4 @@
-"""Lines of files that an executor walks from start to end: zip members, and fields that hold line breaks."""
+"""Lines of files that an executor reads from start to end: zip members, and fields with line breaks."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ cloudpickle.register_pickle_by_value(lines)
 
 
 def sequential_lines(spark: SparkSession, ranks: Ranks, delimiter: str, first_only: bool = False) -> DataFrame:
-    """Give `LINE_COLUMNS` and ``problem``; a quoted field may hold line breaks, and keeps them as they are.
+    """Return `LINE_COLUMNS` and ``problem``; a quoted field may contain line breaks, and keeps them.
 
-    ``first_only`` gives the first line of each file or member, and reads it to the end to know that
-    it is sound; ``problem`` says there why a file is not. Without it an unsound file fails the job.
-    Whole files are held in memory, so they must be under 2 GB.
+    ``first_only`` gives the first line of each file or member, and reads it to the end to verify
+    it; ``problem`` says why a file is damaged. Otherwise a damaged file fails the job.
+    Complete files are kept in memory, so they must be under 2 GB.
     """
     walked = lines.walked
 
