@@ -1,4 +1,4 @@
-"""Bad rows of a source's epoch that was refused for their number: all of them in a table, the first in the message.
+"""Bad rows of a source's epoch that was refused because of them: all in a table, the first ones in the message.
 
     orders.csv, line 3: "x0,no,0" (column 'n': 'no' is not INT)
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TooManyBadRowsError(EpochRefusedError):
-    """More of an epoch's rows are no records than the source allows; what it was to read stays unread."""
+    """An epoch has more bad rows than the source allows; its input stays unread."""
 
     remedy = "Correct the declaration or the files, and run again; the table `rejected` has the rows."
 
@@ -32,14 +32,14 @@ class TooManyBadRowsError(EpochRefusedError):
 
 @dataclass(frozen=True)
 class Read:
-    """What an epoch has read, in the words of a message: ``rows in 3 files``, and where a row stands in them.
+    """Words of a message for what an epoch has read: ``rows in 3 files``, and the place of a row.
 
     Attributes
     ----------
     within
-        What holds the rows.
+        What contains the rows.
     unit
-        What a row's number counts.
+        The unit of a row's number.
     mend
         What would do.
     """
@@ -61,7 +61,7 @@ def refuse_too_many(
     dead, path
         As in `reject`.
     counts
-        Bad rows, all rows, and dead letters, of which some may be whole files.
+        Bad rows, all rows, and dead letters, some of which may be whole files.
     share
         The share of bad rows that the source allows.
     """
@@ -75,7 +75,7 @@ def refuse_too_many(
 
 
 def reject(dead: DataFrame, path: str, plan: EpochPlan) -> None:
-    """Keep the bad rows of a refused epoch, in place of those of the epoch that was refused before.
+    """Store the bad rows of a refused epoch, replacing those of an earlier one.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def reject(dead: DataFrame, path: str, plan: EpochPlan) -> None:
 
 
 def first_bad_rows(dead: DataFrame, count: int, unit: str = "line") -> str:
-    """The first of so many bad rows, each with its place, its text and what is wrong with it."""
+    """The first of the bad rows, each with its place, its text and its problem."""
     texts = [_shown(row, unit) for row in dead.orderBy("file", "position").limit(limits.SHOWN_ROWS).collect()]
     return f"{'The first' if count > len(texts) else 'They are'}: {'; '.join(texts)}"
 

@@ -1,7 +1,7 @@
-"""Rows of our own table before an epoch: what its changelog holds up to there, folded.
+"""Rows of the node's own table before an epoch: the fold of its changelog.
 
-The folded table is a cache, so that any of its versions that is not ahead of the epoch gives the same rows: the newest
-one is taken, and the changelog's records since. Held by ``tests/infra/sources/postgres/test_reading.py``.
+The folded table is a cache, so every version that is not ahead of the epoch gives the same rows: the newest
+one is used, with the changelog's records since. Held by ``tests/infra/sources/postgres/test_reading.py``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the slot has up to a position, as it stands: peeked at, so that it is there for the next one who asks.
+"""Changes of a slot up to a position, without consuming them.
 
-A peek gives whole transactions in the order of their commits, from where the slot stands, and the same again. One at a
-time can peek; the server keeps the answer for the cursor, so that the lock is held until it is there, and no longer.
+A peek returns whole transactions in the order of their commits, from the slot's position, and can be repeated. Only one
+client can peek at a time; the server keeps the result for the cursor, so the lock is held only until it is available.
 Held by ``tests/infra/sources/postgres/test_reading.py``.
 """
 
@@ -50,7 +50,7 @@ def peeked(database: Database, slot: PipelineSlot, planned: WalRange) -> Iterato
 
 
 def truncating(connection: psycopg.Connection[Any], read: WalRange) -> Collection[int]:
-    """Transactions that truncated a table, of all that its slot still has; to be called with the lock."""
+    """Transactions that truncated a table, among all that its slot still has; the caller holds the lock."""
     xid, found = 0, set[int]()
     for (data,) in connection.execute(_TRUNCATES, [read.slot, read.publication], binary=True):
         message = decoded(data)

@@ -1,6 +1,6 @@
-"""All that is wrong where a source reads a table: with the server, the shared slot, the table, and the publication.
+"""All problems of a source's table: of the server, the shared slot, the table and the publication.
 
-| the source | is asked about |
+| the source | checked |
 |---|---|
 | was never read, or is to be read again | the server and the table; a slot that cannot be used is recreated |
 | was read up to a position | all, and whether its slot has everything since |
@@ -38,11 +38,11 @@ def found_problems(
     before: WalRange | None,
     tables: Sequence[Postgres],
 ) -> Iterator[PostgresRefusedError]:
-    """What keeps a table from being read, which was read up to ``before``, of the ``tables`` of its pipeline."""
+    """Problems of a table that was read up to ``before``, among the ``tables`` of its pipeline."""
     server, table = server_state(connection), table_state(connection, reads)
     yield from server_problems(server)
     if server.is_standby:
-        # It can say nothing of a slot: that asks for the log's end, which a standby does not write.
+        # A standby cannot report a slot's state, which needs the end of the written log.
         return
     line = slot.line()
     if before is None:
@@ -77,7 +77,7 @@ def found_problems(
 
 
 def _refused_connection(slot: PipelineSlot) -> Iterator[PostgresRefusedError]:
-    """Why the server gives no connection that makes slots: one that is free, by a rule of pg_hba.conf."""
+    """Why the server accepts no connection that can create slots, for example because of a rule in pg_hba.conf."""
     try:
         slot.database.connect(replication=True).close()
     except PostgresRefusedError as refusal:

@@ -1,17 +1,17 @@
-"""Values that an update does not say, for they were not changed and lie out of line: the key's row keeps them.
+"""Values that an update omits, because they are large (TOAST) and were not changed: the key's row keeps them.
 
 | record of key 1 | ``debezium_absent`` | ``note`` becomes |
 |---|---|---|
 | the changelog's last one: note "long" | | |
-| u, n 2 | note | "long", of the changelog |
+| u, n 2 | note | "long", from the changelog |
 | u, note "other" | | "other" |
-| u, n 3 | note | "other", of the same epoch |
+| u, n 3 | note | "other", from the same epoch |
 | d, then c, note "new", then u, n 4 | note | "new" |
-| u of key 9, of which there is no row, or c after an update of the key | note | none: a dead letter |
-| u, rates null, an array of a type that has no marker | ?rates | null where the row has none, else a dead letter |
+| u of key 9, which has no row, or c after an update of the key | note | none: a dead letter |
+| u, rates null, an array of a type that has no marker | ?rates | null if the row has none, else a dead letter |
 
-A value column that is the column takes its value. An expression over it, a key, a filter or a time cannot be computed
-without it: a dead letter, too. `REPLICA IDENTITY FULL` lets the database say all values. Held by
+A value column that is the plain column keeps its value. An expression over it, a key, a filter or a time cannot be
+computed without it: also a dead letter. With `REPLICA IDENTITY FULL` the database sends all values. Held by
 ``tests/infra/sources/kafka/debezium/test_topics.py``.
 """
 
@@ -35,16 +35,16 @@ _CURE = "ALTER TABLE … REPLICA IDENTITY FULL lets the database say it"
 
 
 def with_kept_values(parsed: DataFrame, source: Source, earlier: DataFrame | None) -> DataFrame:
-    """Rows as `to_records` gives them with `ABSENT`, with the values that they keep; dead where there are none.
+    """Rows from `to_records` with `ABSENT`, with the kept values filled in; dead if there are none.
 
     Parameters
     ----------
     earlier
-        The changelog's records before the epoch: ``key``, ``value``, ``epoch``, ``offset``; None where there are none.
+        The changelog's records before the epoch: ``key``, ``value``, ``epoch``, ``offset``; None if there are none.
     """
     kept = _kept(source)
     absent, good = F.col(ABSENT), F.isnull("reason") & ~F.col("excluded")
-    # Where the value is null for another reason than a tombstone, the row is dead already.
+    # If the value is null for another reason than a tombstone, the row is already dead.
     gone = good & F.isnull("value")
     known = {
         column: F.when(
@@ -81,14 +81,14 @@ def with_kept_values(parsed: DataFrame, source: Source, earlier: DataFrame | Non
 
 
 def _kept(source: Source) -> Mapping[str, str]:
-    """Value column to the column of the payload that it is."""
+    """Value column to the plain column of the payload."""
     assert isinstance(source.topic.value, Debezium)
     own = {quoted(column): column for column in source.topic.value.schema}
     return {name: own[e.sql] for name, e in source.value.items() if e.sql in own}
 
 
 def _last(earlier: DataFrame, keys: DataFrame, kept: Mapping[str, str], struct: T.StructType) -> DataFrame:
-    """The last record of each of the keys: what is known of its values."""
+    """The last record of each of the keys, with its values."""
     there = earlier.schema["value"].dataType
     assert isinstance(there, T.StructType)
     newest = (
@@ -107,7 +107,7 @@ def _last(earlier: DataFrame, keys: DataFrame, kept: Mapping[str, str], struct: 
 
 
 def _problems(source: Source, kept: Mapping[str, str]) -> Iterator[Column]:
-    """Why a row that lacks a value is no record."""
+    """Why a row without a value is not a record."""
     absent = F.col(ABSENT)
     yield F.lit(None).cast("string")
     assert isinstance(source.topic.value, Debezium)
