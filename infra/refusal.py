@@ -11,4 +11,4 @@ class EpochRefusedError(RivermeetError):
     remedy = "Do what the message says, and run again; nothing was committed."
 
     replan = False
-    """Whether the plan is passed over, so that corrected inputs can be planned again."""
+    """Whether the plan is skipped, so that corrected inputs can be planned again."""

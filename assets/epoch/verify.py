@@ -131,7 +131,7 @@ def _recomputed(context: EpochContext, node: Node, note: CommitNote) -> Iterator
     paths = context.paths(node)
     with SharedFrames(f"verify_{paths.pipeline}_{paths.node}") as shared:
         rows = Recomputation(context, node, note, context.session()).rows(shared)
-        staged = stage(rows, paths.changelog, "verify", anew=True)
+        staged = stage(rows, paths.changelog, "verify", own_schema=True)
         if staged is None:
             yield FrameRows(paths, "changelog", note.epoch, rows)
             return

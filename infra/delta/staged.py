@@ -106,7 +106,7 @@ class Staged:
 
 
 def stage(
-    rows: DataFrame, path: str, name: str, schema: StructType | None = None, *, anew: bool = False
+    rows: DataFrame, path: str, name: str, schema: StructType | None = None, *, own_schema: bool = False
 ) -> Staged | None:
     """Write rows below the table at ``path``; None if Spark has to append them.
 
@@ -116,14 +116,14 @@ def stage(
         Start of the folder's name.
     schema
         Of the rows, where it is known: to ask for it, the engine analyses all that they are made of.
-    anew
+    own_schema
         Whether they keep their own schema, because they replace the table's rows.
     """
     if PATTERN.search(path):
         return None
     table = opened(path)
     is_plain = table is None or _is_plain(table)
-    if table is None or anew:
+    if table is None or own_schema:
         if not _is_plainly_made(schema or rows.schema):
             return None
         fit = rows

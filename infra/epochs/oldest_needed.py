@@ -5,7 +5,7 @@
 | a plan that is logged and not committed | the version that it pins |
 | the next plan of a join, however far behind | the newest version that is not past what the join has consumed |
 | the next run of the node itself | the commit with the newest note |
-| a running query | one of the newest versions, of which a number is kept |
+| a running query | one of the newest versions; a number of them is kept |
 
     table: versions 3 (up to offset 10), 4 (20), 5 (30), 6 (OPTIMIZE); a join has consumed up to 20
     the join's next plan pins 4 or a newer one       oldest needed: 4

@@ -190,8 +190,8 @@ class Alterations:
     Attributes
     ----------
     truncates
-        Returns the transactions of the log that have truncated the table. Without it a new file counts as rows lost,
-        whoever wrote it, unless its rows are those of before.
+        Returns the transactions of the log that have truncated the table. Without it a new file counts as lost rows,
+        unless it has an earlier row.
     """
 
     connection: psycopg.Connection[Any]

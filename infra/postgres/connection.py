@@ -134,8 +134,8 @@ def refusal(state: str | None, said: str | None) -> PostgresRefusedError:
         "55006": "end what reads from it, and run again",
         "53400": "raise max_replication_slots, or drop a slot that nobody needs",
     }
-    mend = cure.get(state, "`rivermeet check` says more")
-    return _KINDS.get(state, PostgresRefusedError)(f"the server says: {said} ({state}); {mend}")
+    remedy = cure.get(state, "`rivermeet check` says more")
+    return _KINDS.get(state, PostgresRefusedError)(f"the server says: {said} ({state}); {remedy}")
 
 
 def unavailable(error: psycopg.OperationalError) -> ServerUnavailableError:

@@ -349,9 +349,13 @@ def slot_problems(
         yield SlotLostError(f"somebody else has moved slot {slot} on: the changes in between are lost")
 
 
-def cured(problem: PostgresRefusedError, source: str, anew: bool) -> PostgresRefusedError:
+def cured(problem: PostgresRefusedError, source: str, needs_snapshot: bool) -> PostgresRefusedError:
     """The problem of a source ``PIPELINE.SOURCE``, with the command that continues if only a snapshot helps."""
-    cure = f". `rivermeet resnapshot {source.replace('.', ' ')}` reads the table as it stands" if anew else ""
+    cure = (
+        f". `rivermeet resnapshot {source.replace('.', ' ')}` takes a new snapshot of the table"
+        if needs_snapshot
+        else ""
+    )
     named = type(problem)(f"source '{source}': {problem}{cure}", **{**problem.fields, "source": source})
     named.cure = problem.cure
     return named

@@ -83,7 +83,7 @@ def progress(connection: Connection, group: str, inputs: frozenset[str]) -> Prog
     if not committed:
         raise GroupMissingError(
             f"group '{group}' has committed no offsets: --group is the application's id (application.id), and its "
-            "group has to be there; without --group nobody knows how far it has read",
+            "group has to be there; without --group its position is unknown",
             group=group,
         )
     return Progress(group, committed, _waiting(connection, committed, inputs))

@@ -138,7 +138,7 @@ def _comes_twice(clock: Column, zone: Column) -> Column:
 def event_millis(moment: Column, kind: T.DataType, zone: Column, instant: Column) -> Column:
     """Epoch millis of ``moment``, null if it or its zone is invalid, or if it is beyond all times.
 
-    A number is epoch millis as it stands, and so is an ``instant``, where that is not null. A TIMESTAMP is read as a
+    A number is epoch millis, and so is an ``instant`` that is not null. A TIMESTAMP is read as a
     wall clock of ``zone`` (the session's zone is UTC), a DATE as its midnight. An hour that summer time skips counts
     from before the change (02:30 is 03:30), and of an hour that comes twice the first is meant (test: daylight saving).
     """

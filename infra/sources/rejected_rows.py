@@ -40,13 +40,13 @@ class Read:
         What contains the rows.
     unit
         The unit of a row's number.
-    mend
-        What would do.
+    remedy
+        How to correct them.
     """
 
     within: str
     unit: str
-    mend: str
+    remedy: str
 
 
 def refuse_too_many(
@@ -70,7 +70,7 @@ def refuse_too_many(
     first = first_bad_rows(dead, letters, read.unit)
     raise TooManyBadRowsError(
         f"source '{source}': {bad} of {total} rows in {read.within} are no records, more than max_bad_share={share}; "
-        f"nothing was loaded: {read.mend}. {first}. All are kept in {path}"
+        f"nothing was loaded: {read.remedy}. {first}. All are kept in {path}"
     )
 
 

@@ -237,7 +237,7 @@ class SourceStep(Generic[_Range]):
         body = self.log.lines(self.node.name, "plan", note.epoch - 1).get(note.epoch)
         if body is None:
             raise self.position_lost(
-                f"source '{self.name}': the epoch log has no plan of epoch {note.epoch}, so that nobody knows up to "
+                f"source '{self.name}': the epoch log has no plan of epoch {note.epoch}, so that it is unknown up to "
                 f"where its {self.read_word} was read: put the log back ({self.log.path}), or run "
                 f"`rivermeet rebuild {self.node.pipeline.name} --select {self.node.name}`"
             )

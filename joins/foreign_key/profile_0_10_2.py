@@ -2,7 +2,7 @@
 
 | left change | what happens |
 |---|---|
-| the old or the new foreign key null, though the value is not | dropped; the left table has it all the same |
+| the old or the new foreign key null, though the value is not | dropped; the left table still has it |
 | insert | subscribes; inner: joined row if the right row exists; left: always a row |
 | update, also with the same foreign key | unsubscribes from another, subscribes; a row, or left-null, or a tombstone |
 | delete | unsubscribes; tombstone at the later of its own and the right row's timestamp |

@@ -73,7 +73,7 @@ class VersionedTable:
 
 
 class VersionedSides:
-    """A join of which one side or both are versioned.
+    """A join with one or two versioned sides.
 
     A skipped change is forwarded without its key, which every table ignores: the join still counts it.
     """

@@ -46,7 +46,7 @@ class Answers:
         Records that the operator has consumed, in its order: ``key``, ``value``, ``timestamp`` (ms), ``partition``,
         ``offset``, ``order``. None where the operation has no such input.
     read
-        How far the application has read; empty where it has read all, or nobody knows.
+        How far the application has read; empty if it has read all, or if unknown.
     is_ahead
         Whether the application has read records that we have not.
     keep
@@ -106,7 +106,7 @@ def both_sides(answers: Answers) -> DataFrame:
 def history(mine: Column, *of: str) -> Column:
     """A number for the sequence of a key's rows on one side: equal where they came in the same order."""
     rows = F.array_sort(F.collect_list(F.when(mine, F.struct("offset", *of))))
-    # A hash passes over NULL: a tombstone has to be seen by another value.
+    # A hash ignores NULL: a tombstone needs another value.
     return F.xxhash64(F.transform(rows, lambda row: F.struct(*(row[name] for name in of), row[of[0]].isNull())))
 
 

@@ -2,7 +2,7 @@
 
 Per partition there is a list of what waits, by (timestamp, right before left, key, arrival), and ``min_time``, which a
 new one lowers. Record x with the newest timestamp scans the list if ``min_time + slack of x's side < stream time``,
-where the slack of a left record is after + grace and of a right one before + grace. The scan lets all leave that have
+where the slack of a left record is after + grace and of a right one before + grace. The scan emits all that have
 ``timestamp + slack of their side < stream time``; it stops once it saw one of each side that may not, and leaves
 ``min_time`` at the last one it saw, gone or not. before = after = 10, no grace, left join:
 
@@ -11,7 +11,7 @@ where the slack of a left record is after + grace and of a right one before + gr
     right y @18               nothing: 18 is not beyond 8 + 10, though B's window closed after 15
     right z @19               B and C leave
 
-Which scan lets a record go depends on where the scan before it stopped, and so on all scans before: that is no
+Which scan emits a record depends on where the scan before it stopped, and so on all scans before: that is no
 aggregate, and so this one step goes event by event. An event is a row of a few numbers; all else is relational.
 
 Source: released Kafka Streams 4.x (KStreamKStreamJoin), KAFKA-10847. Held by

@@ -1,4 +1,4 @@
-"""stream ⋈ stream as released Kafka Streams 4.x runs it: unmatched records wait, and leave when a gate lets them.
+"""stream ⋈ stream as released Kafka Streams 4.x runs it: unmatched records wait until a gate emits them.
 
 With S stream time after x and "newest" the end of x's window (cut at 0), record x gives in this order:
 

@@ -109,7 +109,7 @@ class Reason:
     Attributes
     ----------
     asked
-        Side and key of which there is no record: why, is to be asked of that input.
+        Side and key without a record; the reason is found in that input.
     """
 
     code: str

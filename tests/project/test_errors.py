@@ -113,7 +113,9 @@ FIELDS: list[tuple[Callable[[Path], object], dict[str, object]]] = [
     (lambda _: Settings.from_env({"RIVERMEET_FOLD": "never"}), {"variable": "RIVERMEET_FOLD"}),
     (lambda _: Settings.from_env({"RIVERMEET_ENGINE_PORT": "0x1"}), {"variable": "RIVERMEET_ENGINE_PORT"}),
     (
-        lambda _: _raise(cured(ColumnMissingError("no column 'n'", (), table="s.t", column="n"), "shop.t", anew=False)),
+        lambda _: _raise(
+            cured(ColumnMissingError("no column 'n'", (), table="s.t", column="n"), "shop.t", needs_snapshot=False)
+        ),
         {"table": "s.t", "column": "n", "source": "shop.t"},
     ),
 ]

@@ -98,7 +98,7 @@ class Write:
             fit_compilation(spark, self.plan.rows)
         frames, paths = self.step.compute(spark, self.plan, shared), context.paths(self.step.node)
         rows, schema = with_offsets(frames.rows, self.plan), schema_with_offsets(frames.rows.schema)
-        staged = stage(rows, paths.changelog, f"epoch-{self.plan.epoch}", schema, anew=self.plan.replaces)
+        staged = stage(rows, paths.changelog, f"epoch-{self.plan.epoch}", schema, own_schema=self.plan.replaces)
         rows = staged_rows(staged, rows) if staged is not None else shared.keep(rows)
         # Not cached: most have no rows, and the others are filters of frames that the step has cached.
         sides = {name: f for name, f in frames.sides.items() if name not in frames.without_rows}

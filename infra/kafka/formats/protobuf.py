@@ -60,7 +60,7 @@ def protobuf_decode(format: Protobuf, registry: Registry) -> Decode:
                 files.append(file)
             return files
         except (ValueError, DecodeError):
-            return f"has schema {id}, of which the registry gives text and no descriptor: declare it by descriptor="
+            return f"has schema {id}, for which the registry returns text and no descriptor: declare it by descriptor="
 
     @cache
     def message_of(id: int, indexes: tuple[int, ...]) -> Descriptor | str:

@@ -28,9 +28,9 @@ _CURES = {
     "MSG_SIZE_TOO_LARGE": "a row is larger than the topic takes: raise its max.message.bytes, and run again",
     "INVALID_TIMESTAMP": "a row is of a time that the topic does not take: raise its "
     "message.timestamp.after.max.ms, or message.timestamp.before.max.ms, and run again",
-    "TOPIC_AUTHORIZATION_FAILED": "whoever RIVERMEET_KAFKA_… logs in as may not write it: let it, and run again",
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "whoever RIVERMEET_KAFKA_… logs in as may not write in transactions: let "
-    "it, and run again",
+    "TOPIC_AUTHORIZATION_FAILED": "the user of RIVERMEET_KAFKA_… may not write it: grant WRITE, and run again",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "the user of RIVERMEET_KAFKA_… may not write in transactions: "
+    "grant it, and run again",
 }
 """Remedies of errors that a repeated run does not fix."""
 

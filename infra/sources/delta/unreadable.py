@@ -85,7 +85,7 @@ def problem(
         if off is not None:
             return FeedOffError(
                 f"source '{name}': version {off} of table {path} was written without a change data feed, so that "
-                f"nobody knows what it changed. `{rebuilding(name)}` starts over with what the table has; {cure(name)}",
+                f"its changes are unknown. `{rebuilding(name)}` starts over with what the table has; {cure(name)}",
                 source=name,
                 table=path,
             )
@@ -188,4 +188,4 @@ def rebuilding(name: str) -> str:
 
 def cure(name: str) -> str:
     """The command that continues without the missing records."""
-    return f"`rivermeet accept-loss {name.replace('.', ' ')}` goes on with what is there, and says what is lost"
+    return f"`rivermeet accept-loss {name.replace('.', ' ')}` continues with what is there, and says what is lost"

@@ -48,12 +48,12 @@ class VersionRange(SourceRange):
         if self.lost is not None:
             yield f"versions {self.lost[0]} to {self.lost[1]} of table {self.path} are lost, as was accepted"
         if self.passed:
-            yield f"versions {', '.join(map(str, self.passed))} of table {self.path} are passed over, as was accepted"
+            yield f"versions {', '.join(map(str, self.passed))} of table {self.path} are skipped, as was accepted"
 
     def accepted(self, rows: int) -> str:
         """Describe what was read, and what was lost or skipped."""
         parts = [f"lost: versions {self.lost[0]} to {self.lost[1]}"] if self.lost is not None else []
-        parts += [f"passed over: versions {', '.join(map(str, self.passed))}"] if self.passed else []
+        parts += [f"skipped: versions {', '.join(map(str, self.passed))}"] if self.passed else []
         return f"{rows:,} records read of {self.described}; {'; '.join(parts) or 'no version of this table is lost'}"
 
     def metadata(self, now_ms: float) -> Mapping[str, Any]:

@@ -48,7 +48,7 @@ def marked(files: Sequence[PlannedFile], loaded: Iterable[PlannedFile], format: 
 def duplicates(files: Iterable[PlannedFile]) -> dict[str, str]:
     """Path of each duplicate to why it is not read."""
     return {
-        f.path: f'the file has the very bytes of {f.duplicate_of}; declare duplicate_files="read" if it is meant twice'
+        f.path: f'the file has the same bytes as {f.duplicate_of}; declare duplicate_files="read" if it is meant twice'
         for f in files
         if f.duplicate_of
     }

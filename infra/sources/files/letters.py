@@ -16,7 +16,7 @@ from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.infra.sources.row_to_record import is_cut
 from rivermeet.pipelines import Files
 
-GONE = "the file cannot be read again, for it is no longer among the files of the source; deliver it again"
+GONE = "the file cannot be read again, because it is no longer among the files of the source; deliver it again"
 _OTHER = "the row was a line of JSON; its source reads another format now"
 _CUT = "the row is not kept whole and cannot be read again; deliver it in a new file"
 

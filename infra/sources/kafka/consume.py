@@ -92,8 +92,8 @@ def _until(
             # The consumer reports no error for a deleted topic.
             topic_id(connection, planned.topic)
             raise BrokerUnavailableError(
-                f"source '{name}': the broker gave no record of topic '{planned.topic}' for {patience:.0f} s; what was "
-                "planned stands: run again",
+                f"source '{name}': the broker gave no record of topic '{planned.topic}' for {patience:.0f} s; the "
+                "plan is kept: run again",
                 source=name,
                 topic=planned.topic,
             )
@@ -113,14 +113,14 @@ def _refuse(error: KafkaError, planned: TopicSlice, name: str, connection: Conne
             f"source '{name}': topic '{planned.topic}' has lost records that were read of it, and others lie under "
             "their offsets: a leader without them was elected, or a disk was lost. "
             f"`rivermeet rebuild {where.replace(' ', ' --select ')}` reads what it has now; "
-            f"`rivermeet accept-loss {where}` goes on behind what was read, without what lies below",
+            f"`rivermeet accept-loss {where}` continues after what was read, without the records before",
             source=name,
             topic=planned.topic,
         )
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
         raise RecordsGoneError(
             f"source '{name}': topic '{planned.topic}' removed records of its slice while it was read; "
-            f"`rivermeet accept-loss {where}` goes on with what is there, and says what is lost",
+            f"`rivermeet accept-loss {where}` continues with what is there, and says what is lost",
             source=name,
             topic=planned.topic,
         )

@@ -241,7 +241,7 @@ class TopicStep(SourceStep[TopicSlice]):
         except AnotherLogError as error:
             raise AnotherDatabaseError(
                 f"source '{self.name}': topic '{planned.topic}' has a change {error}, and it was made after that: its "
-                "positions are of another server's log, or of a database that was put back. `rivermeet accept-loss "
+                "positions are of another server's log, or of a restored database. `rivermeet accept-loss "
                 f"{self.name.replace('.', ' ')}` reads on from there; rows that this database does not have stay: let "
                 "the connector take a snapshot into a new topic to be without them",
                 source=self.name,

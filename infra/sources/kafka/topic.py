@@ -139,11 +139,11 @@ def problem(
     state: TopicState, topic: str, id: str, starts: Mapping[int, int], ends: Mapping[int, int], name: str
 ) -> TopicRefusedError | None:
     """Why records from ``starts`` on, which once reached to ``ends``, cannot be read; None if they can."""
-    cure = f"`rivermeet accept-loss {name.replace('.', ' ')}` goes on with what is there, and says what is lost"
+    cure = f"`rivermeet accept-loss {name.replace('.', ' ')}` continues with what is there, and says what is lost"
     if (topic, id) != (state.topic, state.id):
         what = f"topic '{topic}' was deleted and recreated" if topic == state.topic else f"its records are of '{topic}'"
         return TopicRemadeError(
-            f"source '{name}' reads topic '{state.topic}', and {what}: what lies under its offsets are other records. "
+            f"source '{name}' reads topic '{state.topic}', and {what}: its offsets now denote other records. "
             f"{cure}; a rebuild with --lose-missing-files starts over, without the records so far",
             source=name,
             topic=state.topic,

@@ -158,7 +158,7 @@ class PostgresStep(SourceStep[WalRange]):
     def range_again(self, previous: CommitNote | None) -> WalRange | None:
         """Refused: newer changes of the letters' rows have been read."""
         raise NotRepeatableError(
-            f"source '{self.name}': a dead letter of a table may be older than the row that is there now; mend the "
+            f"source '{self.name}': a dead letter of a table may be older than the current row; correct the "
             f"declaration, and read the whole table again: `rivermeet resnapshot {self.name.replace('.', ' ')}`"
         )
 
@@ -222,7 +222,7 @@ class PostgresStep(SourceStep[WalRange]):
         """Describe what a rebuild would lose: for a stream, its earlier changes. A table is read as a snapshot."""
         if self.node.is_table or self.note() is None:
             return None
-        return "its changes so far are no longer in the log: it would begin with the table as it stands"
+        return "its changes so far are no longer in the log: it would begin with a snapshot of the table"
 
     def give_up(self, is_running: Callable[[Node], bool]) -> None:
         """Drop a slot that no source has read from yet, because it would retain the log until the next run.

@@ -121,7 +121,7 @@ def paired(x: Record, o: Record) -> Row:
 
 
 def one_sided(record: Record, trigger: Record) -> Row:
-    """The row of a record without partner, at its own timestamp whoever triggers it."""
+    """The row of an unmatched record, at its own timestamp, whichever record triggers it."""
     is_left = record.side == "left"
     return Row(
         key=record.key,

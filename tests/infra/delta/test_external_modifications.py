@@ -151,7 +151,7 @@ def test_a_restore_to_our_last_version_heals(tmp_path: Path, settings: Settings)
 
 
 @pytest.mark.prove
-def test_a_modified_table_is_folded_anew(tmp_path: Path, settings: Settings) -> None:
+def test_a_modified_table_is_folded_again(tmp_path: Path, settings: Settings) -> None:
     node, target = joined(), world(tmp_path, settings)
     publish(target, deliveries()[0])
     target.run(node)

@@ -61,7 +61,7 @@ def test_a_table_grows_with_the_rows(spark: SparkSession, tmp_path: Path) -> Non
     assert not features(path), "a new column needs no feature that other readers lack"
     write(spark, path, "n: BIGINT, x: STRING, s: STRING", (2**40, "wide", "c"))
     assert features(path) == {"typeWidening"}
-    # Rows of another order, a narrower type and a column less are rows all the same.
+    # Rows of another order, a narrower type and a column less are accepted too.
     write(spark, path, "s: STRING, n: SMALLINT", ("d", 4))
     assert values(spark, path) == [
         {"n": 1, "s": "a", "x": None},

@@ -71,14 +71,14 @@ def test_rows_that_take_the_place_of_a_table_keep_their_own_shape(spark: SparkSe
     other = rows(spark, 2, ("b", "y", 0, 0)).selectExpr(
         "key", "struct(7 AS v) AS value", "partition", "offset", "epoch"
     )
-    staged, table = stage(other, path, "epoch-2", anew=True), opened(path)
+    staged, table = stage(other, path, "epoch-2", own_schema=True), opened(path)
     assert staged is not None and staged.can_be_named and table is not None
     allow_removal(spark, path, table)
     commit_staged(staged, APP, 2, note(2, p0=0), mode="overwrite")
     assert read(spark, path) == [(2, "b", 7, 0, 0)]
     assert spark.read.format("delta").load(path).columns == other.columns
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
-    unnamed = stage(other, path, "epoch-3", anew=True)
+    unnamed = stage(other, path, "epoch-3", own_schema=True)
     assert unnamed is not None and not unnamed.can_be_named, "its log has other names for the columns"
     assert [row.value.v for row in staged_rows(unnamed, other).collect()] == [7]
     discard(unnamed)

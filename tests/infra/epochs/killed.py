@@ -53,7 +53,7 @@ def chained() -> Table:
 
 
 def ingested() -> Table:
-    """A table read from lines of JSON, of which up to half may be bad."""
+    """A table read from lines of JSON; up to half of them may be bad."""
     files = Files("people/*.jsonl", "json", {"k": "STRING", "v": "STRING", "ts": "BIGINT"})
     return Pipeline("read").table("people", files, key=["k"], timestamp="ts", max_bad_share=0.5, partitions=2)
 

@@ -38,7 +38,7 @@ ATTACHED = "ALTER TABLE t ATTACH PARTITION x FOR VALUES FROM (40) TO (50)"
 
 @dataclass
 class Read:
-    """A table, published, with a slot, of which the catalog was read."""
+    """A published table with a slot, whose catalog was read."""
 
     connection: Any
     known: KnownTable

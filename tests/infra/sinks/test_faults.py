@@ -163,7 +163,7 @@ def test_skewed_clocks(town: Town) -> None:
 
 
 @pytest.mark.prove
-def test_a_topic_that_was_made_anew(town: Town) -> None:
+def test_a_topic_that_was_recreated(town: Town) -> None:
     """Its rows so far are gone, and to go on behind them would hide it."""
     shop = Shop(town)
     shop.commit(*ONE)

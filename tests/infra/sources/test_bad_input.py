@@ -275,7 +275,7 @@ def test_a_file_that_comes_twice_is_read_once(spark: SparkSession, tmp_path: Pat
     result = source.run()
     assert [row["key"]["id"] for row in source.records()] == ["a", "b", "c", "z", "b"]
     reason = (
-        f'the file has the very bytes of {tmp_path}/data/a.csv; declare duplicate_files="read" if it is meant twice'
+        f'the file has the same bytes as {tmp_path}/data/a.csv; declare duplicate_files="read" if it is meant twice'
     )
     letters = [(Path(row["file"]).name, row["line"], row["text"], row["reason"]) for row in source.letters()]
     assert letters == [("b.csv", None, None, reason), ("g.csv", None, None, reason)]

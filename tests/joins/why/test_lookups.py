@@ -38,7 +38,7 @@ def test_a_row_is_the_record_with_what_the_table_had(how: str, versioned: int | 
 
 
 def _is_forgotten(history: list[Record], row: Any, versioned: int) -> bool:
-    """Whether the table passed over a put of the key as too old, forgot one, or undid one (Kafka's slip).
+    """Whether the table skipped a put of the key as too old, forgot one, or undid one (Kafka's slip).
 
     Explanations do not know these: they would have to read all of the table's records.
     """

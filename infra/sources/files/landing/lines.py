@@ -74,7 +74,7 @@ def members(name: str, content: str | io.BytesIO) -> Iterator[tuple[str | None, 
                 raise ValueError("the archive has no member that ends in .csv")
             if len(names) > len(set(names)):
                 twice = next(one for one in names if names.count(one) > 1)
-                raise ValueError(f"the archive has two members of the name {twice}, of which only the last can be read")
+                raise ValueError(f"the archive has two members of the name {twice}, and only the last can be read")
             for one in names:
                 with archive.open(one) as stream:
                     yield one, stream

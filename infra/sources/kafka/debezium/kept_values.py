@@ -30,8 +30,8 @@ from rivermeet.pipelines.expressions import quoted
 from rivermeet.records.type_text import type_text
 
 ABSENT = "debezium_absent"
-_NO_MARKER = "as a value of its type also is that was not changed and lies out of line"
-_CURE = "ALTER TABLE … REPLICA IDENTITY FULL lets the database say it"
+_NO_MARKER = "as is a large value of its type that was not changed"
+_CURE = "after ALTER TABLE … REPLICA IDENTITY FULL the database sends it"
 
 
 def with_kept_values(parsed: DataFrame, source: Source, earlier: DataFrame | None) -> DataFrame:
@@ -114,15 +114,15 @@ def _problems(source: Source, kept: Mapping[str, str]) -> Iterator[Column]:
     for column in source.topic.value.schema:
         for what, sql in _asked(source, kept):
             if re.search(rf"(?<!\w){re.escape(column)}(?!\w)", sql):
-                says = f"'{column}' is not in the record, for it was not changed and lies out of line, and {what} asks"
-                yield F.when(_has(absent, column), F.lit(f"{says} for it; {_CURE}"))
+                says = f"'{column}' is not in the record, because it is a large value that was not changed"
+                yield F.when(_has(absent, column), F.lit(f"{says}, and {what} asks for it; {_CURE}"))
                 asks = f"'{column}' is null, {_NO_MARKER}, and {what} asks for it; {_CURE}"
                 yield F.when(_has(absent, DOUBTFUL + column), F.lit(asks))
     for name, column in kept.items():
         before = F.col("found_").getField(name).getField("v")
         asks = f"value column '{name}': '{column}' is null, {_NO_MARKER}, and the row of its key has one; {_CURE}"
         yield F.when(_has(absent, DOUBTFUL + column) & F.isnotnull(before), F.lit(asks))
-        says = f"value column '{name}': '{column}' was not changed and lies out of line, and no row of its key has it"
+        says = f"value column '{name}': '{column}' is a large value that was not changed, and no row of its key has it"
         yield F.when(_has(absent, column) & F.isnull(F.col("found_").getField(name)), F.lit(f"{says} here; {_CURE}"))
 
 

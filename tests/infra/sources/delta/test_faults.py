@@ -114,7 +114,7 @@ def test_vacuum_while_it_is_read(shed: Shed, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @BOTH
-def test_a_table_that_was_made_anew(shed: Shed, kind: TableChanges) -> None:
+def test_a_table_that_was_recreated(shed: Shed, kind: TableChanges) -> None:
     node = orders(kind)
     shed.put(("a", 1), fed=True)
     shed.put(("b", 2))
@@ -133,7 +133,7 @@ def test_a_table_that_was_made_anew(shed: Shed, kind: TableChanges) -> None:
     survived("a Delta table deleted or recreated at its place", "refused; `accept-loss` goes on with the new one")
 
 
-def test_a_table_that_is_made_anew_while_it_is_read(shed: Shed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_is_recreated_while_it_is_read(shed: Shed, monkeypatch: pytest.MonkeyPatch) -> None:
     node = orders("append")
     shed.put(("a", 1))
     asked = ingest.unreadable

@@ -107,7 +107,7 @@ def test_retention_while_it_is_read(town: Town, monkeypatch: pytest.MonkeyPatch)
         town.run(node)
 
 
-def test_a_topic_that_was_made_anew(town: Town) -> None:
+def test_a_topic_that_was_recreated(town: Town) -> None:
     town.make("lines")
     node = lines(town)
     put(town, "a", "b")
@@ -125,7 +125,7 @@ def test_a_topic_that_was_made_anew(town: Town) -> None:
     survived("a topic deleted or recreated under its name", "refused; `accept-loss` goes on with the new one")
 
 
-def test_a_topic_that_is_made_anew_while_it_is_read(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_that_is_recreated_while_it_is_read(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     """Offsets of the new one are as good as those of the old: only the id shows it."""
     town.make("lines")
     node = lines(town)
@@ -159,7 +159,7 @@ def test_an_epoch_log_that_is_lost(town: Town) -> None:
     shutil.rmtree(town.world.root / "epochs")
     with pytest.raises(TopicPositionLostError, match=r"no plan of epoch 1.*`rivermeet rebuild shop --select lines`"):
         town.run(node)
-    survived("an epoch log that is lost", "refused: nobody knows up to where a topic was read")
+    survived("an epoch log that is lost", "refused: it is unknown up to where a topic was read")
 
 
 def until_missing(town: Town, node: Stream) -> None:

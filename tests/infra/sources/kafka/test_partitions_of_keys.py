@@ -133,7 +133,7 @@ def test_a_key_that_moves_between_epochs(town: Town, settings: Settings, tmp_pat
 
 
 @pytest.mark.prove
-def test_a_topic_made_anew_with_more_partitions(town: Town, settings: Settings, tmp_path: Path) -> None:
+def test_a_topic_recreated_with_more_partitions(town: Town, settings: Settings, tmp_path: Path) -> None:
     town.make("stock", 1)
     town.send("stock", (0, "a", {"n": 1}, 10), (0, "b", {"n": 2}, 10), (0, "b", {"n": 3}, 11))
     with running(stock(town), town, tmp_path, settings) as home:
@@ -160,7 +160,7 @@ def folded_anew(home: Home, node: Node) -> list[Any]:
 
 
 def joined(town: Town, partitions: int | None) -> Pipeline:
-    """Joins of topics of which one is written by librdkafka's own partitioner, the other as Java's clients do."""
+    """Joins of a topic that librdkafka's partitioner writes with one that Java's clients write."""
     made = Pipeline("shop")
     java, crc = (Kafka(town.named(name), key=Text("id"), value=VALUE) for name in ("java", "crc"))
     select, window = {"l": "left.n", "r": "right.n"}, JoinWindow("1s", "1s", grace="1s")

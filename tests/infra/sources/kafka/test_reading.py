@@ -148,7 +148,7 @@ def test_a_record_without_a_time(town: Town) -> None:
     handled("Kafka", "a record whose timestamp is -1: it has none", "a dead letter, unless timestamp= gives it one")
 
 
-def test_another_key_is_hashed_anew(town: Town) -> None:
+def test_another_key_is_rehashed(town: Town) -> None:
     """Equal keys of two partitions meet in one of ours, in the order of their times."""
     town.make("orders", 2)
     topic = Kafka(town.named("orders"), value=JSON({"who": "STRING", "n": "INT"}))

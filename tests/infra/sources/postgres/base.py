@@ -54,7 +54,7 @@ class Base:
 
     @cached_property
     def client(self) -> psycopg.Connection[Any]:
-        """Whoever changes the database."""
+        """The client that changes the database."""
         return self.connect()
 
     def connect(self) -> psycopg.Connection[Any]:

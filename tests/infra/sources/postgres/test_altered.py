@@ -1,4 +1,4 @@
-"""A table that is altered after its epoch was planned, and before it is read: refused with what mends it, or read.
+"""A table that is altered after its epoch was planned, and before it is read: refused with the remedy, or read.
 
 | between plan and read | the epoch |
 |---|---|
@@ -32,7 +32,7 @@ FAULT = "a table altered between plan and read: "
 
 
 def planned(base: Base, *altered: str) -> Table:
-    """A table of which an update and an insert are planned, and were not read when it was altered."""
+    """A table that is altered after an update and an insert are planned, and before they are read."""
     base.do("CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1), (2, 2)")
     node = Pipeline("shop").table("t", base.table("t", SCHEMA), max_bad_share=0.9)
     base.run(node)
@@ -44,7 +44,7 @@ def planned(base: Base, *altered: str) -> Table:
 
 
 def refused(base: Base, node: Table, kind: type[PostgresRefusedError], says: str) -> None:
-    """Whoever runs it is refused, again and again, and nothing is committed."""
+    """Every run is refused, and nothing is committed."""
     for _ in range(2):
         with pytest.raises(kind, match=says):
             base.run(node)
@@ -92,7 +92,7 @@ def test_a_column_that_is_dropped(base: Base) -> None:
 
 
 @pytest.mark.prove
-def test_a_table_that_is_made_anew(base: Base) -> None:
+def test_a_table_that_is_recreated(base: Base) -> None:
     node = planned(
         base, "DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 9), (4, 4)"
     )

@@ -1,4 +1,4 @@
-"""What keeps a table from being read: refused with what is wrong and what mends it, and nothing is lost in between."""
+"""What keeps a table from being read: refused with the problem and its remedy, and nothing is lost in between."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def made(base: Base, *before: str, **options: Any) -> Table:
 
 
 def refused(base: Base, node: Table, kind: type[PostgresRefusedError], says: str) -> None:
-    """Whoever runs it is refused, twice, and so says the check."""
+    """Two runs are refused, and so says the check."""
     for _ in range(2):
         with pytest.raises(kind, match=says) as found:
             base.run(node)

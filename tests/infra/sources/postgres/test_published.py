@@ -123,7 +123,7 @@ def test_rows_that_come_before_their_table_is_published(base: Base, made: str) -
     ],
 )
 def test_a_publication_that_somebody_else_made(base: Base, user: str, publication: str, cure: list[str]) -> None:
-    """What mends it is named by each table's run and by the check, for all tables at once, and runs as it is."""
+    """The statements that fix it are named by each table's run and by the check, for all tables at once, and run."""
     base.do(T, U, *PARTS, publication, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {user}")
     three = nodes(base, "p", "t", "u")
     refused = [problem for node in three for problem in problems(base, node, user)]

@@ -68,7 +68,7 @@ def test_a_pipeline_over_a_database(
         home.platform.settings = replace(home.platform.settings, postgres=dsn)
         said = "\n".join(one.line for one in checked(home.platform, home.pipeline))
         assert f"orders: table '{base.name}.public.orders' can be read; not read yet" in said
-        assert f"  write    table '{base.name}.public.orders' as it stands" in list(
+        assert f"  write    a snapshot of table '{base.name}.public.orders'" in list(
             explain(home.platform, home.pipeline)
         )
         assert home.run()

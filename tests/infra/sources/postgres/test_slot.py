@@ -80,7 +80,7 @@ def test_all_sources_end_at_one_cut(one: One) -> None:
     cut = one.cut("a", a=start, b=start)
     assert cut is not None and cut > start
     one.write()
-    assert one.cut("b", a=start, b=start) == cut, "whoever comes second takes it"
+    assert one.cut("b", a=start, b=start) == cut, "the second one takes it"
     assert one.cut("a", a=cut, b=start) is None, "it waits for the other"
     assert one.confirmed() == start
     second = one.cut("a", a=cut, b=cut)
@@ -88,7 +88,7 @@ def test_all_sources_end_at_one_cut(one: One) -> None:
     assert one.confirmed() == cut, "what all have committed is given up"
 
 
-def test_a_cut_that_nobody_planned_is_fixed_anew(one: One) -> None:
+def test_a_cut_that_nobody_planned_is_fixed_again(one: One) -> None:
     start = one.start()
     one.write()
     cut = one.cut("a", a=start)
