@@ -21,7 +21,7 @@ StateRead = Mapping[Side, Literal["open", "before", "after", "earlier"]]
 """Per side: open records, a table before or after the epoch's records, or all records of earlier epochs."""
 
 
-def declared_numbers(frame: DataFrame, **numbers: int | None) -> DataFrame:
+def declare_numbers(frame: DataFrame, **numbers: int | None) -> DataFrame:
     """The frame with each number as a BIGINT column of that name."""
     return frame.withColumns({name: F.lit(number).cast("bigint") for name, number in numbers.items()})
 
@@ -69,7 +69,7 @@ class EpochInputs:
     keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
     keep_if_few: Callable[[DataFrame], DataFrame] = lambda frame: frame
     broadcast: Callable[[DataFrame], DataFrame] = lambda keys: keys
-    numbers: Numbers = declared_numbers
+    numbers: Numbers = declare_numbers
 
     @property
     def left(self) -> DataFrame:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import TYPE_CHECKING, Literal, get_args
 
-from rivermeet.pipelines.errors import DeclarationError, OptionError, listed
+from rivermeet.pipelines.errors import DeclarationError, OptionError, list_choices
 from rivermeet.pipelines.sql_text import of_the_run
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def relations(node: Node) -> tuple[str, ...]:
     return tuple(found)
 
 
-def checked(node: Node, check: Check) -> Check:
+def validate_check(node: Node, check: Check) -> Check:
     """The rule, if it can be judged; otherwise raise `DeclarationError`."""
 
     def refuse(problem: str) -> DeclarationError:
@@ -94,7 +94,7 @@ def checked(node: Node, check: Check) -> Check:
     if not check.sentence.strip():
         raise refuse("say in a sentence what holds; it is what a reader of the checks sees")
     if check.severity not in get_args(Severity):
-        raise refuse(f"severity={check.severity!r} is not one of {listed(get_args(Severity))}")
+        raise refuse(f"severity={check.severity!r} is not one of {list_choices(get_args(Severity))}")
     offered = relations(node)
     try:
         names = _names(check.violations)
@@ -102,18 +102,22 @@ def checked(node: Node, check: Check) -> Check:
         raise refuse(f"its query has a brace that is no relation ({error}); double it") from None
     unknown = [name for name in names if name not in offered]
     if unknown:
-        raise refuse(f"its query names {listed(unknown)}, and there are {listed(offered)}; double other braces")
+        raise refuse(
+            f"its query names {list_choices(unknown)}, and there are {list_choices(offered)}; double other braces"
+        )
     judged = [name for name in names if name == "rows" or name in _COMMITTED]
     if not judged:
-        raise refuse(f"its query names none of {listed(r for r in offered if r in ('rows', *_COMMITTED))} to judge")
+        raise refuse(
+            f"its query names none of {list_choices(r for r in offered if r in ('rows', *_COMMITTED))} to judge"
+        )
     if "rows" in judged and len(judged) > 1:
-        raise refuse(f"its query names {listed(judged)}: rows are of one epoch, the others are what is stored")
+        raise refuse(f"its query names {list_choices(judged)}: rows are of one epoch, the others are what is stored")
     why = of_the_run(check.violations, [*node.key, *node.value])
     if why is not None:
         raise refuse(f"its query is judged again and must answer the same: {why}")
     if check.blocking and check.on_committed:
         raise refuse(
-            f"blocking, but {listed(judged)} is judged after the commit; ask {{rows}}, or leave blocking=False"
+            f"blocking, but {list_choices(judged)} is judged after the commit; ask {{rows}}, or leave blocking=False"
         )
     return check
 

@@ -96,6 +96,6 @@ class NotFoundError(RivermeetError, KeyError):
     remedy = "Use one of the names that the message lists."
 
 
-def listed(choices: object) -> str:
+def list_choices(choices: object) -> str:
     """Choices as an error message lists them: ``'a', 'b'``."""
     return ", ".join(repr(choice) for choice in choices)  # pyright: ignore[reportGeneralTypeIssues]

@@ -126,7 +126,7 @@ class Family:
 
 def families() -> Mapping[str, Family]:
     """Name to family: ours, those of installed distributions, and those that were registered."""
-    return {name: named(name) for name in known()}
+    return {name: find_family(name) for name in known_families()}
 
 
 def family_of(operation: Operation) -> Family:
@@ -137,7 +137,7 @@ def family_of(operation: Operation) -> Family:
     LookupError
         If it is not registered.
     """
-    return named(operation.family)
+    return find_family(operation.family)
 
 
 def register(family: Family) -> None:
@@ -148,12 +148,12 @@ def register(family: Family) -> None:
     ValueError
         If another family has its name.
     """
-    if known().setdefault(family.name, family) is not family:
+    if known_families().setdefault(family.name, family) is not family:
         raise ValueError(f"there is a family {family.name!r} already: give {family.declaration.__name__} another name")
 
 
 @cache
-def known() -> dict[str, Family | EntryPoint]:
+def known_families() -> dict[str, Family | EntryPoint]:
     """Name to family, or to the place from which it is loaded."""
     found: dict[str, Family | EntryPoint] = {name: EntryPoint(name, value, GROUP) for name, value in OURS.items()}
     for entry in entry_points(group=GROUP):
@@ -162,12 +162,12 @@ def known() -> dict[str, Family | EntryPoint]:
     return found
 
 
-def named(name: str) -> Family:
+def find_family(name: str) -> Family:
     """A family by its name; LookupError if it is not registered."""
-    found = known().get(name)
+    found = known_families().get(name)
     if found is None:
         raise LookupError(
-            f"no family {name!r} is registered, there are {', '.join(sorted(known()))}: call "
+            f"no family {name!r} is registered, there are {', '.join(sorted(known_families()))}: call "
             f"rivermeet.pipelines.family.register(Family(…)) where its class stands, or give an entry point {GROUP!r}"
         )
     family: Family = found.load() if isinstance(found, EntryPoint) else found

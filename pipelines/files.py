@@ -21,7 +21,7 @@ from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
 
-from rivermeet.pipelines.errors import RivermeetError, listed
+from rivermeet.pipelines.errors import RivermeetError, list_choices
 from rivermeet.pipelines.pipeline import Pipeline
 
 
@@ -77,7 +77,7 @@ def load_files(root: Path, patterns: Sequence[str]) -> tuple[tuple[Pipeline, ...
         try:
             declared = _declared(importlib.import_module(_module(package, path.relative_to(root))))
         except (Exception, SystemExit) as error:  # whatever a file may raise
-            broken.append(BrokenFile(path.stem, file, _line(error, file), _said(error, path)))
+            broken.append(BrokenFile(path.stem, file, _line(error, file), _describe_error(error, path)))
             continue
         if declared is not None and not any(declared is other for other in by_name.get(declared.name, {}).values()):
             by_name.setdefault(declared.name, {})[file] = declared
@@ -123,7 +123,7 @@ def _twice(by_name: Mapping[str, Mapping[str, Pipeline]]) -> list[BrokenFile]:
     for name, files in by_name.items():
         if len(files) > 1:
             *others, last = files
-            says = f"pipeline '{name}' is declared by {listed(others)} too; give one of them another name"
+            says = f"pipeline '{name}' is declared by {list_choices(others)} too; give one of them another name"
             found.append(BrokenFile(name, last, None, says))
     return found
 
@@ -136,7 +136,7 @@ def _line(error: BaseException, file: str) -> int | None:
     return lines[-1] if lines else None
 
 
-def _said(error: BaseException, file: Path) -> str:
+def _describe_error(error: BaseException, file: Path) -> str:
     said = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
     beside = error.name if isinstance(error, ModuleNotFoundError) else None
     if beside and (file.with_name(f"{beside}.py").is_file() or file.with_name(beside).is_dir()):

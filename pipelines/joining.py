@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Required, TypedDict, get_args
 
-from rivermeet.pipelines.errors import listed
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.errors import list_choices
+from rivermeet.pipelines.expressions import quote
 from rivermeet.pipelines.joins import (
     Bootstrap,
     Cache,
@@ -251,7 +251,7 @@ def stream_table(left: Stream, how: How, right: Table, name: str, options: Strea
     if semantics == "0.10.0" and how == "inner":
         raise left.refuse(name, "profile '0.10.0' has no inner stream-table join; choose left_join or a later profile")
     check_versioned(left, name, semantics, right)
-    mapper = options.get("key") or {column: quoted(column) for column in right.key}
+    mapper = options.get("key") or {column: quote(column) for column in right.key}
     common = common_fields(StreamTableJoin, left, how, right, name, options)
     return StreamTableJoin(key=mapper, grace=waits, **common)
 
@@ -270,11 +270,11 @@ def stream_windowed(
     if own != list(left.key) or left.partitions != right.partitions:
         raise left.refuse(
             name,
-            f"not co-partitioned: '{left.name}' has key {listed(left.key)} in {left.partitions} partitions, "
-            f"'{right.name}' windows of {listed(own)} in {right.partitions}; repartition with select_key()",
+            f"not co-partitioned: '{left.name}' has key {list_choices(left.key)} in {left.partitions} partitions, "
+            f"'{right.name}' windows of {list_choices(own)} in {right.partitions}; repartition with select_key()",
         )
     if unknown := _unknown(StreamWindowedOptions, options):
-        raise left.refuse(name, f"a join with a windowed table has no option {listed(unknown)}")
+        raise left.refuse(name, f"a join with a windowed table has no option {list_choices(unknown)}")
     return StreamTableJoin(key=window, **common_fields(StreamTableJoin, left, how, right, name, options))
 
 
@@ -285,7 +285,7 @@ def stream_global(
     check_options(StreamGlobalOptions, left, right, name, options)
     bootstrap = options.get("bootstrap", "epoch")
     if bootstrap not in get_args(Bootstrap):
-        raise left.refuse(name, f"bootstrap={bootstrap!r} is not one of {listed(get_args(Bootstrap))}")
+        raise left.refuse(name, f"bootstrap={bootstrap!r} is not one of {list_choices(get_args(Bootstrap))}")
     if right.kind == "global_view" and bootstrap != "epoch":
         raise left.refuse(name, f"'{right.name}' is a view, resolved as its tables stand; leave bootstrap='epoch'")
     mapper = key_expressions(left, right, name, "key", options.get("key"))
@@ -339,7 +339,7 @@ def windowed_table(
             f"a windowed table and a table have no outer join: a row of '{right.name}' alone has no window; "
             "choose join or left_join",
         )
-    own = {column: quoted(column) for column in left.key if column not in WINDOW_KEY}
+    own = {column: quote(column) for column in left.key if column not in WINDOW_KEY}
     same = "foreign_key" not in options and list(own) == list(right.key)
     return foreign_key(left, how, right, name, options, own if same else None)
 
@@ -366,7 +366,7 @@ def one_to_many(one: Table, many: Table, name: str, options: OneToManyOptions) -
     if both:
         raise one.refuse(
             name,
-            f"the result is keyed by both keys, and '{one.name}' and '{many.name}' both have {listed(both)}; "
+            f"the result is keyed by both keys, and '{one.name}' and '{many.name}' both have {list_choices(both)}; "
             "rename the key columns of one of them",
         )
     check_options(OneToManyOptions, one, many, name, options)
@@ -391,8 +391,8 @@ def check_options(known: type, left: Node, right: Node, name: str, options: Mapp
     if unknown := _unknown(known, options):
         raise left.refuse(
             name,
-            f"the join of a {kind_of(left)} with a {kind_of(right)} has no option {listed(unknown)}; "
-            f"it has {listed(known.__annotations__)}",
+            f"the join of a {kind_of(left)} with a {kind_of(right)} has no option {list_choices(unknown)}; "
+            f"it has {list_choices(known.__annotations__)}",
         )
 
 
@@ -407,7 +407,7 @@ def common_fields(
     semantics, idle = options.get("semantics", "3.1"), options.get("max_task_idle_ms", 0)
     if semantics not in family.profiles:
         raise left.refuse(
-            name, f"semantics={semantics!r}: a {family.family} join has the profiles {listed(family.profiles)}"
+            name, f"semantics={semantics!r}: a {family.family} join has the profiles {list_choices(family.profiles)}"
         )
     if idle is not None and idle < 0:
         raise left.refuse(name, f"max_task_idle_ms is {idle}; give 0 or more, or None to wait for ever")
@@ -418,10 +418,10 @@ def common_fields(
         if both:
             raise left.refuse(
                 name,
-                f"'{left.name}' and '{right.name}' both have {listed(both)}; "
+                f"'{left.name}' and '{right.name}' both have {list_choices(both)}; "
                 "give select={output column: expression over left.* and right.*}",
             )
-        select = {c: f"left.{quoted(c)}" for c in left.value} | {c: f"right.{quoted(c)}" for c in right.value}
+        select = {c: f"left.{quote(c)}" for c in left.value} | {c: f"right.{quote(c)}" for c in right.value}
     left.check_columns(name, select, *([right.key] if family.keyed_by_both else []))
     sides = {"left": left, "how": how, "right": right}
     return {**sides, "select": select, "semantics": semantics, "max_task_idle_ms": idle}
@@ -433,7 +433,7 @@ def _cached(node: Node, name: str, options: Mapping[str, Any]) -> dict[str, Any]
 
 def _cache(node: Node, name: str, cache: Cache | None) -> Cache | None:
     if cache is not None and cache not in get_args(Cache):
-        raise node.refuse(name, f"cache={cache!r} is not one of {listed(get_args(Cache))}, or None")
+        raise node.refuse(name, f"cache={cache!r} is not one of {list_choices(get_args(Cache))}, or None")
     return cache
 
 
@@ -469,7 +469,9 @@ def check_versioned(left: Node, name: str, semantics: str, *tables: Table) -> No
     """Refuse versioned tables in profiles without them."""
     old = [t.name for t in tables if t.history is not None]
     if old and semantics in ("0.10.0", "0.10.2"):
-        raise left.refuse(name, f"{listed(old)} has a history, which profile {semantics!r} does not know (KIP-889)")
+        raise left.refuse(
+            name, f"{list_choices(old)} has a history, which profile {semantics!r} does not know (KIP-889)"
+        )
 
 
 def key_expressions(
@@ -483,7 +485,8 @@ def key_expressions(
         return {column: given[column] for column in columns}
     raise left.refuse(
         name,
-        f"{option}={given!r} must give one SQL expression for each key column of '{right.name}': {listed(columns)}",
+        f"{option}={given!r} must give one SQL expression for each key column of '{right.name}': "
+        f"{list_choices(columns)}",
     )
 
 
@@ -497,5 +500,5 @@ def window_of(left: Node, right: WindowedTable, name: str, options: Mapping[str,
             if start is None
             else f"'{right.name}' has sliding windows, which start anywhere; only those of a fixed grid can be picked",
         )
-    own = {column: quoted(column) for column in right.key if column not in WINDOW_KEY}
+    own = {column: quote(column) for column in right.key if column not in WINDOW_KEY}
     return {**own, "window_start": start, "window_end": f"({start}) + {right.windows.size}"}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
 from rivermeet.pipelines import joining
-from rivermeet.pipelines.errors import DeclarationError, listed
+from rivermeet.pipelines.errors import DeclarationError, list_choices
 from rivermeet.pipelines.expressions import Expr
 from rivermeet.pipelines.joining import WINDOW_KEY
 from rivermeet.pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
@@ -158,8 +158,8 @@ class Node:
         if clash:
             raise self.refuse(
                 name,
-                f"select names {listed(clash)}, which the result has already (key columns {listed(taken)}, "
-                f"and {listed(RESERVED)}); choose other names",
+                f"select names {list_choices(clash)}, which the result has already (key columns {list_choices(taken)}, "
+                f"and {list_choices(RESERVED)}); choose other names",
             )
 
     def refuse(self, name: str, problem: str) -> DeclarationError:
@@ -180,7 +180,8 @@ class Node:
         if functions:
             raise self.refuse(
                 name,
-                f"select gives {listed(functions)} as no SQL text; map_values takes SQL over key and value columns",
+                f"select gives {list_choices(functions)} as no SQL text; "
+                "map_values takes SQL over key and value columns",
             )
         return self._made(type(self), name, MapValues(input=self, select=select), select, **fields)
 
@@ -190,7 +191,9 @@ class Node:
             raise self.refuse(name, f"key={key!r} must give each key column as expr(sql, TYPE)")
         clash = [column for column in key if column in value or column in RESERVED]
         if clash:
-            raise self.refuse(name, f"key names {listed(clash)}, which the result has already; choose other names")
+            raise self.refuse(
+                name, f"key names {list_choices(clash)}, which the result has already; choose other names"
+            )
         return {column: e.type for column, e in key.items()}
 
     def _partitions(self, name: str, partitions: int | None) -> int:
@@ -390,9 +393,10 @@ class Stream(Node):
         if dict(self.key) != dict(other.key) or self.value != other.value or self.partitions != other.partitions:
             raise self.refuse(
                 name,
-                f"'{self.name}' has key {dict(self.key)}, value {listed(self.value)}, {self.partitions} partitions; "
-                f"'{other.name}' has key {dict(other.key)}, value {listed(other.value)}, {other.partitions}: make them "
-                "equal with map_values() and select_key()",
+                f"'{self.name}' has key {dict(self.key)}, value {list_choices(self.value)}, "
+                f"{self.partitions} partitions; "
+                f"'{other.name}' has key {dict(other.key)}, value {list_choices(other.value)}, {other.partitions}: "
+                "make them equal with map_values() and select_key()",
             )
         return self._made(Stream, name, Merge(left=self, right=other), self.value)
 
@@ -794,7 +798,7 @@ class WindowedStream:
         stream.check_columns(name, aggregations)
         clash = [column for column in WINDOW_KEY if column in stream.key or column in aggregations]
         if clash:
-            raise stream.refuse(name, f"{listed(clash)} is what the windows are called; rename the column")
+            raise stream.refuse(name, f"{list_choices(clash)} is what the windows are called; rename the column")
         spec = WindowedAggregate(input=stream, windows=self.windows, aggregations=aggregations)
         key = {**stream.key, **WINDOW_KEY}
         return stream._made(WindowedTable, name, spec, aggregations, key=key, windows=self.windows, fold=fold)

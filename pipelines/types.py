@@ -48,7 +48,7 @@ _REFUSED = {
 _TOKEN = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\w+|\s+|.", re.DOTALL)
 
 
-def declared_type(text: str) -> str:
+def normalize_type(text: str) -> str:
     """The type with keywords in upper case, and everything else unchanged.
 
     Raises

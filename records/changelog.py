@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
-from rivermeet.records.type_text import quoted, type_text
+from rivermeet.records.type_text import quote, type_text
 
 RECORD = ("key", "value", "timestamp", "partition", "offset")
 """Columns that every changelog has; a committed one also has ``epoch``."""
@@ -125,5 +125,5 @@ def _as(own: DataType | None, field: StructField) -> Column:
     wanted = type_text(field.dataType)
     if own is None:
         return F.lit(None).cast(wanted)
-    column = F.col(quoted(field.name))
+    column = F.col(quote(field.name))
     return column if type_text(own) == wanted else column.cast(wanted)

@@ -37,7 +37,7 @@ _SIMPLE: dict[str, T.DataType] = {
 }
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """A column's name, quoted for SQL text."""
     return "`" + name.replace("`", "``") + "`"
 
@@ -45,7 +45,7 @@ def quoted(name: str) -> str:
 def type_text(kind: T.DataType) -> str:
     """The type in Spark SQL; names of fields are quoted."""
     if isinstance(kind, T.StructType):
-        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {type_text(field.dataType)}' for field in kind.fields)}>"
+        return f"STRUCT<{', '.join(f'{quote(field.name)}: {type_text(field.dataType)}' for field in kind.fields)}>"
     if isinstance(kind, T.ArrayType):
         return f"ARRAY<{type_text(kind.elementType)}>"
     if isinstance(kind, T.MapType):

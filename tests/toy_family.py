@@ -22,7 +22,7 @@ from rivermeet.expectations.invariant import Invariant
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, named
 from rivermeet.pipelines import Files, Node, Operation, Pipeline, Stream
-from rivermeet.pipelines.family import GROUP, Family, known, register
+from rivermeet.pipelines.family import GROUP, Family, known_families, register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ def registered() -> Iterator[None]:
     try:
         yield
     finally:
-        known.cache_clear()
+        known_families.cache_clear()
 
 
 @contextmanager
@@ -128,11 +128,11 @@ def installed(folder: Path, name: str = Tagged.family) -> Iterator[None]:
     (facts / "entry_points.txt").write_text(f"[{GROUP}]\n{name} = {HERE}:FAMILY\n")
     with pytest.MonkeyPatch.context() as patched:
         patched.syspath_prepend(folder)
-        known.cache_clear()
+        known_families.cache_clear()
         try:
             yield
         finally:
-            known.cache_clear()
+            known_families.cache_clear()
 
 
 def declared() -> Pipeline:

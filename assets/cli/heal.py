@@ -47,10 +47,10 @@ def rebuild(pipeline: str, selected: Sequence[str], grace: int | None, table_onl
     declared, at = load(pipeline), platform_here()
     nodes = [declared.node(name) for name in selected] or list(declared.stored)
     if table_only:
-        from rivermeet.infra.epochs.stages.fold import fold_anew
+        from rivermeet.infra.epochs.stages.fold import refold
 
         for node in nodes:
-            if fold_anew(at.runner(declared), node):
+            if refold(at.runner(declared), node):
                 echo(f"  {node.name:<24} table folded again")
         return
     if not compute_anew(at, declared, selected, grace, lossy):

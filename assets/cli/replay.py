@@ -78,7 +78,7 @@ def explain(pipeline: str, node: str, semantics: str | None, compare: str | None
     """Explain what the join NODE of PIPELINE does, and where another profile differs."""
     from rivermeet.assets.defs.lineage import described
     from rivermeet.assets.project import load
-    from rivermeet.pipelines.profiles import differences, refused, rules_of
+    from rivermeet.pipelines.profiles import differences, explain_refusal, rules_of
 
     join = load(pipeline).node(node).join_spec
     if join is None:
@@ -86,7 +86,7 @@ def explain(pipeline: str, node: str, semantics: str | None, compare: str | None
     one = semantics or join.semantics
     echo(f"{pipeline}.{node}: {described(join)}")
     for profile in filter(None, (one, compare)):
-        problem = refused(join, profile)
+        problem = explain_refusal(join, profile)
         if problem is not None:
             raise click.ClickException(problem)
     if compare is None:

@@ -31,7 +31,7 @@ from rivermeet.expectations.results import InvariantResult
 from rivermeet.expectations.verdict import Verdict
 from rivermeet.infra.delta.changelog_files import epoch_files
 from rivermeet.infra.delta.io import last_note, note_upto
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
@@ -96,7 +96,7 @@ def judge_everything(context: EpochContext, node: Node) -> list[InvariantResult]
     rules = [rule for rule in judged_at(mine, "audit") if rule.stage == "table"] + judged_at(mine, "commit")
     inputs = InputRelations(mine, everything.span, context.tables, everything=True)
     results = evaluate(context, mine, rules, judged(everything, inputs))
-    table, folded = opened(paths.table), last_note(paths.table)
+    table, folded = open_table(paths.table), last_note(paths.table)
     # One of an earlier incarnation is behind by a rebuild that was killed: what it was made of is gone.
     if table is not None and folded is not None and folded[1].incarnation == everything.note.incarnation:
         results += judged_fold(context, whole(node, paths, context.log, table.version()))

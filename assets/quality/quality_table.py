@@ -10,7 +10,7 @@ from filelock import FileLock
 from rivermeet.expectations.invariant import moment_of
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.results import InvariantResult
-from rivermeet.infra.delta.lines import append_lines, lines_of, opened
+from rivermeet.infra.delta.lines import append_lines, lines_of, open_table
 from rivermeet.infra.epochs.context import Quality
 from rivermeet.pipelines import Node
 
@@ -77,7 +77,7 @@ def quality_lines(
         newest = f"max.{by}"
         return files.filter(pc.field(newest) >= oldest) if newest in files.column_names else files
 
-    table = opened(quality.table)
+    table = open_table(quality.table)
     if table is None:
         return ()
     schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])

@@ -15,7 +15,7 @@ from rivermeet.expectations.rules.lookups import HEAD, compared, facts
 from rivermeet.expectations.rules.partition import key_struct, touched
 from rivermeet.expectations.rules.record_sql import records, without_sql
 from rivermeet.pipelines import Node, StreamTableJoin
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 
 def _as_of_its_time(node: Node) -> str:
@@ -64,7 +64,7 @@ def equal_keys(node: Node) -> tuple[str, str]:
 def never_met(node: Node) -> str | None:
     """Why equal keys need not lie together."""
     join = cast(StreamTableJoin, node.join_spec)
-    if any(join.key[c] != quoted(c) for c in join.left.key):
+    if any(join.key[c] != quote(c) for c in join.left.key):
         return "records look up another key than their own, wherever it lies"
     return None
 

@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.io import read
-from rivermeet.infra.delta.lines import lines_of, opened
+from rivermeet.infra.delta.lines import lines_of, open_table
 from rivermeet.infra.delta.offsets import between
-from rivermeet.infra.delta.plain_files import is_plain, listed
+from rivermeet.infra.delta.plain_files import is_plain, read_files
 from rivermeet.pipelines import limits
 
 
@@ -49,7 +49,7 @@ def part_rows(
     session
         Opens the session for files that Delta has to read.
     """
-    table = opened(path, version)
+    table = open_table(path, version)
     if table is None or not is_plain(table):
         frame = records(session(), path, after, upto, version)
         return frame.select(*(name for name in columns if name in frame.columns)).toArrow()
@@ -84,7 +84,7 @@ def files_with(files: pa.Table, after: Mapping[int, int], upto: Offsets) -> pa.T
 
 def bytes_between(path: str, after: Mapping[int, int], upto: Offsets) -> int:
     """Bytes of the files that may have records whose offset is in ``(after, upto]``."""
-    table = opened(path)
+    table = open_table(path)
     if table is None:
         return 0
     return sum(files_with(pa.table(table.get_add_actions(flatten=True)), after, upto)["size_bytes"].to_pylist())
@@ -107,7 +107,7 @@ def _offsets(after: Mapping[int, int], upto: Offsets) -> pc.Expression:
 
 def _rows(spark: SparkSession, path: str, version: int | None, wanted: pc.Expression) -> DataFrame:
     """Rows of at least the ``wanted`` files."""
-    rows = listed(spark, path, version, lambda files: files_of(files, wanted))
+    rows = read_files(spark, path, version, lambda files: files_of(files, wanted))
     return rows if rows is not None else read(spark, path, version)
 
 

@@ -18,10 +18,10 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, ShortTy
 
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.changelog_files import files_with
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.offsets import any_of_sql
 from rivermeet.infra.delta.plain_files import is_plain
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 _Bounds = tuple[int, int] | None
@@ -48,7 +48,7 @@ class ColumnRanges:
     @classmethod
     def of_changelog(cls, path: str, after: Mapping[int, int], upto: Offsets) -> Self:
         """Ranges of at least the records whose offset is in ``(after, upto]``."""
-        table = opened(path)
+        table = open_table(path)
         if table is None or not is_plain(table):
             return cls({})
         files = files_with(pa.table(table.get_add_actions(flatten=True)), after, upto)
@@ -81,7 +81,7 @@ class ColumnRanges:
             return "false"
         if column not in self.bounds:
             return None
-        path, bounds = ".".join(map(quoted, compared)), self.bounds[column]
+        path, bounds = ".".join(map(quote, compared)), self.bounds[column]
         equal = [] if bounds is None else [f"{path} BETWEEN {bounds[0]}L AND {bounds[1]}L"]
         missing = [f"{path} IS NULL"] if column in self.lacking else []
         return any_of_sql([*equal, *missing])

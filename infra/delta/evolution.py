@@ -39,7 +39,7 @@ class ShapeChangedError(EpochRefusedError):
     remedy = "Give the new column another name, or rebuild the node."
 
 
-def fitted(
+def fit_rows(
     rows: DataFrame, table: DeltaTable, given: StructType | None = None
 ) -> tuple[DataFrame, dict[str, str] | None]:
     """The rows in the table's schema, and the properties that it needs for new columns; None if it is unchanged.
@@ -57,7 +57,7 @@ def fitted(
     have, given = schema_of(table), rows.schema if given is None else given
     if _shape(have) == _shape(given):
         return rows, None
-    target = _merged(have, given, table.table_uri)
+    target = _merge_types(have, given, table.table_uri)
     if _shape(target) != _shape(given):
         packed = rows.select(F.struct("*").alias("row"))
         rows = packed.select(_as(F.col("row"), given, target).alias("row")).select("row.*")
@@ -79,7 +79,7 @@ def _shape(kind: DataType) -> object:
     return kind.simpleString()
 
 
-def _merged(have: DataType, given: DataType, path: str, column: str = "") -> DataType:
+def _merge_types(have: DataType, given: DataType, path: str, column: str = "") -> DataType:
     """The type that contains both: the table's fields, and the additional ones of the rows."""
     if _shape(have) == _shape(given):
         return have
@@ -89,7 +89,7 @@ def _merged(have: DataType, given: DataType, path: str, column: str = "") -> Dat
         for field in have.fields:
             name = f"{column}.{field.name}" if column else field.name
             theirs_too = theirs.pop(field.name.upper(), field).dataType
-            found.add(field.name, _merged(field.dataType, theirs_too, path, name))
+            found.add(field.name, _merge_types(field.dataType, theirs_too, path, name))
         for field in theirs.values():
             found.add(field.name, field.dataType)
         return found

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rivermeet.infra.delta.io import read
-from rivermeet.infra.delta.lines import lines_of, opened
+from rivermeet.infra.delta.lines import lines_of, open_table
 from rivermeet.infra.delta.plain_files import is_plain
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +48,7 @@ class Where:
         kind = _type(schema, self.column)
         if self.is_ == "in":
             return field.isin(pa.array(self.value, kind))
-        return _compared(field, self.is_, pa.scalar(self.value).cast(kind))
+        return _compare(field, self.is_, pa.scalar(self.value).cast(kind))
 
     def may_hold(self, files: pa.Table) -> pc.Expression | None:
         """Whether a file may have such rows, according to its statistics; None if they do not show it."""
@@ -87,7 +87,7 @@ def rows_where(
     session
         Opens the session for a table that Delta has to read.
     """
-    table = opened(path)
+    table = open_table(path)
     if table is None:
         return None
     schema = pa.schema(table.schema().to_arrow())
@@ -115,7 +115,7 @@ def _by_spark(
 
     frame = read(session(), path)
     for one in where:
-        column = F.col(".".join(quoted(name) for name in one.column))
+        column = F.col(".".join(quote(name) for name in one.column))
         if one.value is None:
             frame = frame.where(column.isNull())
             continue
@@ -125,10 +125,10 @@ def _by_spark(
         value = F.lit(one.value)
         frame = frame.where({"==": column == value, "<=": column <= value, ">": column > value}[one.is_])
     names = frame.columns if columns is None else [name for name in columns if name in frame.columns]
-    return frame.select(*(quoted(name) for name in names)).toArrow()
+    return frame.select(*(quote(name) for name in names)).toArrow()
 
 
-def _compared(field: pc.Expression, how: str, value: pa.Scalar) -> pc.Expression:
+def _compare(field: pc.Expression, how: str, value: pa.Scalar) -> pc.Expression:
     return {"==": field == value, "<=": field <= value, ">": field > value}[how]
 
 

@@ -34,7 +34,7 @@ from rivermeet.infra.delta.column_ranges import ColumnRanges, has_range
 from rivermeet.infra.delta.fold_few import stage_few
 from rivermeet.infra.delta.io import FOLDED, RETENTION, VECTORS, append, last_note, merge
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.lines import opened, rows_in
+from rivermeet.infra.delta.lines import open_table, rows_in
 from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.delta.staged import commit_staged
 from rivermeet.pipelines import limits
@@ -84,12 +84,12 @@ def fold(
     return True
 
 
-def fold_anew(session: Callable[[], SparkSession], paths: NodeTables, key: list[str], upto: CommitNote) -> None:
+def refold(session: Callable[[], SparkSession], paths: NodeTables, key: list[str], upto: CommitNote) -> None:
     """Replace the table by the fold of the whole changelog; its contents do not matter, because it is a cache."""
     changelog = records(session(), paths.changelog, {}, upto.ends)
     rows = _last_by_key(changelog, paths, key, {}, upto.ends)
     live = rows.where(~F.col("_deleted")).drop("_deleted")
-    found = opened(paths.table)
+    found = open_table(paths.table)
     # For Delta, folds of this epoch are done; so this write has another id, and the version that it replaces as its
     # number.
     app_id, number = paths.app_id("fold-anew", upto.incarnation), found.version() + 1 if found else 0
@@ -112,6 +112,6 @@ def _last_by_key(
 
 
 def _is_few(path: str, new: int) -> bool:
-    table = opened(path)
+    table = open_table(path)
     rows = 0 if table is None else rows_in(table)
     return rows is not None and rows + new <= limits.WHOLE_TABLE_ROWS

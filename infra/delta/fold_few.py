@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.changelog_files import bytes_between, part_rows
-from rivermeet.infra.delta.lines import lines_of, opened
+from rivermeet.infra.delta.lines import lines_of, open_table
 from rivermeet.infra.delta.plain_files import is_plain, schema_of
 from rivermeet.infra.delta.staged import Staged, arrow_schema, stage_arrow
 from rivermeet.pipelines import limits
@@ -44,7 +44,7 @@ def stage_few(changelog: str, path: str, after: Mapping[int, int], upto: Offsets
     name
         Start of the name of the files' folder.
     """
-    table, log = opened(path), opened(changelog)
+    table, log = open_table(path), open_table(changelog)
     if log is None or not is_plain(log) or (table is not None and not is_plain(table)):
         return None
     shape = schema_of(log)

@@ -19,12 +19,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from rivermeet.infra.commit_note import CommitNote, Offsets
-from rivermeet.infra.delta.evolution import fitted, without_zone
-from rivermeet.infra.delta.lines import commits, opened
+from rivermeet.infra.delta.evolution import fit_rows, without_zone
+from rivermeet.infra.delta.lines import commits, open_table
 from rivermeet.infra.delta.log import KEPT
-from rivermeet.infra.delta.pinned_versions import pinned
-from rivermeet.infra.delta.plain_files import listed
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.infra.delta.pinned_versions import read_pinned
+from rivermeet.infra.delta.plain_files import read_files
+from rivermeet.pipelines.expressions import quote
 
 RETENTION = {
     **KEPT,
@@ -61,7 +61,7 @@ def note_upto(path: str, epoch: int) -> tuple[int, CommitNote]:
 
 
 def _noted(path: str) -> Iterator[tuple[Mapping[str, Any], CommitNote]]:
-    table = opened(path)
+    table = open_table(path)
     for commit in commits(table) if table is not None else ():
         note = note_of(commit)
         if note is not None:
@@ -81,13 +81,13 @@ def read(spark: SparkSession, path: str, version: int | None = None) -> DataFram
 
     A changelog is read at its newest version and restricted by offsets: records below an offset never change.
     """
-    rows = listed(spark, path, version)
+    rows = read_files(spark, path, version)
     if rows is not None:
         return rows
     reader = spark.read.format("delta")
     if version is None:
         return reader.load(path)
-    return pinned(spark, path, version, lambda: reader.option("versionAsOf", version).load(path))
+    return read_pinned(spark, path, version, lambda: reader.option("versionAsOf", version).load(path))
 
 
 def append(
@@ -114,7 +114,7 @@ def append(
     replace
         Whether the rows and their schema replace the table's.
     """
-    table = opened(path)
+    table = open_table(path)
     options = dict(properties) if table is None else {}
     if table is None and needs_mapping(frame.schema):
         options["delta.columnMapping.mode"] = "name"
@@ -124,7 +124,7 @@ def append(
             set_properties(frame.sparkSession, path, without_zone(frame, table))
         options["overwriteSchema"] = "true"
     elif table is not None:
-        frame, needed = fitted(frame, table)
+        frame, needed = fit_rows(frame, table)
         if needed is not None:
             set_properties(frame.sparkSession, path, needed)
             options["mergeSchema"] = "true"
@@ -145,13 +145,13 @@ def allow_removal(session: SparkSession, path: str, table: DeltaTable) -> None:
 
 def is_protected(path: str) -> bool:
     """Whether a changelog is append-only."""
-    table = opened(path)
+    table = open_table(path)
     return table is not None and table.metadata().configuration.get("delta.appendOnly") == "true"
 
 
 def protect(session: Callable[[], SparkSession], path: str) -> None:
     """Make a changelog append-only again, after a replacement."""
-    if opened(path) is not None and not is_protected(path):
+    if open_table(path) is not None and not is_protected(path):
         set_properties(session(), path, {"delta.appendOnly": "true"})
 
 
@@ -165,7 +165,7 @@ def once(path: str, app_id: str, epoch: int) -> Iterator[None]:
     try:
         yield
     except Exception:  # Delta's conflicts have no common class, and no class at all on Spark Connect
-        table = opened(path)
+        table = open_table(path)
         done = table.transaction_version(app_id) if table is not None else None
         if done is None or done < epoch:
             raise
@@ -198,19 +198,19 @@ def merge(
     _grow(rows, path)
     set_properties(session, path, _lacking(path, properties))
     # mergeInto gives its target no alias, so the source's columns get names that the target cannot have.
-    source = rows.select(*(F.col(quoted(c)).alias(f"__new_{c}") for c in rows.columns))
+    source = rows.select(*(F.col(quote(c)).alias(f"__new_{c}") for c in rows.columns))
     live = ~F.col("__new__deleted")
     same = F.expr(within or "true")
     for name in key:
-        same = same & (F.col(quoted(name)) == F.col(quoted(f"__new_{name}")))
-    values = {quoted(c): F.col(quoted(f"__new_{c}")) for c in rows.columns if c != "_deleted"}
+        same = same & (F.col(quote(name)) == F.col(quote(f"__new_{name}")))
+    values = {quote(c): F.col(quote(f"__new_{c}")) for c in rows.columns if c != "_deleted"}
     settings = {f"{_TXN}AppId": app_id, f"{_TXN}Version": str(epoch), _NOTE: note.model_dump_json()}
     for name, value in settings.items():
         session.conf.set(name, value)
     try:
         with once(path, app_id, epoch):
             (
-                source.mergeInto(f"delta.{quoted(path)}", same)
+                source.mergeInto(f"delta.{quote(path)}", same)
                 .whenMatched(~live)
                 .delete()
                 .whenMatched()
@@ -230,9 +230,9 @@ def _grow(rows: DataFrame, path: str) -> None:
     A MERGE can add columns only under the names of its source, so a commit without rows adds them before. It
     carries the note of the previous fold, because the rows of the table have not changed.
     """
-    table, found = opened(path), last_note(path)
+    table, found = open_table(path), last_note(path)
     assert table is not None and found is not None, path
-    fit, needed = fitted(rows.drop("_deleted"), table)
+    fit, needed = fit_rows(rows.drop("_deleted"), table)
     if needed is not None:
         set_properties(rows.sparkSession, path, needed)
         writer = fit.where("false").write.format("delta").mode("append").option("mergeSchema", "true")
@@ -240,7 +240,7 @@ def _grow(rows: DataFrame, path: str) -> None:
 
 
 def _lacking(path: str, properties: Mapping[str, str]) -> dict[str, str]:
-    table = opened(path)
+    table = open_table(path)
     assert table is not None, path
     have = table.metadata().configuration
     return {name: value for name, value in properties.items() if have.get(name) != value}
@@ -250,7 +250,7 @@ def set_properties(session: SparkSession, path: str, properties: Mapping[str, st
     """Set table properties, with Spark, because delta-rs cannot alter tables with features that it does not know."""
     if properties:
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-        session.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({listed})")
+        session.sql(f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ({listed})")
 
 
 def needs_mapping(schema: StructType) -> bool:

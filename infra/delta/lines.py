@@ -20,7 +20,7 @@ from rivermeet.pipelines import limits
 _PARQUET = ParquetFileFormat(read_options=ParquetReadOptions(coerce_int96_timestamp_unit="us"))
 
 
-def opened(path: str, version: int | None = None) -> DeltaTable | None:
+def open_table(path: str, version: int | None = None) -> DeltaTable | None:
     """A cached, read-only DeltaTable; None if there is no table.
 
     A local table whose newest commit is the same file as before is not opened again: an epoch calls this a hundred
@@ -28,10 +28,10 @@ def opened(path: str, version: int | None = None) -> DeltaTable | None:
     at a URL two objects are requested, the newest commit and the one after it, and nothing is listed.
     """
     if not is_local(path):
-        return _opened_behind(path, version)
+        return _open_at_url(path, version)
     newest = _newest_commit(path)
     try:
-        return _opened(path, version, newest) if newest else DeltaTable(path, version=version)
+        return _open_local(path, version, newest) if newest else DeltaTable(path, version=version)
     except TableNotFoundError:
         return None
 
@@ -40,7 +40,7 @@ _behind: dict[str, tuple[DeltaTable, str]] = {}
 """The newest version seen of a table at a URL, and the tag of its commit."""
 
 
-def _opened_behind(path: str, version: int | None) -> DeltaTable | None:
+def _open_at_url(path: str, version: int | None) -> DeltaTable | None:
     table, tag = _behind.get(path, (None, ""))
     if table is None or tag != _tag(path, table.version()) or _tag(path, table.version() + 1) is not None:
         _behind.pop(path, None)
@@ -53,7 +53,7 @@ def _opened_behind(path: str, version: int | None) -> DeltaTable | None:
             _behind[path] = table, tag
     if version is None or version == table.version():
         return table
-    return _opened(path, version, (path, hash(tag), table.version())) if tag else DeltaTable(path, version=version)
+    return _open_local(path, version, (path, hash(tag), table.version())) if tag else DeltaTable(path, version=version)
 
 
 def _tag(path: str, version: int) -> str | None:
@@ -61,7 +61,7 @@ def _tag(path: str, version: int) -> str | None:
 
 
 @lru_cache(maxsize=128)
-def _opened(path: str, version: int | None, newest: tuple[str, int, int]) -> DeltaTable:
+def _open_local(path: str, version: int | None, newest: tuple[str, int, int]) -> DeltaTable:
     return DeltaTable(path, version=version)
 
 
@@ -140,8 +140,8 @@ def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: st
     conflicts with another one of the same ``app_id``.
     """
     for rival in range(limits.RIVAL_LINES):
-        if (table := opened(path)) is not None:
-            # Not `opened`, whose result is shared: this table is written.
+        if (table := open_table(path)) is not None:
+            # Not `open_table`, whose result is shared: this table is written.
             table = DeltaTable(path)
             done = table.transaction_version(app_id)
             if done is not None and done >= version:

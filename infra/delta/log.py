@@ -43,7 +43,7 @@ class StoredFile:
         return self.path.endswith(".parquet") and not self.path.startswith(LOG)
 
 
-def stored_files(path: str) -> list[StoredFile]:
+def list_files(path: str) -> list[StoredFile]:
     """All files below the table's folder, including those that no version names."""
     found = _storage(path).get_file_info(FileSelector("", recursive=True))
     return [StoredFile(f.path, f.size, f.mtime) for f in found if f.type == FileType.File]

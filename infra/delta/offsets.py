@@ -34,12 +34,12 @@ def between_sql(after: Mapping[int, int], upto: Offsets) -> str:
     start = {p: int(after.get(p, -1)) for p in new}
     among = f"offset > {min(start.values())} AND offset <= {max(new.values())}"
     if len(new) > limits.NAMED_PARTITIONS:
-        return f"{among} AND offset > {looked_up(start)} AND offset <= {looked_up(new)}"
+        return f"{among} AND offset > {lookup_sql(start)} AND offset <= {lookup_sql(new)}"
     slots = [f"(partition = {p} AND offset > {start[p]} AND offset <= {end})" for p, end in new.items()]
     return f"{among} AND ({any_of_sql(slots)})"
 
 
-def looked_up(values: Mapping[int, int]) -> str:
+def lookup_sql(values: Mapping[int, int]) -> str:
     """SQL for the number of a row's partition, null if it has none.
 
     A condition per partition is evaluated, and planned, one by one: 2,000 cases of a replay are 2,000 partitions.

@@ -25,7 +25,7 @@ from rivermeet.pipelines import limits
 _views: WeakKeyDictionary[SparkSession, OrderedDict[str, DataFrame]] = WeakKeyDictionary()
 
 
-def pinned(spark: SparkSession, path: str, version: int, opened: Callable[[], DataFrame]) -> DataFrame:
+def read_pinned(spark: SparkSession, path: str, version: int, opened: Callable[[], DataFrame]) -> DataFrame:
     """The table at ``path`` as of ``version``; ``opened`` opens it if the session has not, or its log is another one.
 
     A table whose log was cut is opened each time.

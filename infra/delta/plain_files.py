@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.pipelines import limits
 from rivermeet.records.known_schemas import with_schema
 
@@ -47,12 +47,12 @@ def fields_at(path: str, column: str, version: int | None = None) -> Sequence[St
 
 def schema_at(path: str, version: int | None = None) -> StructType:
     """The same for the table at a path; by default for its newest version."""
-    table = opened(path, version)
+    table = open_table(path, version)
     assert table is not None, f"there is a table at {path}"
     return schema_of(table)
 
 
-def listed(
+def read_files(
     spark: SparkSession, path: str, version: int | None, chosen: Callable[[pa.Table], pa.Table] = lambda files: files
 ) -> DataFrame | None:
     """Rows of the ``chosen`` files of a table; None if Delta has to read them.
@@ -63,7 +63,7 @@ def listed(
         Leaves those that are wanted of the files, one a row: ``path``, and ``min.COLUMN`` and ``max.COLUMN`` where the
         table has statistics of them.
     """
-    table = opened(path, version)
+    table = open_table(path, version)
     if table is None or not is_plain(table) or PATTERN.search(path):
         return None
     files = pa.table(table.get_add_actions(flatten=True))

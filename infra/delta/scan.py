@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 from pyspark.sql.types import StructType
 
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.plain_files import schema_of
 from rivermeet.pipelines.errors import RivermeetError
 
@@ -80,7 +80,7 @@ def scan(
     UnreadableTableError
         If the table is partitioned, or has a feature that delta-rs does not know.
     """
-    table = opened(path, version)
+    table = open_table(path, version)
     if table is None:
         return None
     about = table.metadata()

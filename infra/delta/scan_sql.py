@@ -37,7 +37,7 @@ _TYPES = {
 _PHYSICAL = "delta.columnMapping.physicalName"
 
 
-def named(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name, quoted for DuckDB's SQL."""
     return '"' + name.replace('"', '""') + '"'
 
@@ -53,14 +53,14 @@ def rows_of(scan: Scan, connection: DuckDBPyConnection) -> str:
     name = _in_file if scan.mapped else _own
     empty, shown = [], []
     for field in scan.schema.fields:
-        column = named(name(field))
+        column = quote_name(name(field))
         empty.append(f"CAST(NULL AS {type_of(field.dataType, name)}) AS {column}")
-        shown.append(f"{_logical(column, field.dataType) if scan.mapped else column} AS {named(field.name)}")
+        shown.append(f"{_logical(column, field.dataType) if scan.mapped else column} AS {quote_name(field.name)}")
     parts = [f"SELECT {', '.join(empty)} WHERE false", *_files(scan, connection)]
     return f"SELECT {', '.join(shown)} FROM ({' UNION ALL BY NAME '.join(parts)})"
 
 
-def given(rows: pa.Table, connection: DuckDBPyConnection) -> str:
+def register_rows(rows: pa.Table, connection: DuckDBPyConnection) -> str:
     """Register Arrow rows with a connection, and return the name for queries."""
     name = f"given_{uuid4().hex}"
     connection.register(name, rows)
@@ -83,7 +83,8 @@ def _files(scan: Scan, connection: DuckDBPyConnection) -> list[str]:
     return [
         "SELECT p.* EXCLUDE (filename, file_row_number) FROM "
         f"read_parquet({options}, filename = true, file_row_number = true) p ANTI JOIN "
-        f"{given(pa.concat_tables(gone), connection)} g ON ends_with(p.filename, g.file) AND g.row = p.file_row_number"
+        f"{register_rows(pa.concat_tables(gone), connection)} g "
+        "ON ends_with(p.filename, g.file) AND g.row = p.file_row_number"
     ]
 
 
@@ -101,7 +102,7 @@ def type_of(kind: DataType, name: Callable[[StructField], str] = lambda field: f
         If none represents them exactly.
     """
     if isinstance(kind, StructType):
-        return f"STRUCT({', '.join(f'{named(name(f))} {type_of(f.dataType, name)}' for f in kind.fields)})"
+        return f"STRUCT({', '.join(f'{quote_name(name(f))} {type_of(f.dataType, name)}' for f in kind.fields)})"
     if isinstance(kind, ArrayType):
         return f"{type_of(kind.elementType, name)}[]"
     if isinstance(kind, MapType):
@@ -126,7 +127,9 @@ def _own(field: StructField) -> str:
 def _logical(value: str, kind: DataType) -> str:
     """A value of a file with column mapping, with the field names of the table."""
     if isinstance(kind, StructType):
-        fields = (f"{named(f.name)} := {_logical(f'{value}.{named(_in_file(f))}', f.dataType)}" for f in kind.fields)
+        fields = (
+            f"{quote_name(f.name)} := {_logical(f'{value}.{quote_name(_in_file(f))}', f.dataType)}" for f in kind.fields
+        )
         return f"CASE WHEN {value} IS NOT NULL THEN struct_pack({', '.join(fields)}) END"
     if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType):
         return f"list_transform({value}, lambda e: {_logical('e', kind.elementType)})"

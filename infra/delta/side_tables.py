@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.delta.io import RETENTION, allow_removal, append
-from rivermeet.infra.delta.lines import commits, opened
+from rivermeet.infra.delta.lines import commits, open_table
 from rivermeet.infra.delta.staged import Staged, commit_staged, stage
 
 
@@ -50,7 +50,7 @@ def drop_other_attempt(session: Callable[[], SparkSession], path: str, app_id: s
 
     The commit names its plan, like one with rows: otherwise the other home would assume that its own rows are written.
     """
-    table = opened(path)
+    table = open_table(path)
     if table is not None and (table.transaction_version(app_id) or 0) >= plan.epoch:
         _replace(session().read.format("delta").load(path).where("false"), path, table, plan.epoch, _mark(plan))
 
@@ -68,7 +68,7 @@ def write_side(
         The same rows in files, if they are staged.
     """
     rows, mark = _with_epoch(frame, plan), _mark(plan, besides)
-    table = opened(path)
+    table = open_table(path)
     if table is not None and (table.transaction_version(app_id) or 0) >= plan.epoch:
         _replace(rows, path, table, plan.epoch, mark)
     elif staged is not None:

@@ -39,10 +39,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.delta.evolution import fitted
+from rivermeet.infra.delta.evolution import fit_rows
 from rivermeet.infra.delta.fence import refuse_fenced
 from rivermeet.infra.delta.io import APPEND_ONLY, needs_mapping, once
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.location import files_below, is_local, local
 from rivermeet.infra.delta.plain_files import PATTERN
 from rivermeet.records.known_schemas import with_schema
@@ -121,7 +121,7 @@ def stage(
     """
     if PATTERN.search(path):
         return None
-    table = opened(path)
+    table = open_table(path)
     is_plain = table is None or _is_plain(table)
     if table is None or own_schema:
         if not _is_plainly_made(schema or rows.schema):
@@ -130,7 +130,7 @@ def stage(
     else:
         if not is_plain:
             return None
-        fit, needed = fitted(rows, table, schema)
+        fit, needed = fit_rows(rows, table, schema)
         if needed is not None:
             return None
     kind = _nullable(schema if schema is not None and fit is rows else fit.schema)
@@ -149,7 +149,7 @@ def stage_arrow(rows: pa.Table, path: str, name: str, schema: StructType) -> Sta
     schema
         Schema of the rows, and of the table if it exists.
     """
-    table = opened(path)
+    table = open_table(path)
     if PATTERN.search(path) or not (_is_plainly_made(schema) if table is None else _is_plain(table)):
         return None
     staged = Staged(path, f"{name}-{uuid4().hex}", _nullable(schema))
@@ -165,7 +165,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return pa.schema(Schema.from_json(_nullable(schema).json()).to_arrow())
 
 
-def staged_rows(staged: Staged, like: DataFrame) -> DataFrame:
+def read_staged(staged: Staged, like: DataFrame) -> DataFrame:
     """The rows, read from their files in the session of ``like``."""
     reader = like.sparkSession.read.schema(staged.schema)
     rows = reader.parquet(*(f"{staged.table.rstrip('/')}/{file.path}" for file in staged.files))
@@ -208,13 +208,13 @@ def commit_staged(
     LeaseLostError
         If the table has the fence of a later holder; nothing is committed.
     """
-    if (table := opened(staged.table)) is not None:
+    if (table := open_table(staged.table)) is not None:
         # The commit is made on top of the version that was checked: another run may have committed since.
         table = DeltaTable(staged.table)
         if (table.transaction_version(app_id) or 0) >= epoch:
             return
         refuse_fenced(table, token)
-    added = [action for file in staged.files if (action := _added(staged, file)) is not None] if rows else []
+    added = [action for file in staged.files if (action := _add_action(staged, file)) is not None] if rows else []
     commit = CommitProperties(
         custom_metadata={"userMetadata": note if isinstance(note, str) else note.model_dump_json()},
         # After another run's commit, the check is repeated before a new attempt.
@@ -251,7 +251,7 @@ def _is_plain(table: DeltaTable) -> bool:
     return protocol.min_reader_version == 1 and protocol.min_writer_version <= 2
 
 
-def _added(staged: Staged, file: FileInfo) -> AddAction | None:
+def _add_action(staged: Staged, file: FileInfo) -> AddAction | None:
     """The log's line about a file; None if it has no rows."""
     statistics = statistics_of(staged, file)
     if statistics is None:

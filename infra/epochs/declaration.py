@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.widening import widens
-from rivermeet.infra.epochs.declared_text import UNKNOWN, column_name, comparable, declared, referred
+from rivermeet.infra.epochs.declared_text import UNKNOWN, column_name, comparable, describe_declaration, split_reference
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import Node
@@ -117,7 +117,7 @@ def changes_of(node: Node, then: Mapping[str, str]) -> Change:
     """The differences between a node and the stored text of its declaration."""
     made = node.operation
     hashed = [side for side in made.inputs if made.keeps_hashes_of(side)] if made is not None else []
-    return changes(then, declared(node), hashed)
+    return changes(then, describe_declaration(node), hashed)
 
 
 def new_columns(node: Node, note: CommitNote | None) -> tuple[str, ...]:
@@ -149,6 +149,6 @@ def _flows(name: str, then: Mapping[str, str], now: Mapping[str, str], hashed: C
     selected = _SELECTED.fullmatch(name)
     if selected is None or old is not None or new is None:
         return False
-    side, column = referred(new)
+    side, column = split_reference(new)
     read = f"{selected[1]}{side}.value.{column_name(column)}"
     return read in now and read not in then

@@ -31,7 +31,7 @@ _OWN = ("pipeline", "name", "key", "value", "partitions", "origin", "description
 _REFERENCE = re.compile(r"(?:(left|right)\.)?(?:(\w+)|`((?:[^`]|``)+)`)")
 
 
-def declared(node: Node) -> dict[str, str]:
+def describe_declaration(node: Node) -> dict[str, str]:
     """Everything that a node's rows depend on, as flat text: equal declarations give equal text."""
     found = _shape(node)
     if node.operation is None:
@@ -42,7 +42,10 @@ def declared(node: Node) -> dict[str, str]:
         found[name.replace("key.", "lookup.", 1) if name.startswith("key.") and node.join_spec else name] = text
     for side, part in node.operation.inputs.items():
         # A view has no rows: a reader's rows depend on how it is resolved.
-        found |= {f"{side}.{name}": text for name, text in (_shape(part) if part.is_stored else declared(part)).items()}
+        found |= {
+            f"{side}.{name}": text
+            for name, text in (_shape(part) if part.is_stored else describe_declaration(part)).items()
+        }
     return found
 
 
@@ -69,13 +72,13 @@ def _types(node: Node) -> dict[str, str]:
         return {c: kind if all(o.get(c) == kind for o in others) else UNKNOWN for c, kind in first.items()}
     found = dict.fromkeys(node.value, UNKNOWN)
     for column, expression in made.select.items():
-        side, name = referred(expression)
+        side, name = split_reference(expression)
         if side in inputs:
             found[column] = inputs[side].get(name) or normal(made.inputs[side].key.get(name, UNKNOWN))
     return found
 
 
-def referred(expression: object) -> tuple[str, str]:
+def split_reference(expression: object) -> tuple[str, str]:
     """(side, column) of an expression that is just a column; for any other, two empty texts."""
     found = _REFERENCE.fullmatch(expression.strip()) if isinstance(expression, str) else None
     if found is None:

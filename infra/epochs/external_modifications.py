@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 
 from rivermeet.infra.delta.io import note_of
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.lines import commits, opened
+from rivermeet.infra.delta.lines import commits, open_table
 from rivermeet.infra.refusal import EpochRefusedError
 
 HARMLESS = frozenset(
@@ -60,10 +60,10 @@ def refuse_modified(path: str, table: str, heal: str) -> None:
     heal
         The command that repairs it.
     """
-    found = opened(path)
+    found = open_table(path)
     if found is None:
         return
-    modified = _modified(found)
+    modified = _find_modification(found)
     if modified is not None:
         ours, commit = modified
         raise ExternalModificationError(
@@ -113,7 +113,7 @@ def missing_files(table: DeltaTable) -> Iterator[str]:
                 yield local
 
 
-def _modified(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
+def _find_modification(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
     """(version of our commit, the first of others after it), back to our last commit but one."""
     others: list[Mapping[str, Any]] = []
     notes = 0

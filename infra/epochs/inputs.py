@@ -15,8 +15,8 @@ from rivermeet.infra.delta.changelog_files import earlier_epochs, records
 from rivermeet.infra.delta.column_ranges import ColumnRanges, all_of_ranges, any_of_ranges, has_range
 from rivermeet.infra.delta.io import notes, read
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.delta.offsets import any_of_sql, count_between, looked_up
+from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.delta.offsets import any_of_sql, count_between, lookup_sql
 from rivermeet.infra.delta.plain_files import schema_at
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node, limits
@@ -158,7 +158,7 @@ class PinnedInputs:
     def memory(self, node: Node) -> DataFrame | None:
         """The operator state that the node's last committed epoch stored."""
         path = NodeTables(self.tables, self.plan.pipeline, node.name).memory
-        memory = opened(path)
+        memory = open_table(path)
         if self.plan.output_version is None or memory is None:
             return None
         # Pinned: this epoch writes here before it has finished reading, and a write drops the cache of the newest
@@ -173,11 +173,11 @@ def open_sql(plan: EpochPlan, slack: int) -> str:
     """SQL for whether ``timestamp + slack > stream time`` of a record's partition (ms)."""
     times = plan.stream_time
     if len(times) > limits.NAMED_PARTITIONS:
-        return f"timestamp > {looked_up(times)} - {slack}L"
+        return f"timestamp > {lookup_sql(times)} - {slack}L"
     return any_of_sql([f"(partition = {int(p)} AND timestamp > {int(time) - slack}L)" for p, time in times.items()])
 
 
-def pinned_table(path: str, position: Offsets, incarnation: int) -> tuple[int | None, Offsets]:
+def pin_table(path: str, position: Offsets, incarnation: int) -> tuple[int | None, Offsets]:
     """The newest version of a folded table that is not past ``position``, and the position up to which it is folded."""
     for version, note in notes(path):
         if note.incarnation == incarnation and within(note.ends, position):

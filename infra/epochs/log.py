@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from filelock import FileLock
 
-from rivermeet.infra.delta.lines import append_lines, lines_of, opened
+from rivermeet.infra.delta.lines import append_lines, lines_of, open_table
 from rivermeet.infra.epochs.plan import EpochPlan
 
 Kind = Literal[
@@ -106,7 +106,7 @@ class EpochLog:
 
     def _asked(self, node: str, after: int = 0) -> pa.Table:
         """The node's lines past epoch ``after``; cached until the log changes."""
-        log = opened(self.path)
+        log = open_table(self.path)
         if log is None:
             return _SCHEMA.empty_table()
         read = self._read if self._read[0] is log else (log, {})

@@ -30,12 +30,12 @@ from pyspark.sql import SparkSession
 from rivermeet.infra import crash
 from rivermeet.infra.delta.care.table_care import Maintained, Retention, TableCare
 from rivermeet.infra.delta.io import last_note
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.log import KEPT
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.oldest_needed import oldest_needed
 from rivermeet.pipelines import Node, Pipeline, limits
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 TABLES = ("changelog", "table", "memory", "late", "dead_letter", "rejected", "quarantine")
 _SETTINGS = {
@@ -67,7 +67,7 @@ def maintain(
             with lock.held():
                 for name in TABLES:
                     path = getattr(runner.paths(node), name)
-                    table = opened(path)
+                    table = open_table(path)
                     if table is not None:
                         care = TableCare(path, table, keep)
                         done.append(_table(runner, node, name, care, _statements(runner, node, path, session), keep))
@@ -76,9 +76,9 @@ def maintain(
 
 def maintain_lines(path: str, name: str, keep: Retention, past: str = "") -> list[Maintained]:
     """Maintain a table of lines, without Spark; ``past`` is SQL for lines that may go."""
-    if opened(path) is None:
+    if open_table(path) is None:
         return []
-    table = DeltaTable(path)  # Not `opened`, whose result is shared: this table is written.
+    table = DeltaTable(path)  # Not `open_table`, whose result is shared: this table is written.
     care = TableCare(path, table, keep)
     if past and table.delete(past)["num_deleted_rows"]:
         care.did.append("old lines removed")
@@ -136,7 +136,7 @@ def _statements(runner: EpochContext, node: Node, path: str, session: Callable[[
         spark = session()
         runner.lock(node).uses(runner.engine, [spark])
         with _settings(spark):
-            spark.sql(statement.format(table=f"delta.{quoted(path)}"))
+            spark.sql(statement.format(table=f"delta.{quote(path)}"))
 
     return run
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 
 from rivermeet.infra.commit_note import CommitNote, within
 from rivermeet.infra.delta.io import last_note, notes
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.pipelines import Node
 
@@ -39,7 +39,7 @@ def oldest_needed(runner: EpochContext, node: Node, path: str, newest: int) -> i
     newest
         The number of newest versions that running queries may need.
     """
-    table, paths = opened(path), runner.paths(node)
+    table, paths = open_table(path), runner.paths(node)
     if table is None:
         return EVERYTHING
     kept = [table.version() - newest + 1]

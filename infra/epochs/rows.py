@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from rivermeet.infra.commit_note import Offsets
-from rivermeet.infra.delta.offsets import looked_up
+from rivermeet.infra.delta.offsets import lookup_sql
 from rivermeet.infra.delta.staged import Staged
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import limits
@@ -22,7 +22,7 @@ from rivermeet.pipelines import limits
 def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
     """Rows with ``offset`` (dense, continuing from the end of the changelog) and ``epoch`` in place of ``sequence``."""
     order = Window.partitionBy("partition").orderBy("sequence")
-    last = F.coalesce(F.expr(looked_up(plan.ends)), F.lit(-1))
+    last = F.coalesce(F.expr(lookup_sql(plan.ends)), F.lit(-1))
     offset = (last + F.row_number().over(order)).cast("bigint")
     front = ["key", "value", "timestamp", "partition"]
     rest = [c for c in rows.columns if c not in (*front, "sequence")]
@@ -83,7 +83,11 @@ def totals(rows: DataFrame | Staged, sides: Mapping[str, DataFrame], timed: Sequ
             summed(rows, "rows", "partition", "max(offset)", "max(timestamp)", "count_if(value IS NULL)", alone)
         )
     lines = [Count(**line.asDict()) for line in reduce(DataFrame.unionByName, parts).collect()] if parts else []
-    own = list(_counted(rows, paired)) if isinstance(rows, Staged) else [line for line in lines if line.what == "rows"]
+    own = (
+        list(_count_staged(rows, paired))
+        if isinstance(rows, Staged)
+        else [line for line in lines if line.what == "rows"]
+    )
     stream_time: Offsets = {}
     for line in lines:
         if line.what == "time":
@@ -116,7 +120,7 @@ class Count:
     time: int
 
 
-def _counted(staged: Staged, paired: bool) -> Iterator[Count]:
+def _count_staged(staged: Staged, paired: bool) -> Iterator[Count]:
     """Counts of staged rows by file and partition, read a batch at a time."""
     for one in staged.files:
         with staged.opened(one) as file:
@@ -125,10 +129,10 @@ def _counted(staged: Staged, paired: bool) -> Iterator[Count]:
             value = next(leaf for leaf in leaves if leaf.startswith("value."))
             columns = ["partition", "offset", "timestamp", value, *(("left_offset", "right_offset") if paired else ())]
             for batch in file.iter_batches(columns=columns, batch_size=limits.COUNTED_ROWS):
-                yield from _summed(batch, paired)
+                yield from _sum_batch(batch, paired)
 
 
-def _summed(batch: pa.RecordBatch, paired: bool) -> Iterator[Count]:
+def _sum_batch(batch: pa.RecordBatch, paired: bool) -> Iterator[Count]:
     alone = [batch["left_offset"].is_null(), batch["right_offset"].is_null()] if paired else []
     table = pa.table(
         {

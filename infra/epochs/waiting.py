@@ -72,7 +72,7 @@ class Queues:
         return min(limits, default=None)
 
 
-def held_back(
+def hold_back(
     queues: Queues,
     after: Mapping[str, Mapping[int, int]],
     idle_ms: int | None,
@@ -92,7 +92,7 @@ def held_back(
     if idle_ms is not None and waiting:
         commits = {side: arrivals(queues.changelogs[side]) for side in {side for side, _ in waiting}}
         for side, p in waiting:
-            if now_ms - _arrived(commits[side], p, upto[side][p] + 1) >= idle_ms:
+            if now_ms - _read_arrival_time(commits[side], p, upto[side][p] + 1) >= idle_ms:
                 over.add(p if queues.alone else None)
         for side, ends in queues.ends.items():
             upto[side] |= {p: end for p, end in ends.items() if p in over or None in over}
@@ -115,6 +115,6 @@ def _first_above(
     return dict(found.groupBy("partition").agg(F.min("offset")).collect())  # pyright: ignore[reportReturnType]
 
 
-def _arrived(commits: Sequence[tuple[int, Offsets]], partition: int, offset: int) -> int:
+def _read_arrival_time(commits: Sequence[tuple[int, Offsets]], partition: int, offset: int) -> int:
     """When the commit that brought a record was made, epoch millis."""
     return min(at for at, ends in commits if ends.get(partition, -1) >= offset)

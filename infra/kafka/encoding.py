@@ -24,8 +24,8 @@ from rivermeet.infra.kafka.formats.framing import MAGIC
 from rivermeet.infra.kafka.formats.protobuf import message_class
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.json_text import as_json
-from rivermeet.infra.kafka.protobuf_types import filled, protobuf_file
-from rivermeet.infra.kafka.written_schemas import registered
+from rivermeet.infra.kafka.protobuf_types import fill_message, protobuf_file
+from rivermeet.infra.kafka.written_schemas import register_schema
 from rivermeet.pipelines import JSON, Avro, Protobuf
 
 Encode = Callable[[Mapping[str, Any]], bytes]
@@ -48,14 +48,14 @@ def value_encoder(
         return lambda row: as_json(row).encode()
     subject = f"{topic}-value"
     if isinstance(format, Avro):
-        return _avro(topic, columns, lambda schema: registered(registry, subject, schema, "AVRO"))
+        return _avro(topic, columns, lambda schema: register_schema(registry, subject, schema, "AVRO"))
     file = protobuf_file(format.message, columns)
     # The descriptor itself, in base64: registries accept it as well as text, and not all of them can derive it from
     # text.
     described = base64.b64encode(file.SerializeToString(deterministic=True)).decode()
-    id = registered(registry, subject, described, "PROTOBUF")
+    id = register_schema(registry, subject, described, "PROTOBUF")
     made, head = message_class([file], format.message), MAGIC + id.to_bytes(4, "big") + b"\x00"
-    return lambda row: head + filled(made(), row).SerializeToString(deterministic=True)
+    return lambda row: head + fill_message(made(), row).SerializeToString(deterministic=True)
 
 
 def _avro(topic: str, columns: Iterable[pa.Field], register: Callable[[str], int]) -> Encode:

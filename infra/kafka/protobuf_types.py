@@ -86,7 +86,7 @@ def _has_timestamp(made: DescriptorProto) -> bool:
     return any(f.type_name == f".{TIMESTAMP}" for f in made.field) or any(map(_has_timestamp, made.nested_type))
 
 
-def filled(message: Message, row: Mapping[str, Any]) -> Message:
+def fill_message(message: Message, row: Mapping[str, Any]) -> Message:
     """The message with the values of a row; a null leaves its field absent."""
     for column, value in row.items():
         if value is None:
@@ -96,7 +96,7 @@ def filled(message: Message, row: Mapping[str, Any]) -> Message:
         elif isinstance(value, Mapping):
             # A nested message without any value is present, too.
             getattr(message, column).SetInParent()
-            filled(getattr(message, column), value)
+            fill_message(getattr(message, column), value)
         elif isinstance(value, datetime) and value.tzinfo is not None:
             getattr(message, column).FromDatetime(value.astimezone(UTC))
         else:
@@ -110,7 +110,7 @@ def _extend(message: Message, column: str, values: list[Any]) -> None:
         raise TypeWithoutFormError(f"column {column!r} has an array with a null in it, which Protobuf has no form for")
     for value in values:
         if isinstance(value, Mapping):
-            filled(target.add(), value)
+            fill_message(target.add(), value)
         elif isinstance(value, datetime) and value.tzinfo is not None:
             target.add().FromDatetime(value.astimezone(UTC))
         else:

@@ -28,7 +28,7 @@ class SchemaRefusedError(TopicRefusedError):
     remedy = "Write another topic, or change the rule of compatibility of the subject."
 
 
-def registered(registry: Registry, subject: str, schema: str, kind: str) -> int:
+def register_schema(registry: Registry, subject: str, schema: str, kind: str) -> int:
     """Register a schema if necessary, and return its id.
 
     Parameters

@@ -84,7 +84,7 @@ def relation_of(data: bytes) -> int:
     return unpack_from(">I", data, 1)[0]
 
 
-def decoded(data: bytes) -> Message | None:
+def decode_message(data: bytes) -> Message | None:
     """The message; None for one without a change."""
     kind = data[:1]
     if kind == b"I":

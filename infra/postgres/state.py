@@ -349,7 +349,7 @@ def slot_problems(
         yield SlotLostError(f"somebody else has moved slot {slot} on: the changes in between are lost")
 
 
-def cured(problem: PostgresRefusedError, source: str, needs_snapshot: bool) -> PostgresRefusedError:
+def attach_source(problem: PostgresRefusedError, source: str, needs_snapshot: bool) -> PostgresRefusedError:
     """The problem of a source ``PIPELINE.SOURCE``, with the command that continues if only a snapshot helps."""
     cure = (
         f". `rivermeet resnapshot {source.replace('.', ' ')}` takes a new snapshot of the table"

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.epochs.plan import EpochPlan
 
 
@@ -47,7 +47,7 @@ def open_letters(path: str, plans: Sequence[EpochPlan]) -> OpenLetters:
     plans
         The committed plans of the source's incarnation.
     """
-    table = opened(path)
+    table = open_table(path)
     if table is None:
         return OpenLetters()
     committed = {plan.epoch for plan in plans}

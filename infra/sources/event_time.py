@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from rivermeet.pipelines import Source
 from rivermeet.pipelines.errors import SourceError
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 from rivermeet.pipelines.source import instant_ms
 from rivermeet.pipelines.sql_text import is_column, names_in
 from rivermeet.pipelines.window import duration_ms
@@ -75,12 +75,12 @@ def with_moment(rows: DataFrame, source: Source, own: str, zone: Column, kind: T
     are = {i: F.array_contains(F.col(f"{own}.instants"), i) for i in clocks}
     only = [i for i, name in clocks.items() if is_column(source.timestamp, name)]
     if only:
-        instant = F.when(F.col(f"{own}kept") & are[only[0]], F.col(quoted(clocks[only[0]])))
+        instant = F.when(F.col(f"{own}kept") & are[only[0]], F.col(quote(clocks[only[0]])))
         return rows.select("*", moment, instant.alias(f"{own}instant"), never[1])
-    rows = rows.withColumn(f"{own}zone", zone).withColumn(f"{own}given", F.struct(*map(quoted, names)))
+    rows = rows.withColumn(f"{own}zone", zone).withColumn(f"{own}given", F.struct(*map(quote, names)))
     there = F.col(f"{own}zone")
-    shown = {clocks[i]: _wall_clock(F.col(quoted(clocks[i])), there, of_column) for i, of_column in are.items()}
-    columns = [shown.get(name, F.col(quoted(name))).alias(name) for name in names]
+    shown = {clocks[i]: _wall_clock(F.col(quote(clocks[i])), there, of_column) for i, of_column in are.items()}
+    columns = [shown.get(name, F.col(quote(name))).alias(name) for name in names]
     seen = rows.select(*columns, *[name for name in rows.columns if name.startswith(own)]).select("*", moment, never[0])
     some = reduce(or_, are.values())
     doubtful = some & _comes_twice(F.col(f"{own}moment").cast("timestamp"), there)
@@ -105,7 +105,7 @@ def as_instants(source: Source, own: str, zone: Column) -> dict[str, Column]:
     clocks = {i: name for i, name in enumerate(schema) if is_timestamp(schema[name])}
     instants = {name: F.array_contains(F.col(f"{own}.instants"), i) for i, name in clocks.items()}
     return {
-        name: F.when(is_instant, F.col(quoted(name))).otherwise(_in_zone(F.col(quoted(name)), zone))
+        name: F.when(is_instant, F.col(quote(name))).otherwise(_in_zone(F.col(quote(name)), zone))
         for name, is_instant in instants.items()
     }
 
@@ -176,7 +176,7 @@ def out_of_bounds(source: Source, timestamp: Column, modified: Column) -> list[C
 
     def problem(outside: Column, *says: Column | str) -> None:
         parts = [F.lit(part) if isinstance(part, str) else part for part in says]
-        problems.append(F.when(outside, F.concat(F.lit("event time "), _shown(timestamp), *parts)))
+        problems.append(F.when(outside, F.concat(F.lit("event time "), _show_time(timestamp), *parts)))
 
     if source.not_before is not None:
         first = instant_ms("not_before", source.not_before)
@@ -186,9 +186,9 @@ def out_of_bounds(source: Source, timestamp: Column, modified: Column) -> list[C
         problem(timestamp > last, f" is after not_after={source.not_after}")
     if source.max_ahead is not None:
         says = f" is more than max_ahead={source.max_ahead} after {source.reads.clock}, "
-        problem(timestamp - modified > duration_ms(source.max_ahead), says, _shown(modified))
+        problem(timestamp - modified > duration_ms(source.max_ahead), says, _show_time(modified))
     return problems
 
 
-def _shown(millis: Column) -> Column:
+def _show_time(millis: Column) -> Column:
     return F.concat(F.timestamp_millis(millis).cast("string"), F.lit(" UTC"))

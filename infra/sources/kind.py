@@ -126,6 +126,6 @@ def register_installed() -> None:
         register(found.load())
 
 
-def registered() -> Mapping[type, SourceKind]:
+def registered_kinds() -> Mapping[type, SourceKind]:
     """The kinds by their declarations."""
     return MappingProxyType(_kinds)

@@ -25,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from rivermeet.infra.small_frames import no_rows
 from rivermeet.infra.sources.places import spark_path
-from rivermeet.records.type_text import quoted, type_text
+from rivermeet.records.type_text import quote, type_text
 
 _Row = TypeVar("_Row")
 ROWS, BYTES = 20_000, 32 << 20
@@ -59,7 +59,7 @@ class LandingFolder:
     def read(self, spark: SparkSession) -> DataFrame:
         """All rows that were written."""
         columns = from_arrow_schema(self.schema).fields
-        ddl = ", ".join(f"{quoted(column.name)} {type_text(column.dataType)}" for column in columns)
+        ddl = ", ".join(f"{quote(column.name)} {type_text(column.dataType)}" for column in columns)
         files = sorted(str(file) for file in self.folder.glob("*.parquet"))
         if not files:
             return no_rows(spark, ddl)

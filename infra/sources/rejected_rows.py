@@ -91,11 +91,11 @@ def reject(dead: DataFrame, path: str, plan: EpochPlan) -> None:
 
 def first_bad_rows(dead: DataFrame, count: int, unit: str = "line") -> str:
     """The first of the bad rows, each with its place, its text and its problem."""
-    texts = [_shown(row, unit) for row in dead.orderBy("file", "position").limit(limits.SHOWN_ROWS).collect()]
+    texts = [_show_row(row, unit) for row in dead.orderBy("file", "position").limit(limits.SHOWN_ROWS).collect()]
     return f"{'The first' if count > len(texts) else 'They are'}: {'; '.join(texts)}"
 
 
-def _shown(row: Row, unit: str) -> str:
+def _show_row(row: Row, unit: str) -> str:
     if row.text is None:
         return f"{row.file} ({row.reason})"
     place = f"{unit} {row.line}" if row.line is not None else f"bad row {row.position}"

@@ -28,7 +28,7 @@ from rivermeet.infra.sources.event_time import (
 from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.pipelines import Expr, Source, limits
 from rivermeet.pipelines.errors import SourceError
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 from rivermeet.pipelines.sql_text import is_column
 from rivermeet.records.type_text import kind_of
 
@@ -70,8 +70,8 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
         F.col(own).alias("row"),
         kept.alias("kept"),
         gone.alias("gone"),
-        _evaluated(source.key, kept, instants).alias("keys"),
-        _evaluated(source.value, kept & ~gone, instants).alias("values"),
+        _evaluate(source.key, kept, instants).alias("keys"),
+        _evaluate(source.value, kept & ~gone, instants).alias("values"),
         _without_instant(source, gone, instants, zone).alias("timeless"),
         F.col(f"{own}moment").alias("moment"),
         F.col(f"{own}instant").alias("instant"),
@@ -162,7 +162,7 @@ def _true(guard: Column, sql: str | None, default: bool) -> Column:
     return F.lit(default) if sql is None else F.coalesce(F.when(guard, F.expr(sql)), F.lit(False))
 
 
-def _evaluated(columns: Mapping[str, Expr], guard: Column, instants: Mapping[str, Column]) -> Column:
+def _evaluate(columns: Mapping[str, Expr], guard: Column, instants: Mapping[str, Column]) -> Column:
     made = [instants[column] if (column := _column(e, instants)) else F.expr(e.sql) for e in columns.values()]
     return F.struct(*[F.when(guard, value).alias(f"x{i}") for i, value in enumerate(made)])
 
@@ -180,7 +180,7 @@ def _without_instant(source: Source, gone: Column, instants: Mapping[str, Column
     for what, columns in (("key", source.key), ("value", source.value)):
         for name, e in columns.items():
             if column := _column(e, instants):
-                lost = F.isnotnull(quoted(column)) & F.isnull(instants[column])
+                lost = F.isnotnull(quote(column)) & F.isnull(instants[column])
                 beyond = f"{what} column '{name}' has a time that is beyond all timestamps"
                 says = F.when(is_zone(zone), beyond).otherwise(
                     f"{what} column '{name}' has a time without an offset, and its time_zone is none"

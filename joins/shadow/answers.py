@@ -80,7 +80,7 @@ class Compared:
     ----------
     differences
         ``kind``, ``cause``, ``key``, ``copies`` (rows that it stands for), ``ours``, ``theirs``, ``left``, ``right``:
-        structs of what each side has, as `shown` gives them.
+        structs of what each side has, as `shape_differences` gives them.
     compared
         One row: ``keys`` (of streams: distinct rows) of either side, ``equal`` ones, and ``otherwise``: equal ones that
         came in another order, or with other rows in between.
@@ -147,7 +147,7 @@ def as_json(value: Column) -> Column:
     return F.to_json(value, {"ignoreNullFields": "false"})
 
 
-def shown(differences: DataFrame) -> DataFrame:
+def shape_differences(differences: DataFrame) -> DataFrame:
     """Differences in one shape for all nodes.
 
     Returns

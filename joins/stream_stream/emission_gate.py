@@ -37,7 +37,7 @@ EVENT = {
 in the list; ``until``: place of the record that it finds a partner in; ``by_…``: what let it leave."""
 
 
-def scanned(events: DataFrame) -> DataFrame:
+def run_scans(events: DataFrame) -> DataFrame:
     """Events of all that waits: of those that leave with ``at``, ``by_side``, ``by_offset`` of their scan.
 
     What finds a partner is left out, and each partition's last ``min_time`` is an event again.

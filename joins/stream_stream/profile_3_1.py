@@ -41,7 +41,7 @@ from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.order import LEFT, RIGHT, before_here, in_words, stream_time_at_start
 from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.stream_stream.self_join import COPIES, both_inputs, is_self_join
-from rivermeet.joins.stream_stream.time_buckets import lies_in, touched, width
+from rivermeet.joins.stream_stream.time_buckets import lies_in, touched_buckets, width
 from rivermeet.joins.tables.as_of import first_to_reach
 from rivermeet.joins.values import joined_value, nothing_like, with_record
 from rivermeet.pipelines import JoinWindow, StreamStreamJoin
@@ -77,12 +77,12 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     result = reduce(DataFrame.unionByName, rows)
     return EpochFrames(
         result.withColumn("value", joined_value(join.select)).drop("left", "right"),
-        dropped(usable, keyed.where(late), join),
+        select_dropped(usable, keyed.where(late), join),
         timed=(inputs.left, inputs.right),
     )
 
 
-def dropped(usable: DataFrame, late: DataFrame, join: StreamStreamJoin) -> DataFrame:
+def select_dropped(usable: DataFrame, late: DataFrame, join: StreamStreamJoin) -> DataFrame:
     """Late records, closed ``before`` their ``close``, and those without a key on a side that shows none alone."""
     side, value = in_words(F.col("side")), F.coalesce(F.to_json("left"), F.to_json("right"))
     silent = F.col("key").isNull() & ~F.col("side").isin(*OUTER_SIDES[join.how])
@@ -150,7 +150,7 @@ def _open(inputs: EpochInputs, window: JoinWindow, no_order: Column) -> DataFram
 def _pairs(kept: DataFrame) -> DataFrame:
     bucket = width(F.col("window_before") + F.col("window_after"))
     earliest, latest = (F.col("timestamp") - F.col("window_before"), F.col("timestamp") + F.col("window_after"))
-    lefts = kept.where(F.col("side") == LEFT).withColumn("bucket", F.explode(touched(earliest, latest, bucket)))
+    lefts = kept.where(F.col("side") == LEFT).withColumn("bucket", F.explode(touched_buckets(earliest, latest, bucket)))
     rights = kept.where(F.col("side") == RIGHT).withColumn("bucket", lies_in(F.col("timestamp"), bucket))
     left = lefts.drop("right", "side", "reached").alias("l")
     right = rights.drop("left", "side", "reached").alias("r")

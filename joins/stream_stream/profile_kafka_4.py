@@ -34,7 +34,7 @@ from pyspark.sql import functions as F
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.order import LEFT
 from rivermeet.joins.stream_stream import profile_0_10_2 as stream_stream_eager
-from rivermeet.joins.stream_stream.emission_gate import EVENT, MIN_TIME, SCAN, WAIT, scanned
+from rivermeet.joins.stream_stream.emission_gate import EVENT, MIN_TIME, SCAN, WAIT, run_scans
 from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES
 from rivermeet.joins.stream_stream.self_join import COPIES
 from rivermeet.joins.stream_stream.window_rows import frames, one_sided_rows, own_rows, pair_rows
@@ -62,7 +62,7 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     lonely = inputs.keep(alone(join, records, found))
     at_once = F.col("latest") < F.col("time")
     waiting = inputs.keep(_waiting(join, inputs, lonely.where(~at_once), found, memory))
-    gate = inputs.keep(scanned(_events(records, waiting, known)))
+    gate = inputs.keep(run_scans(_events(records, waiting, known)))
     listed, left = gate.where(F.col("kind") == WAIT), F.col("by_offset").isNotNull()
     released = listed.where(left).select("partition", "side", "offset", "by_side", "by_offset", "at")
     left_by_gate = released.join(waiting.drop("at"), ["partition", "side", "offset"])

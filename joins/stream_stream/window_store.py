@@ -34,9 +34,9 @@ from pyspark.sql import functions as F
 
 from rivermeet.joins.operator import EpochInputs
 from rivermeet.joins.order import LEFT, RIGHT, before_here, stream_time_at_start, up_to_here
-from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES, dropped
+from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES, select_dropped
 from rivermeet.joins.stream_stream.self_join import COPIES, both_inputs, is_self_join
-from rivermeet.joins.stream_stream.time_buckets import lies_in, touched, width
+from rivermeet.joins.stream_stream.time_buckets import lies_in, touched_buckets, width
 from rivermeet.joins.values import with_record
 from rivermeet.pipelines import StreamStreamJoin
 
@@ -142,7 +142,7 @@ def pairs(
     before, after = (F.greatest(bound, F.lit(0)) for bound in bounds)
     bucket, time = width(before + after), F.col("timestamp")
     lefts = everything.where(F.col("side") == LEFT)
-    lefts = lefts.withColumn("bucket", F.explode(touched(time - before, time + after, bucket)))
+    lefts = lefts.withColumn("bucket", F.explode(touched_buckets(time - before, time + after, bucket)))
     rights = everything.where(F.col("side") == RIGHT).withColumn("bucket", lies_in(time, bucket))
     left, right = lefts.drop("right").alias("l"), rights.drop("left").alias("r")
 
@@ -200,7 +200,7 @@ def not_kept(join: StreamStreamJoin, asked: DataFrame) -> DataFrame:
     if is_self_join(join):
         late = late.where(F.col("side") == LEFT)
     usable = asked.where(F.col("left").isNotNull() | F.col("right").isNotNull())
-    return dropped(usable, late, join)
+    return select_dropped(usable, late, join)
 
 
 def alone(join: StreamStreamJoin, asked: DataFrame, pairs: DataFrame) -> DataFrame:

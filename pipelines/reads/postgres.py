@@ -28,8 +28,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rivermeet.pipelines.errors import OptionError, listed
-from rivermeet.pipelines.expressions import Expr, quoted
+from rivermeet.pipelines.errors import OptionError, list_choices
+from rivermeet.pipelines.expressions import Expr, quote
 from rivermeet.pipelines.reads.names import refuse_alike
 from rivermeet.pipelines.reads.reads import Reads
 
@@ -86,8 +86,8 @@ class Postgres(Reads):
         unknown = [name for name in self.key if name not in columns]
         if unknown or not self.key:
             raise OptionError(
-                f"key {listed(self.key)} of table {self.table!r}: give names of columns that its schema has "
-                f"({listed(columns)})"
+                f"key {list_choices(self.key)} of table {self.table!r}: give names of columns that its schema has "
+                f"({list_choices(columns)})"
             )
 
     @property
@@ -141,12 +141,12 @@ class Postgres(Reads):
 
 def _refuse_other_key(table: Postgres, key: Any) -> None:
     named = key.values() if isinstance(key, Mapping) else key
-    texts = [part.sql if isinstance(part, Expr) else quoted(part) for part in named]
-    if sorted(texts) != sorted(quoted(column) for column in table.key):
+    texts = [part.sql if isinstance(part, Expr) else quote(part) for part in named]
+    if sorted(texts) != sorted(quote(column) for column in table.key):
         raise OptionError(
-            f"key {listed(key)} is not what identifies a row of '{table.table}' ({listed(table.key)}): of a row that "
-            "is deleted, the log has no more. Give key= of Postgres(…) those columns, and make them the table's "
-            "REPLICA IDENTITY; or read it as a stream"
+            f"key {list_choices(key)} is not what identifies a row of '{table.table}' ({list_choices(table.key)}): "
+            "of a row that is deleted, the log has no more. Give key= of Postgres(…) those columns, and make them the "
+            "table's REPLICA IDENTITY; or read it as a stream"
         )
 
 
@@ -156,4 +156,4 @@ def _timestamp(table: Postgres, timestamp: str) -> str:
     if not kind:
         return timestamp
     commit = f"timestamp_millis({_TIME})" if kind in _CLOCKS else _TIME
-    return f"CASE WHEN {_GONE} THEN {commit} ELSE {quoted(timestamp.strip('`'))} END"
+    return f"CASE WHEN {_GONE} THEN {commit} ELSE {quote(timestamp.strip('`'))} END"

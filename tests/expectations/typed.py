@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from rivermeet.expectations.judge.xxhash64 import as_bigint
 from rivermeet.expectations.results import Judged, Relation
-from rivermeet.infra.delta.scan_sql import given
+from rivermeet.infra.delta.scan_sql import register_rows
 from rivermeet.pipelines import Node
 from tests.expectations.clean import CLEAN, Epoch
 from tests.expectations.nodes import Row, _schema
@@ -150,7 +150,7 @@ class TypedRows:
     in_spark: str = "typed"
 
     def query(self, connection: Any) -> str:
-        return f"SELECT * FROM {given(self.table, connection)}"
+        return f"SELECT * FROM {register_rows(self.table, connection)}"
 
     def frame(self, spark: Any) -> Any:
         return spark.createDataFrame(self.table, from_arrow_schema(self.table.schema))

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.assets.epoch.platform import Platform
 from rivermeet.infra.delta.io import last_note, read
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.feeds import flights as flights_feed
 from rivermeet.infra.feeds.registry import feed, steps
 from rivermeet.infra.settings import Settings
@@ -87,7 +87,7 @@ def test_trips_are_those_of_pandas(platform: Platform) -> None:
     expected, reference = windowed.trips(departures, arrivals, **window)
     columns = [c for c in expected.columns if c in {*FLIGHT_KEY, *join.select, "_timestamp", "partition", "epoch"}]
     same(changelog(platform, "trips"), expected, columns)
-    late = opened(platform.runner(PIPELINE).paths(PIPELINE.node("trips")).late)
+    late = open_table(platform.runner(PIPELINE).paths(PIPELINE.node("trips")).late)
     assert len(reference.late) == (0 if late is None else late.count())
 
 
@@ -99,7 +99,7 @@ def test_enriched_departures_are_those_of_pandas(platform: Platform) -> None:
 def test_fleet_is_that_of_pandas(platform: Platform) -> None:
     expected = recompute.fleet()
     path = platform.runner(PIPELINE).paths(PIPELINE.node("fleet")).table
-    table = opened(path)
+    table = open_table(path)
     assert table is not None
     same(read(platform.session(), path, table.version()).toPandas(), expected, list(expected.columns))
 

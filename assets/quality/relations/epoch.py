@@ -14,10 +14,10 @@ from rivermeet.expectations.invariant import quoted
 from rivermeet.expectations.results import Part, Relation
 from rivermeet.infra.delta.changelog_files import epoch_files, files_of, files_with
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.offsets import between_sql
 from rivermeet.infra.delta.plain_files import fields_at
-from rivermeet.infra.epochs.inputs import open_sql, pinned_table
+from rivermeet.infra.epochs.inputs import open_sql, pin_table
 from rivermeet.infra.epochs.plan import EpochPlan
 
 
@@ -48,7 +48,7 @@ def _before(paths: NodeTables, plan: EpochPlan, key: Mapping[str, str]) -> Relat
     """Keys of the folded result before the epoch, also where the epoch is judged once more, or its table is behind."""
     if plan.output_version is None or not plan.ends:
         return lines({quoted(column): kind for column, kind in key.items()}, [])
-    version, ends = pinned_table(paths.table, plan.ends, plan.incarnation)
+    version, ends = pin_table(paths.table, plan.ends, plan.incarnation)
     if version is not None and ends == plan.ends:
         return Relation("SELECT * FROM {table}", {"table": TableRows.of(paths, "table", version)})
     files = newest(paths, lambda files: files_with(files, ends, plan.ends))
@@ -62,7 +62,7 @@ def _placed(paths: NodeTables, plan: EpochPlan, own: Relation) -> Relation:
     """Keys with their partitions before the epoch: the folded table's, and those of the records since its last fold."""
     if plan.output_version is None or not plan.ends:
         return Relation(f"SELECT key, partition FROM ({own.sql}) WHERE false", own.parts)
-    version, ends = pinned_table(paths.table, plan.ends, plan.incarnation)
+    version, ends = pin_table(paths.table, plan.ends, plan.incarnation)
     files = newest(paths, lambda files: files_with(files, ends, plan.ends))
     tail = f"SELECT key, partition FROM {{changelog}} WHERE ({between_sql(ends, plan.ends)}) AND key IS NOT NULL"
     if version is None:
@@ -89,7 +89,7 @@ def _earlier(paths: NodeTables, plan: EpochPlan, slack: int, own: Relation) -> R
 
 def late(paths: NodeTables, plan: EpochPlan) -> Relation:
     """What a committed epoch dropped."""
-    table = opened(paths.late)
+    table = open_table(paths.late)
     if table is None:
         return nothing_late()
     rows = TableRows.of(paths, "late", table.version(), lambda files: epoch_files(files, plan.epoch))

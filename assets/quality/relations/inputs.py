@@ -18,10 +18,10 @@ from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.changelog_files import files_of, files_with
 from rivermeet.infra.delta.io import notes
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.offsets import any_of_sql, between_sql
 from rivermeet.infra.delta.plain_files import fields_at, schema_at
-from rivermeet.infra.epochs.inputs import open_sql, pinned_table
+from rivermeet.infra.epochs.inputs import open_sql, pin_table
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node
 from rivermeet.records.type_text import type_text
@@ -134,7 +134,7 @@ class InputRelations:
         part, paths = self.plan.inputs[side], self._paths(side)
         position = part.after if moment == "before" else part.upto
         # What the plan pinned is the table before the epoch; what its source has folded since may be that after it.
-        version, ends = pinned_table(paths.table, position, part.incarnation)
+        version, ends = pin_table(paths.table, position, part.incarnation)
         tail = self._records(side, ends, position, ", epoch")
         return live_rows(paths, version, ends, position, tail, self._skipped(side))
 
@@ -150,7 +150,7 @@ class InputRelations:
 
 def newest(paths: NodeTables, chosen: Callable[[pa.Table], pa.Table]) -> TableRows:
     """Files of a changelog; it is read in its newest shape and cut by offsets, below which nothing changes."""
-    table = opened(paths.changelog)
+    table = open_table(paths.changelog)
     assert table is not None, f"{paths.changelog} is there"
     return TableRows.of(paths, "changelog", table.version(), chosen)
 

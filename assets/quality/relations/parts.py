@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.plain_files import listed
+from rivermeet.infra.delta.plain_files import read_files
 from rivermeet.infra.delta.scan import Scan, scan
-from rivermeet.infra.delta.scan_sql import given, named, rows_of
+from rivermeet.infra.delta.scan_sql import quote_name, register_rows, rows_of
 from rivermeet.infra.delta.staged import Staged
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def shown_as(paths: NodeTables, table: str) -> str:
     """What ``rivermeet sql`` calls a table of a node."""
-    return ".".join(named(part) for part in (paths.pipeline, paths.node, table))
+    return ".".join(quote_name(part) for part in (paths.pipeline, paths.node, table))
 
 
 def located(sql: str, paths: NodeTables, rows: str) -> str:
@@ -73,7 +73,7 @@ class TableRows:
     @property
     def in_spark(self) -> str:
         """The same by its path."""
-        return f"delta.{quoted(self.path)} VERSION AS OF {self.version}"
+        return f"delta.{quote(self.path)} VERSION AS OF {self.version}"
 
     @property
     def bytes(self) -> int:
@@ -86,7 +86,7 @@ class TableRows:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Spark's frame."""
-        rows = listed(spark, self.path, self.version, self.chosen)
+        rows = read_files(spark, self.path, self.version, self.chosen)
         return rows if rows is not None else read(spark, self.path, self.version)
 
     @cached_property
@@ -112,7 +112,7 @@ class StagedRows:
     @property
     def in_spark(self) -> str:
         """The same by its path."""
-        return f"delta.{quoted(getattr(self.paths, self.table))}"
+        return f"delta.{quote(getattr(self.paths, self.table))}"
 
     @property
     def bytes(self) -> int:
@@ -126,9 +126,9 @@ class StagedRows:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Spark's frame."""
-        from rivermeet.infra.delta.staged import staged_rows
+        from rivermeet.infra.delta.staged import read_staged
 
-        return staged_rows(self.staged, spark.range(0))
+        return read_staged(self.staged, spark.range(0))
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class FrameRows:
     @property
     def in_spark(self) -> str:
         """The same by its path."""
-        return f"(SELECT * FROM delta.{quoted(getattr(self.paths, self.table))} WHERE epoch = {self.epoch})"
+        return f"(SELECT * FROM delta.{quote(getattr(self.paths, self.table))} WHERE epoch = {self.epoch})"
 
     @property
     def bytes(self) -> int:
@@ -157,7 +157,7 @@ class FrameRows:
 
     def query(self, connection: DuckDBPyConnection) -> str:
         """DuckDB's query."""
-        return f"SELECT * FROM {given(self.rows.toArrow(), connection)}"
+        return f"SELECT * FROM {register_rows(self.rows.toArrow(), connection)}"
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Spark's frame."""

@@ -10,7 +10,7 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import APPEND_ONLY
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 
 
 def append_records(records: pa.Table, path: str, app_id: str, note: CommitNote) -> None:
@@ -23,7 +23,7 @@ def append_records(records: pa.Table, path: str, app_id: str, note: CommitNote) 
     note
         The note of the commit; its epoch is the transaction's version.
     """
-    table = opened(path)
+    table = open_table(path)
     if table is not None and (table.transaction_version(app_id) or 0) >= note.epoch:
         return
     write_deltalake(

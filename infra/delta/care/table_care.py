@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.delta.log import StoredFile, cut_log, stored_files
+from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.delta.log import StoredFile, cut_log, list_files
 
 _HOUR_MS = 3_600_000
 
@@ -71,7 +71,7 @@ class TableCare:
         self.did: list[str] = []
         self._keep = keep
         self._table = table
-        self._files = stored_files(path)
+        self._files = list_files(path)
         self._live = set(_column(table, "path"))
 
     @property
@@ -105,15 +105,15 @@ class TableCare:
 
     def done(self, name: str, oldest: int) -> Maintained:
         """Cut the log below version ``oldest``, and record that."""
-        if cut_log(self.path, stored_files(self.path), oldest):
+        if cut_log(self.path, list_files(self.path), oldest):
             self.did.append("log cut")
-        after = stored_files(self.path)
+        after = list_files(self.path)
         live = len(_column(self._now(), "path"))
         files, size = (len(self._files), len(after)), (_bytes(self._files), _bytes(after))
         return Maintained(name, tuple(self.did), live, files, size)
 
     def _now(self) -> DeltaTable:
-        table = opened(self.path)
+        table = open_table(self.path)
         assert table is not None, self.path
         return table
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote, Decision
 from rivermeet.infra.delta.io import allow_removal, append, last_note, protect
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.side_tables import drop_other_attempt, write_side
 from rivermeet.infra.delta.staged import commit_staged
 from rivermeet.infra.epochs.context import EpochContext
@@ -99,7 +99,7 @@ class Commit:
         if plan.replaces:
             # The replacement required lifting the protection; a run after a kill restores it too.
             protect(context.session, paths.changelog)
-        table = opened(paths.changelog)
+        table = open_table(paths.changelog)
         assert table is not None
         return Committed(plan, table.version(), note, counts, at, written.named is not None)
 
@@ -124,7 +124,7 @@ class Commit:
         plan, paths = self.plan, context.paths(self.step.node)
         app_id, token = paths.app_id("changelog", plan.incarnation), context.lock(self.step.node).check()
         if written.named is not None:
-            if plan.replaces and (table := opened(paths.changelog)) is not None:
+            if plan.replaces and (table := open_table(paths.changelog)) is not None:
                 allow_removal(context.session(), paths.changelog, table)
             mode = "overwrite" if plan.replaces else "append"
             commit_staged(written.named, app_id, plan.epoch, note, rows, mode=mode, token=token)

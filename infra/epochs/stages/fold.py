@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.fold import fold
-from rivermeet.infra.delta.fold import fold_anew as replace_table
+from rivermeet.infra.delta.fold import refold as replace_table
 from rivermeet.infra.delta.io import last_note, protect
-from rivermeet.infra.delta.lines import opened, rows_in
+from rivermeet.infra.delta.lines import open_table, rows_in
 from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.engine.interpretation import fit_compilation
 from rivermeet.infra.epochs.context import EpochContext
@@ -77,7 +77,7 @@ class Fold:
             return True
         if lag.records <= limits.TAIL_RECORDS:
             return False
-        table = opened(context.paths(self.node).table)
+        table = open_table(context.paths(self.node).table)
         rows = rows_in(table) if table is not None else None
         return rows is None or lag.records > min(limits.DUE_SHARE * rows, limits.BROADCAST_ROWS)
 
@@ -118,7 +118,7 @@ def finish(context: EpochContext, node: Node, committed: CommitNote) -> None:
         protect(context.session, context.paths(node).changelog)
 
 
-def fold_anew(context: EpochContext, node: Node) -> bool:
+def refold(context: EpochContext, node: Node) -> bool:
     """Replace a node's table by the fold of its whole changelog; return whether the node has one."""
     paths, lock = context.paths(node), context.lock(node)
     with lock.held():

@@ -21,7 +21,7 @@ from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.epochs.declaration import declared, refuse_changed
+from rivermeet.infra.epochs.declaration import describe_declaration, refuse_changed
 from rivermeet.infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import Step
@@ -137,7 +137,7 @@ def put_aside(context: EpochContext, plan: EpochPlan, why: str) -> None:
 
 def log_plan(context: EpochContext, node: Node, plan: EpochPlan, committed: int) -> EpochPlan:
     """Write a plan to the epoch log; return the plan that is in the log afterwards."""
-    plan = plan.model_copy(update={"declared": declared(node)})
+    plan = plan.model_copy(update={"declared": describe_declaration(node)})
     context.log.write(plan.node, plan.incarnation, plan.epoch, "plan", plan.model_dump_json())
     # Another run may have planned the same epoch first; then this write was skipped, and the logged plan counts.
     standing = context.log.open_plan(plan.node, committed)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rivermeet.infra import crash
 from rivermeet.infra.delta.side_tables import stage_side
-from rivermeet.infra.delta.staged import Staged, stage, staged_rows
+from rivermeet.infra.delta.staged import Staged, read_staged, stage
 from rivermeet.infra.engine.interpretation import fit_compilation
 from rivermeet.infra.engine.shuffles import fit_shuffles
 from rivermeet.infra.epochs.context import EpochContext
@@ -99,7 +99,7 @@ class Write:
         frames, paths = self.step.compute(spark, self.plan, shared), context.paths(self.step.node)
         rows, schema = with_offsets(frames.rows, self.plan), schema_with_offsets(frames.rows.schema)
         staged = stage(rows, paths.changelog, f"epoch-{self.plan.epoch}", schema, own_schema=self.plan.replaces)
-        rows = staged_rows(staged, rows) if staged is not None else shared.keep(rows)
+        rows = read_staged(staged, rows) if staged is not None else shared.keep(rows)
         # Not cached: most have no rows, and the others are filters of frames that the step has cached.
         sides = {name: f for name, f in frames.sides.items() if name not in frames.without_rows}
         counts = totals(staged or rows, sides, frames.timed)

@@ -21,7 +21,7 @@ from functools import cache
 from io import BytesIO
 from typing import Any
 
-from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError, framed
+from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError, unframe
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.json_text import as_json
 from rivermeet.pipelines import Avro
@@ -94,7 +94,7 @@ def avro_reader(writer: str | None, registry: Registry) -> Callable[[bytes], tup
             return f"has schema {id}, which is no schema of Avro"
 
     def read(payload: bytes) -> tuple[Any, Any]:
-        id, body = framed(payload)
+        id, body = unframe(payload)
         found = writer_of(id)
         if isinstance(found, str):
             raise UndecodableError(found)

@@ -37,7 +37,7 @@ def schema_id(payload: bytes | None) -> int | None:
     return int.from_bytes(payload[1:HEADER], "big")
 
 
-def framed(payload: bytes) -> tuple[int, bytes]:
+def unframe(payload: bytes) -> tuple[int, bytes]:
     """The id of the writer's schema, and the body."""
     found = schema_id(payload)
     if found is None:

@@ -18,7 +18,7 @@ import base64
 from functools import cache
 from typing import TYPE_CHECKING
 
-from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError, framed
+from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError, unframe
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.pipelines import Protobuf
 
@@ -68,7 +68,7 @@ def protobuf_decode(format: Protobuf, registry: Registry) -> Decode:
         if isinstance(files, str):
             return files
         try:
-            name = _named(files[-1], indexes)
+            name = _find_message(files[-1], indexes)
         except IndexError:
             return f"names no message of schema {id}"
         if name != format.message:
@@ -76,7 +76,7 @@ def protobuf_decode(format: Protobuf, registry: Registry) -> Decode:
         return _pool(files).FindMessageTypeByName(name)
 
     def decode(payload: bytes) -> str:
-        id, rest = framed(payload)
+        id, rest = unframe(payload)
         indexes, body = _indexes(rest)
         message = message_of(id, indexes)
         if isinstance(message, str):
@@ -128,7 +128,7 @@ def _pool(files: list[FileDescriptorProto]):
     return pool
 
 
-def _named(file: FileDescriptorProto, indexes: tuple[int, ...]) -> str:
+def _find_message(file: FileDescriptorProto, indexes: tuple[int, ...]) -> str:
     """Full name of the message at the indexes, each of which selects a nested message."""
     messages, names = file.message_type, [file.package] if file.package else []
     for index in indexes:

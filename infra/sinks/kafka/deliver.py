@@ -20,7 +20,7 @@ from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.kafka.avro_types import TypeWithoutFormError
 from rivermeet.infra.kafka.formats.registry import NONE, Registry
 from rivermeet.infra.sinks.kafka.messages import messages
-from rivermeet.infra.sinks.kafka.parts import committed_since, parts
+from rivermeet.infra.sinks.kafka.parts import parts, read_notes_since
 from rivermeet.infra.sinks.kafka.position import Position, last_position, positions_topic
 from rivermeet.infra.sinks.kafka.producing import refusal, send
 from rivermeet.infra.sinks.kafka.refusals import (
@@ -98,7 +98,7 @@ def deliver(
     prepare(connection, sink)
     writer = f"rivermeet.{sink.node.pipeline.name}.{sink.id}"
     before = _position(connection, sink, writer, note.incarnation, known)
-    if not any(parts(before, committed_since(changelog, before), most)):
+    if not any(parts(before, read_notes_since(changelog, before), most)):
         # All epochs are delivered, whatever an older process has left open: no other process need be fenced.
         return Delivered(before, before)
     producer = connection.producer(writer)
@@ -107,7 +107,7 @@ def deliver(
         producer.init_transactions(limits.BROKER_SECONDS)
         before = _position(connection, sink, writer, note.incarnation, known)
         at, written = before, list[Position]()
-        for part in parts(before, committed_since(changelog, before), most):
+        for part in parts(before, read_notes_since(changelog, before), most):
             rows = messages(sink, part.read(changelog, version, session), registry)
             at = send(producer, sink, writer, part, rows, at)
             written.append(at)

@@ -72,7 +72,7 @@ def _of_epoch(note: CommitNote, done: Mapping[int, int], most: int) -> Iterator[
         yield Part(note.epoch, dict(after), upto)
 
 
-def committed_since(changelog: str, position: Position) -> list[CommitNote]:
+def read_notes_since(changelog: str, position: Position) -> list[CommitNote]:
     """Notes of the epochs of a changelog from a position on, oldest first.
 
     The position's own epoch is among them: a part of it may be missing.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from rivermeet.infra.sinks.kafka.messages import NODE
 from rivermeet.infra.sinks.kafka.position import Position
-from rivermeet.infra.sources.kafka.consume import consumed
+from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.topic import topic_id
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 
@@ -31,6 +31,6 @@ def read_back(connection: Connection, sink: TopicSink, written: Sequence[Positio
     for part in written:
         ranges = {p: (first, last + 1) for p, (first, last) in part.written.items()}
         planned = TopicSlice(topic=sink.topic, id=id, ranges=ranges, high={}, added=(), lost={})
-        for message in chain.from_iterable(consumed(connection, planned, name)):
+        for message in chain.from_iterable(consume_slice(connection, planned, name)):
             found += (NODE, sink.node.name.encode()) in (message.headers() or ())
     return found

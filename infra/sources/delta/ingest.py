@@ -37,7 +37,7 @@ from rivermeet.infra.sources.delta.log import Commit
 from rivermeet.infra.sources.delta.old_images import without_needless
 from rivermeet.infra.sources.delta.ranges import next_range
 from rivermeet.infra.sources.delta.refusals import TablePositionLostError
-from rivermeet.infra.sources.delta.rows import added, changes, no_rows, whole_version
+from rivermeet.infra.sources.delta.rows import changes, no_rows, read_added, whole_version
 from rivermeet.infra.sources.delta.table import TableState, table_state
 from rivermeet.infra.sources.delta.unreadable import another, unreadable
 from rivermeet.infra.sources.delta.version_range import VersionRange
@@ -170,7 +170,7 @@ class DeltaStep(SourceStep[VersionRange]):
         rows = list(letters_again(spark, self.dead_letters, plan.retries, table)) if plan.retries else []
         if planned.snapshot is not None:
             rows.append(whole_version(spark, table, planned))
-        found = (added if table.changes == "append" else changes)(spark, table, planned)
+        found = (read_added if table.changes == "append" else changes)(spark, table, planned)
         yield from (self._records(frame) for frame in rows)
         if found is not None:
             records = self._records(found)

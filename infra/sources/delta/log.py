@@ -84,7 +84,7 @@ def missing(path: str, files: Iterable[str]) -> list[str]:
     return [name for name, file in zip(inside, found, strict=True) if file.type != FileType.File]
 
 
-def located(path: str, file: str) -> str:
+def locate(path: str, file: str) -> str:
     """The location of a file of the table at ``path``."""
     return file if _ABSOLUTE.match(file) else f"{path.rstrip('/')}/{file}"
 

@@ -70,7 +70,7 @@ def _first(state: TableState, table: DeltaTable, name: str) -> VersionRange:
         if known is None or any(c.removed for c in known) or versions_gone(state.path, known, table):
             return _snapshot(state)
         return _range(state, 0, known)
-    since = _fed_since(state)
+    since = _find_feed_start(state)
     if since is None:
         return _snapshot(state)
     known = state.commits(since + 1)
@@ -81,7 +81,7 @@ def _first(state: TableState, table: DeltaTable, name: str) -> VersionRange:
     return found.model_copy(update={"snapshot": since, "rows": found.rows + sum(file.rows for file in files)})
 
 
-def _fed_since(state: TableState) -> int | None:
+def _find_feed_start(state: TableState) -> int | None:
     """The first version since which the feed was always on; None if that version cannot be read."""
     if state.whole is None or state.whole < state.first - 1:
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.sources.delta.log import Commit, DataFile, commits, versions
 from rivermeet.infra.sources.delta.refusals import DeltaTableMissingError, TableUnreadableError
 
@@ -42,7 +42,7 @@ class TableState:
 def table_state(path: str, name: str) -> TableState:
     """The current table at ``path``; ``name`` is the source, as ``PIPELINE.SOURCE``."""
     try:
-        table = opened(path)
+        table = open_table(path)
         if table is not None:
             entries, whole = versions(path)
             latest = table.version()
@@ -61,7 +61,7 @@ def table_state(path: str, name: str) -> TableState:
 
 def snapshot_files(path: str, version: int) -> list[DataFile]:
     """The files of a version, in the order in which they were written, and by path for equal times."""
-    table = opened(path, version)
+    table = open_table(path, version)
     assert table is not None
     files = pa.table(table.get_add_actions(flatten=True)).select(["path", "num_records", "modification_time"])
     in_order = files.sort_by([("modification_time", "ascending"), ("path", "ascending")]).to_pylist()
@@ -70,7 +70,7 @@ def snapshot_files(path: str, version: int) -> list[DataFile]:
 
 def is_list_of_files(path: str, version: int) -> bool:
     """Whether the rows of a version are exactly those of its files, with the same names."""
-    table = opened(path, version)
+    table = open_table(path, version)
     assert table is not None
     features = set(table.protocol().reader_features or ()) - (PLAIN - {"deletionVectors"}) - {"columnMapping"}
     return not (features or table.metadata().partition_columns or is_mapped(path, version))
@@ -84,14 +84,14 @@ def is_mapped(path: str, version: int) -> bool:
 def can_be_opened(path: str, version: int) -> bool:
     """Whether a version can be opened."""
     try:
-        return opened(path, version) is not None
+        return open_table(path, version) is not None
     except DeltaError:
         return False
 
 
 def properties(path: str, version: int) -> Mapping[str, str]:
     """The table's properties at a version."""
-    table = opened(path, version)
+    table = open_table(path, version)
     assert table is not None
     return {name: value or "" for name, value in table.metadata().configuration.items()}
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.sources.delta.log import Commit, commits, missing
 from rivermeet.infra.sources.delta.refusals import (
     DeltaTableRefusedError,
@@ -47,7 +47,7 @@ def unreadable(planned: VersionRange, state: TableState, table: DeltaTable, name
         why = another(state, planned.id, planned.path, planned.end, name)
         gone = why is None and missing(state.path, [file.path for file in snapshot_files(state.path, planned.snapshot)])
         if gone:
-            return _gone(state, planned.snapshot, planned.snapshot, name)
+            return _find_gone(state, planned.snapshot, planned.snapshot, name)
         if why is not None:
             return why
     return problem(state, table, planned.id, planned.path, planned.start, planned.end, name, planned.passed)
@@ -68,15 +68,15 @@ def problem(
     if why is not None or end < start:
         return why
     if state.first > start:
-        return _gone(state, start, state.first - 1, name)
+        return _find_gone(state, start, state.first - 1, name)
     here = [commit for commit in commits(state.path, start, end) if commit.version not in passed]
     if table.changes == "append":
         removing = [commit.version for commit in here if commit.removed]
         if removing:
             return RowsRemovedError(
-                f"source '{name}' reads what is appended to table {path}, and version {_listed(removing)} removed rows "
-                f"of it: an append source has no place for that. `{rebuilding(name)}` starts over with what the table "
-                f'has; declare changes="feed" to follow changes; {cure(name)}',
+                f"source '{name}' reads what is appended to table {path}, and version {_list_versions(removing)} "
+                f"removed rows of it: an append source has no place for that. `{rebuilding(name)}` starts over with "
+                f'what the table has; declare changes="feed" to follow changes; {cure(name)}',
                 source=name,
                 table=path,
             )
@@ -90,12 +90,12 @@ def problem(
                 table=path,
             )
     gone = versions_gone(state.path, here, table)
-    return _gone(state, gone[0], gone[-1], name) if gone else None
+    return _find_gone(state, gone[0], gone[-1], name) if gone else None
 
 
 def refuse_unreadable(state: TableState, table: DeltaTable, name: str) -> None:
     """Raise TableUnreadableError if rows of the table cannot be read as declared, or FeedOffError."""
-    found = opened(state.path)
+    found = open_table(state.path)
     assert found is not None
     there = {field.name.lower() for field in found.schema().fields}
     lacking = [column for column in table.value_columns if column.lower() not in there]
@@ -156,7 +156,7 @@ def versions_gone(path: str, known: Sequence[Commit], table: DeltaTable) -> list
     return [version for version, files in needed.items() if gone & set(files)]
 
 
-def _gone(state: TableState, first: int, last: int, name: str) -> VersionsGoneError:
+def _find_gone(state: TableState, first: int, last: int, name: str) -> VersionsGoneError:
     which = f"version {first}" if first == last else f"versions {first} to {last}"
     return VersionsGoneError(
         f"source '{name}': {which} of table {state.path} cannot be read any longer: VACUUM, or the cleanup of its "
@@ -176,7 +176,7 @@ def _off(state: TableState, start: int, known: Sequence[Commit]) -> int | None:
     return None
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _list_versions(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
 
 

@@ -19,7 +19,7 @@ from rivermeet.infra.small_frames import frame_of
 from rivermeet.infra.sources.declared_types import as_declared
 from rivermeet.infra.sources.files.landing.fields import NOT_UTF8_LINE, fields_of, not_so_wide
 from rivermeet.infra.sources.files.landing.files import UnreadableError, land
-from rivermeet.infra.sources.files.landing.lines import Lines, unclosed
+from rivermeet.infra.sources.files.landing.lines import Lines, unclosed_pattern
 from rivermeet.infra.sources.files.line_formats import NOT_UTF8, FileRows, Place, Problems, Ranks, split_lines, wider
 from rivermeet.infra.sources.files.sequential_lines import sequential_lines
 from rivermeet.infra.sources.places import LINE_COLUMNS, no_column
@@ -54,7 +54,7 @@ def csv_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | No
     raw = F.struct(*[F.col(f"r{i}") for i in range(len(files.schema))]).alias("raw")
     sure = rows.where("NOT hard") if hard else rows
     groups = [as_declared(sure.select(*LINE_COLUMNS, raw, "malformed"), files.schema, _texts(files))]
-    groups += [csv_parsed(rows.where(F.col("hard") & (F.col("header") == one)), one, files) for one in sorted(hard)]
+    groups += [parse_csv(rows.where(F.col("hard") & (F.col("header") == one)), one, files) for one in sorted(hard)]
     if landed.left:
         more = engine_rows(spark, files, landed.left)
         return FileRows(groups + more.groups, landed.problems | more.problems)
@@ -96,7 +96,7 @@ def engine_rows(spark: SparkSession, files: Files, ranks: Ranks) -> FileRows:
             problems[row.file] = problem
         else:
             by_header[row.header][row.file] = ranks[row.file]
-    groups = [csv_parsed(split_lines(spark, group, header), header, files) for header, group in by_header.items()]
+    groups = [parse_csv(split_lines(spark, group, header), header, files) for header, group in by_header.items()]
     if sequential:
         more, unsound = _sequential_groups(spark, files, sequential)
         groups, problems = groups + more, problems | unsound
@@ -114,7 +114,7 @@ def _survey(spark: SparkSession, files: Files, ranks: Ranks) -> Iterable:
 
 def _opens(files: Files) -> Column:
     """Whether the line opens a quoted field that does not close; most lines have no quote, and need no pattern."""
-    return F.contains("text", F.lit('"')) & F.rlike("text", F.lit(unclosed(files.delimiter)))
+    return F.contains("text", F.lit('"')) & F.rlike("text", F.lit(unclosed_pattern(files.delimiter)))
 
 
 def _sequential_groups(spark: SparkSession, files: Files, ranks: Ranks) -> tuple[list[DataFrame], Problems]:
@@ -138,11 +138,11 @@ def _sequential_groups(spark: SparkSession, files: Files, ranks: Ranks) -> tuple
             (F.col("file") == F.col("wanted_file")) & F.col("member").eqNullSafe(F.col("wanted_member")),
             "left_semi",
         )
-        groups.append(csv_parsed(lines.where(F.col("row") > 0), header, files))
+        groups.append(parse_csv(lines.where(F.col("row") > 0), header, files))
     return groups, problems
 
 
-def csv_parsed(lines: DataFrame, header: str, files: Files) -> DataFrame:
+def parse_csv(lines: DataFrame, header: str, files: Files) -> DataFrame:
     """Give what `as_declared` gives of lines below a header that has no `header_problem`."""
     names = _names(header, files)
     fields = ", ".join(f"c{i} STRING" for i in range(len(names)))

@@ -72,13 +72,13 @@ def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) ->
     return _by_path(_find(local.lstrip("/"), "/"))
 
 
-def unconsumed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[FileState]:
+def select_unconsumed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[FileState]:
     """Found files whose path was never consumed."""
     seen = {state.path for state in consumed}
     return [state for state in found if state.path not in seen]
 
 
-def changed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[tuple[FileState, FileState]]:
+def find_changed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[tuple[FileState, FileState]]:
     """Yield (as consumed, as found) for each file with another length or time; missing files are ignored."""
     now = {state.path: state for state in found}
     return [(then, now[then.path]) for then in consumed if now.get(then.path, then) != then]
@@ -86,20 +86,20 @@ def changed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[t
 
 def refuse_changed(consumed: Iterable[FileState], found: Iterable[FileState]) -> None:
     """Raise ValueError for the first changed file: its records cannot be taken back."""
-    for then, now in changed(consumed, found):
+    for then, now in find_changed(consumed, found):
         raise SourceError(
             f"file {then.path} changed after it was consumed "
-            f"({_shown(then)} then, {_shown(now)} now); restore it, or add the rows as a new file"
+            f"({_show_state(then)} then, {_show_state(now)} now); restore it, or add the rows as a new file"
         )
 
 
-def moved(planned: Iterable[FileState]) -> Iterator[FileState]:
+def find_moved(planned: Iterable[FileState]) -> Iterator[FileState]:
     """Local files that are missing, or have another length or time than planned; other URLs are not checked."""
     for state in planned:
         if URL.match(state.path):
             continue
         path = Path(state.path)
-        if not path.is_file() or _seen(path) != state:
+        if not path.is_file() or _read_state(path) != state:
             yield state
 
 
@@ -109,7 +109,7 @@ def unopenable(states: Iterable[FileState]) -> dict[str, str]:
     return {s.path: reason for s in states if not URL.match(s.path) and ":" in Path(s.path).name}
 
 
-def _shown(state: FileState) -> str:
+def _show_state(state: FileState) -> str:
     return f"{state.length} bytes of {state.modified_ms / 1000:.3f}"
 
 
@@ -146,7 +146,7 @@ def _find(pattern: str, root: str) -> Iterator[FileState]:
     if literal.is_file():
         _refuse_hidden(pattern)
         # a[1].csv named outright is that file, not the glob that would look for a1.csv.
-        yield _seen(literal)
+        yield _read_state(literal)
         return
     if literal.is_dir():
         pattern = f"{glob.escape(pattern)}/*"
@@ -160,7 +160,7 @@ def _find(pattern: str, root: str) -> Iterator[FileState]:
             parts = Path(match).parts
             named = Path(one).parts[:fixed]
             if not any(_hidden(p) for p in parts if p not in named) and Path(root, match).is_file():
-                yield _seen(Path(root, match))
+                yield _read_state(Path(root, match))
 
 
 def _alternatives(pattern: str) -> list[str]:
@@ -172,7 +172,7 @@ def _alternatives(pattern: str) -> list[str]:
     return [each for part in braces[1].split(",") for each in _alternatives(f"{before}{part}{after}")]
 
 
-def _seen(path: Path) -> FileState:
+def _read_state(path: Path) -> FileState:
     status = path.stat()
     return FileState(str(path), status.st_size, status.st_mtime_ns // 1_000_000)
 

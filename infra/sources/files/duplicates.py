@@ -24,14 +24,16 @@ from rivermeet.infra.sources.files.file_list import PlannedFile
 from rivermeet.pipelines.source import FileFormat
 
 
-def hashed(states: Iterable[FileState]) -> list[PlannedFile]:
+def hash_files(states: Iterable[FileState]) -> list[PlannedFile]:
     """The planned files, with their digests."""
     return [
         PlannedFile(path=s.path, length=s.length, modified_ms=s.modified_ms, sha256=_digest(s.path)) for s in states
     ]
 
 
-def marked(files: Sequence[PlannedFile], loaded: Iterable[PlannedFile], format: FileFormat) -> list[PlannedFile]:
+def mark_duplicates(
+    files: Sequence[PlannedFile], loaded: Iterable[PlannedFile], format: FileFormat
+) -> list[PlannedFile]:
     """The files, with those that have the bytes of an earlier one marked as its duplicates."""
     originals = {_bytes(f): f.path for f in loaded if f.sha256 and not f.duplicate_of}
     found = []
@@ -77,7 +79,7 @@ def _holds_rows(path: str, format: FileFormat) -> bool:
 
             return pq.ParquetFile(path).metadata.num_rows > 0
         rows_from = 2 if format == "csv" else 1
-        return any(_filled(stream) >= rows_from for stream in _streams(path))
+        return any(_count_filled_lines(stream) >= rows_from for stream in _streams(path))
     except Exception:  # every compression has its own errors, and the reader will report this one
         return True
 
@@ -94,6 +96,6 @@ def _streams(path: str) -> Iterator[Iterable[bytes]]:
         yield file
 
 
-def _filled(stream: Iterable[bytes]) -> int:
+def _count_filled_lines(stream: Iterable[bytes]) -> int:
     """The number of lines that are not blank, counted up to two."""
     return len(list(islice((line for line in stream if line.strip()), 2)))

@@ -23,8 +23,15 @@ from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.source_range import SourceRange
-from rivermeet.infra.sources.files.discovery import FileState, changed, discover, moved, refuse_changed, unconsumed
-from rivermeet.infra.sources.files.duplicates import duplicates, hashed, marked
+from rivermeet.infra.sources.files.discovery import (
+    FileState,
+    discover,
+    find_changed,
+    find_moved,
+    refuse_changed,
+    select_unconsumed,
+)
+from rivermeet.infra.sources.files.duplicates import duplicates, hash_files, mark_duplicates
 from rivermeet.infra.sources.files.file_list import FileList, PlannedFile
 from rivermeet.infra.sources.files.letters import GONE, rows_again
 from rivermeet.infra.sources.files.reading import read, read_all
@@ -58,7 +65,7 @@ class IngestStep(SourceStep[FileList]):
 
     def check(self, plan: EpochPlan) -> str | None:
         """Why the plan cannot be run: a local file has changed since it was planned."""
-        found = next(moved(states(_files(plan))), None)
+        found = next(find_moved(states(_files(plan))), None)
         return None if found is None else f"file {found.path} was changed or removed after it was planned"
 
     def unread(self) -> list[FileState]:
@@ -81,7 +88,7 @@ class IngestStep(SourceStep[FileList]):
         """Describe the files that a rebuild would lose because they are gone, or None."""
         found = self.note()
         there = {state.path for state in self._found()}
-        consumed = states(loaded(self.so_far(found)))
+        consumed = states(select_loaded(self.so_far(found)))
         gone = [state.path for state in consumed if state.path not in there]
         return f"{len(gone)} of {len(consumed)} files that it consumed are gone (first: {gone[0]})" if gone else None
 
@@ -105,7 +112,7 @@ class IngestStep(SourceStep[FileList]):
             again = rows_again(spark, self.dead_letters, self.source.files, plan.retries)
             before = self.consumed(plan.since, plan.previous_epoch)
             gone = before.open.files - {file.path for file in planned}
-            files += [state for state in states(planned_last(before)) if state.path in gone]
+            files += [state for state in states(last_planned(before)) if state.path in gone]
             not_read |= dict.fromkeys(gone, GONE)
 
         def kept(damaged: Mapping[str, str]) -> SourceFrames:
@@ -123,9 +130,9 @@ class IngestStep(SourceStep[FileList]):
         return f"{len(_files(plan))} files"
 
     def _planned(self, found: Iterable[FileState], so_far: SourceHistory) -> FileList:
-        files = hashed(found)
+        files = hash_files(found)
         if files and self.source.duplicate_files == "dead_letter":
-            files = marked(files, loaded(so_far), self.source.files.format)
+            files = mark_duplicates(files, select_loaded(so_far), self.source.files.format)
         return FileList(files=tuple(files))
 
     def _found(self) -> Sequence[FileState]:
@@ -136,14 +143,14 @@ def _files(plan: EpochPlan) -> tuple[PlannedFile, ...]:
     return plan.reads.files if isinstance(plan.reads, FileList) else ()
 
 
-def planned_last(so_far: SourceHistory) -> Sequence[PlannedFile]:
+def last_planned(so_far: SourceHistory) -> Sequence[PlannedFile]:
     """Each file as it was planned last."""
     return list({file.path: file for plan in so_far.plans for file in _files(plan)}.values())
 
 
-def loaded(so_far: SourceHistory) -> list[PlannedFile]:
+def select_loaded(so_far: SourceHistory) -> list[PlannedFile]:
     """Files that were read, without those that are dead as a whole."""
-    return [file for file in planned_last(so_far) if file.path not in so_far.open.files and not file.duplicate_of]
+    return [file for file in last_planned(so_far) if file.path not in so_far.open.files and not file.duplicate_of]
 
 
 def unread(so_far: SourceHistory, found: Sequence[FileState]) -> list[FileState]:
@@ -151,12 +158,12 @@ def unread(so_far: SourceHistory, found: Sequence[FileState]) -> list[FileState]
 
     A file that is dead as a whole was not loaded: its replacement is new.
     """
-    consumed = states(planned_last(so_far))
-    if changed(consumed, found):
-        replaced = {now.path for _, now in changed(consumed, found)} & so_far.open.files
+    consumed = states(last_planned(so_far))
+    if find_changed(consumed, found):
+        replaced = {now.path for _, now in find_changed(consumed, found)} & so_far.open.files
         consumed = [state for state in consumed if state.path not in replaced]
     refuse_changed(consumed, found)
-    return unconsumed(consumed, found)
+    return select_unconsumed(consumed, found)
 
 
 def states(files: Iterable[PlannedFile]) -> list[FileState]:

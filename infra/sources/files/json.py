@@ -24,7 +24,7 @@ from rivermeet.infra.sources.files.landing.lines import Lines
 from rivermeet.infra.sources.files.line_formats import NOT_UTF8, FileRows, Ranks, split_lines
 from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.pipelines import Files
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 from rivermeet.records.type_text import kind_of, type_text
 
 _MARK = "\ufdd0"
@@ -58,7 +58,7 @@ def json_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | N
         lines.append(landed.read(spark))
     if left:
         lines.append(split_lines(spark, left))
-    return FileRows([json_parsed(of, files) for of in lines], problems, count)
+    return FileRows([parse_json_lines(of, files) for of in lines], problems, count)
 
 
 def _lines(lines: Lines) -> Iterator[Sequence[pa.Array]]:
@@ -66,9 +66,9 @@ def _lines(lines: Lines) -> Iterator[Sequence[pa.Array]]:
         yield numbers, texts, pa.nulls(len(texts), pa.string())
 
 
-def json_parsed(lines: DataFrame, files: Files) -> DataFrame:
+def parse_json_lines(lines: DataFrame, files: Files) -> DataFrame:
     """Give what `as_declared` gives of lines."""
-    parsed = lines.withColumn("p", parsed_json(F.col("text"), files.schema))
+    parsed = lines.withColumn("p", parse_json_text(F.col("text"), files.schema))
     malformed = F.when(F.contains("text", F.lit("\ufffd")), NOT_UTF8_LINE).when(
         not_one_object(F.col("p")),
         "the line is not one JSON object with fields of the declared types",
@@ -76,10 +76,10 @@ def json_parsed(lines: DataFrame, files: Files) -> DataFrame:
     fields = [json_field(F.col("p"), name, kind) for name, kind in files.schema.items()]
     raw = F.struct(*[field.alias(f"r{i}") for i, field in enumerate(fields)])
     rows = parsed.select(*LINE_COLUMNS, raw.alias("raw"), malformed.alias("malformed"))
-    return as_declared(rows, files.schema, [_parsed(_kind(kind, ())) for kind in files.schema.values()])
+    return as_declared(rows, files.schema, [_text_type(_kind(kind, ())) for kind in files.schema.values()])
 
 
-def parsed_json(text: Column, schema: Mapping[str, str], encoded: tuple[str, ...] = ()) -> Column:
+def parse_json_text(text: Column, schema: Mapping[str, str], encoded: tuple[str, ...] = ()) -> Column:
     """One JSON object a text, as `json_field` and `not_one_object` take it.
 
     Parameters
@@ -91,14 +91,14 @@ def parsed_json(text: Column, schema: Mapping[str, str], encoded: tuple[str, ...
     # (test: JSON fields by name).
     wrapped = F.concat(F.lit('{"r":'), F.regexp_replace(text, _NUMBERS, rf'$1"{_MARK}$2"'), F.lit("}"))
     sound = ~F.rlike(text, F.lit(rf"(?i){_MARK}|\\ufdd0"))
-    columns = ", ".join(f"{quoted(name)} {type_text(_parsed(_kind(kind, encoded)))}" for name, kind in schema.items())
+    columns = ", ".join(f"{quote(name)} {type_text(_text_type(_kind(kind, encoded)))}" for name, kind in schema.items())
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"}
     return F.from_json(F.when(sound, wrapped), f"r STRUCT<{columns}>, bad STRING", options)
 
 
 def json_field(parsed: Column, name: str, kind: str, encoded: tuple[str, ...] = ()) -> Column:
-    """A field of the result of `parsed_json`: the original text, except bytes in base64."""
-    return _unmarked(parsed["r"].getField(name), _parsed(_kind(kind, encoded)))
+    """A field of the result of `parse_json_text`: the original text, except bytes in base64."""
+    return _unmark(parsed["r"].getField(name), _text_type(_kind(kind, encoded)))
 
 
 def _kind(declared: str, encoded: tuple[str, ...]) -> T.DataType:
@@ -107,24 +107,24 @@ def _kind(declared: str, encoded: tuple[str, ...]) -> T.DataType:
     return T.BinaryType() if declared.upper().startswith(encoded) else T.StringType()
 
 
-def _parsed(kind: T.DataType) -> T.DataType:
+def _text_type(kind: T.DataType) -> T.DataType:
     """The type with STRING in place of all types that are cast from text."""
     if isinstance(kind, T.ArrayType):
-        return T.ArrayType(_parsed(kind.elementType))
+        return T.ArrayType(_text_type(kind.elementType))
     if isinstance(kind, T.MapType):
-        return T.MapType(T.StringType(), _parsed(kind.valueType))
+        return T.MapType(T.StringType(), _text_type(kind.valueType))
     if isinstance(kind, T.StructType):
-        return T.StructType([T.StructField(field.name, _parsed(field.dataType)) for field in kind])
+        return T.StructType([T.StructField(field.name, _text_type(field.dataType)) for field in kind])
     return kind if isinstance(kind, T.BinaryType) else T.StringType()
 
 
-def _unmarked(value: Column, kind: T.DataType) -> Column:
+def _unmark(value: Column, kind: T.DataType) -> Column:
     if isinstance(kind, T.ArrayType):
-        return F.transform(value, lambda part: _unmarked(part, kind.elementType))
+        return F.transform(value, lambda part: _unmark(part, kind.elementType))
     if isinstance(kind, T.MapType):
-        return F.transform_values(value, lambda _, part: _unmarked(part, kind.valueType))
+        return F.transform_values(value, lambda _, part: _unmark(part, kind.valueType))
     if isinstance(kind, T.StructType):
-        fields = [_unmarked(value.getField(field.name), field.dataType).alias(field.name) for field in kind]
+        fields = [_unmark(value.getField(field.name), field.dataType).alias(field.name) for field in kind]
         return F.when(F.isnotnull(value), F.struct(*fields))
     if isinstance(kind, T.BinaryType):
         return value
@@ -132,7 +132,7 @@ def _unmarked(value: Column, kind: T.DataType) -> Column:
 
 
 def not_one_object(parsed: Column) -> Column:
-    """Whether the input of `parsed_json` is not an object with fields of the declared types."""
+    """Whether the input of `parse_json_text` is not an object with fields of the declared types."""
     return F.isnull(parsed["r"]) | F.isnotnull(parsed["bad"])
 
 

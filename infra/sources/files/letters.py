@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.sources.declared_types import as_declared
-from rivermeet.infra.sources.files.csv import csv_parsed, header_problem
-from rivermeet.infra.sources.files.json import json_parsed
-from rivermeet.infra.sources.files.parquet import parquet_parsed
+from rivermeet.infra.sources.files.csv import header_problem, parse_csv
+from rivermeet.infra.sources.files.json import parse_json_lines
+from rivermeet.infra.sources.files.parquet import parse_parquet_rows
 from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.infra.sources.row_to_record import is_cut
 from rivermeet.pipelines import Files
@@ -30,7 +30,7 @@ def rows_again(spark: SparkSession, path: str, files: Files, epochs: Sequence[in
     rows = [_dead(lines.where(is_cut(F.col("text"))), files.schema, _CUT)]
     whole = lines.where(~is_cut(F.col("text")))
     if files.format == "json":
-        return [*rows, json_parsed(whole, files)]
+        return [*rows, parse_json_lines(whole, files)]
     rows.append(_dead(whole.where(F.isnull("header")), files.schema, _OTHER))
     for header in sorted(line.header for line in whole.select("header").distinct().collect() if line.header):
         part = whole.where(F.col("header") == header)
@@ -41,8 +41,8 @@ def rows_again(spark: SparkSession, path: str, files: Files, epochs: Sequence[in
 
 def _below(lines: DataFrame, header: str, files: Files) -> DataFrame | str:
     if files.format == "parquet":
-        return parquet_parsed(lines, header, files)
-    return header_problem(header, files) or csv_parsed(lines, header, files)
+        return parse_parquet_rows(lines, header, files)
+    return header_problem(header, files) or parse_csv(lines, header, files)
 
 
 def _in_order(letters: DataFrame) -> DataFrame:

@@ -77,7 +77,7 @@ def split_lines(spark: SparkSession, ranks: Ranks, header: str | None = None) ->
         F.lit(None).cast("bigint").alias("line"),
         F.lit(None).cast("string").alias("member"),
     )
-    return ranked(lines, scan.inputFiles(), ranks).select(*LINE_COLUMNS)
+    return add_ranks(lines, scan.inputFiles(), ranks).select(*LINE_COLUMNS)
 
 
 def scan_row() -> Column:
@@ -91,7 +91,7 @@ def scan_row() -> Column:
     return F.monotonically_increasing_id()
 
 
-def ranked(scan: DataFrame, uris: Sequence[str], ranks: Ranks) -> DataFrame:
+def add_ranks(scan: DataFrame, uris: Sequence[str], ranks: Ranks) -> DataFrame:
     """Add ``file``, ``file_rank``, ``modified_ms`` and a null ``header`` to the scan by its column ``uri``.
 
     Spark percent-encodes by rules of its own (test: odd file names), and writes the same file as

@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rivermeet.infra.sources.declared_types import as_declared
-from rivermeet.infra.sources.files.line_formats import FileRows, Place, Problems, Ranks, ranked
+from rivermeet.infra.sources.files.line_formats import FileRows, Place, Problems, Ranks, add_ranks
 from rivermeet.infra.sources.places import LINE_COLUMNS, no_column, spark_path
 from rivermeet.pipelines import Files
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 _TO_THE_MICROSECOND = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 CLOCKS = {
@@ -107,7 +107,7 @@ def _rows(spark: SparkSession, files: Files, ranks: Ranks, layout: _Layout) -> D
             F.lit(None).cast("string").alias("malformed"),
         )
         schema = scan.select(row.alias("row")).select("row.*").schema
-        named = ranked(rows, scan.inputFiles(), ranks).withColumn("header", F.lit(schema.json()))
+        named = add_ranks(rows, scan.inputFiles(), ranks).withColumn("header", F.lit(schema.json()))
         declared = as_declared(named, files.schema)
         assert declared.schema  # asks Spark whether the casts are possible at all
         return declared
@@ -119,7 +119,7 @@ def _rows(spark: SparkSession, files: Files, ranks: Ranks, layout: _Layout) -> D
 
 def _in_micros(name: str, layout: _Layout) -> Column:
     """A column; one in nanoseconds, which Spark reads as a number, as text."""
-    column = F.col(quoted(name))
+    column = F.col(quote(name))
     if name not in layout.instants | layout.clocks:
         return column
     rest = F.pmod(column, F.lit(1000))
@@ -128,7 +128,7 @@ def _in_micros(name: str, layout: _Layout) -> Column:
     return F.concat(F.date_format(micros, _TO_THE_MICROSECOND), digits, F.lit("Z" if name in layout.instants else ""))
 
 
-def parquet_parsed(letters: DataFrame, header: str, files: Files) -> DataFrame | str:
+def parse_parquet_rows(letters: DataFrame, header: str, files: Files) -> DataFrame | str:
     """Give what `as_declared` gives of rows kept as JSON and the schema of their file, or why it cannot be read."""
     schema = T.StructType.fromJson(json.loads(header))
     for column in files.schema:

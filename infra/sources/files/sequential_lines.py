@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.sources.files.landing import lines
-from rivermeet.infra.sources.files.line_formats import Ranks, ranked
+from rivermeet.infra.sources.files.line_formats import Ranks, add_ranks
 from rivermeet.infra.sources.places import LINE_COLUMNS, spark_path
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def sequential_lines(spark: SparkSession, ranks: Ranks, delimiter: str, first_on
     it; ``problem`` says why a file is damaged. Otherwise a damaged file fails the job.
     Complete files are kept in memory, so they must be under 2 GB.
     """
-    walked = lines.walked
+    walked = lines.walk_files
 
     def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return walked(batches, delimiter, first_only)
@@ -37,4 +37,4 @@ def sequential_lines(spark: SparkSession, ranks: Ranks, delimiter: str, first_on
         walk,  # pyright: ignore[reportArgumentType]
         "uri STRING, member STRING, block BIGINT, row BIGINT, line BIGINT, text STRING, problem STRING",
     )
-    return ranked(read, scan.inputFiles(), ranks).select(*LINE_COLUMNS, "problem")
+    return add_ranks(read, scan.inputFiles(), ranks).select(*LINE_COLUMNS, "problem")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
 
-def consumed(
+def consume_slice(
     connection: Connection, planned: TopicSlice, name: str, patience: float = limits.PROGRESS_SECONDS
 ) -> Iterator[list[Message]]:
     """The records of a slice, as many at a time as are available.

@@ -35,13 +35,13 @@ from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.refusals import AnotherDatabaseError, TopicPositionLostError
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
-from rivermeet.infra.sources.kafka.consume import consumed
+from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values
 from rivermeet.infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
 from rivermeet.infra.sources.kafka.lag import COLUMNS, PartitionLag, is_fresh
 from rivermeet.infra.sources.kafka.landing import Landing
 from rivermeet.infra.sources.kafka.letters import letters_again
-from rivermeet.infra.sources.kafka.records import landing_of, taken
+from rivermeet.infra.sources.kafka.records import build_rows, landing_of
 from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.infra.sources.kafka.topic import (
     TopicState,
@@ -206,7 +206,9 @@ class TopicStep(SourceStep[TopicSlice]):
         if planned.since:
             # Spark's own source does not check leader epochs: the first record of each partition is read here, too.
             first = {p: (start, start + 1) for p, (start, _) in planned.unread.items()}
-            for _ in consumed(self.connection, planned.model_copy(update={"ranges": first}), self.name, self.patience):
+            for _ in consume_slice(
+                self.connection, planned.model_copy(update={"ranges": first}), self.name, self.patience
+            ):
                 pass
         try:
             landing.write_frame(read)
@@ -237,7 +239,7 @@ class TopicStep(SourceStep[TopicSlice]):
             return
         self._refuse_unreadable(planned)
         try:
-            yield from taken(consumed(self.connection, planned, self.name, self.patience), planned, landed)
+            yield from build_rows(consume_slice(self.connection, planned, self.name, self.patience), planned, landed)
         except AnotherLogError as error:
             raise AnotherDatabaseError(
                 f"source '{self.name}': topic '{planned.topic}' has a change {error}, and it was made after that: its "

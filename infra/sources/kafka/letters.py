@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.sources.kafka.landing import Lands, Payloads
 
 AGAIN = -1
@@ -26,7 +26,7 @@ AGAIN = -1
 
 def letters_again(path: str, epochs: Sequence[int], landed: Lands) -> Iterator[pa.Table]:
     """The letters of these epochs as records to be landed; ``path`` is the table."""
-    table = opened(path)
+    table = open_table(path)
     if table is None:
         return
     wanted = pc.field("epoch").isin(list(epochs)) & (pc.field("position") > 0)

@@ -78,7 +78,7 @@ def _table(columns: Mapping[str, Sequence[Any]], rows: int) -> pa.Table:
     return pa.table(arrays, SCHEMA)
 
 
-def taken(batches: Iterable[Sequence[Message]], planned: TopicSlice, landed: Lands) -> Iterator[pa.Table]:
+def build_rows(batches: Iterable[Sequence[Message]], planned: TopicSlice, landed: Lands) -> Iterator[pa.Table]:
     """The messages of a slice as rows to be landed."""
     heads: dict[int, int] = {}
     for messages in batches:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from rivermeet.infra.kafka.formats.framing import HEADER
 from rivermeet.infra.sources.declared_types import as_declared
-from rivermeet.infra.sources.files.json import json_field, not_one_object, parsed_json
+from rivermeet.infra.sources.files.json import json_field, not_one_object, parse_json_text
 from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.pipelines import JSON, Avro, Debezium, Kafka, Protobuf, Raw, Text
 from rivermeet.pipelines.reads.kafka import Format
@@ -81,7 +81,7 @@ def _text(place: str, format: Format | None, envelope: Mapping[str, str] | None 
         made = F.col(f"{place}_text")
     if not isinstance(format, JSON | Avro | Protobuf | Debezium):
         return {f"{place}_text": made}
-    parsed = parsed_json(made, {**format.schema, **(envelope or {})}, _encoded(format))
+    parsed = parse_json_text(made, {**format.schema, **(envelope or {})}, _encoded(format))
     return {f"{place}_text": made, f"{place}_parsed": parsed}
 
 

@@ -20,7 +20,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rivermeet.infra.postgres.pgoutput import UNCHANGED, Begin, Change, Relation, Row, Truncate, decoded, relation_of
+from rivermeet.infra.postgres.pgoutput import (
+    UNCHANGED,
+    Begin,
+    Change,
+    Relation,
+    Row,
+    Truncate,
+    decode_message,
+    relation_of,
+)
 from rivermeet.infra.postgres.refusals import TableAlteredError
 from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.postgres.landing import Landed
@@ -84,7 +93,7 @@ class Changes:
             kind = data[:1]
             if kind in b"IUD" and (relation_of(data) != self.planned.relation or not self._within(begin)):
                 continue
-            message = decoded(data)
+            message = decode_message(data)
             if isinstance(message, Begin):
                 begin, block, row = message, block + 1, 0
             elif isinstance(message, Relation) and message.oid == self.planned.relation:

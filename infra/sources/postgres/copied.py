@@ -22,7 +22,7 @@ from rivermeet.infra.sources.landing_folder import in_chunks
 Line = bytes | bytearray | memoryview
 
 
-def copied_texts(lines: Iterable[Line], width: int, most: int, most_bytes: int) -> Iterator[pa.Table]:
+def read_copy(lines: Iterable[Line], width: int, most: int, most_bytes: int) -> Iterator[pa.Table]:
     """Tables of at most that many rows or bytes, with columns ``c0``, ``c1``, … of text.
 
     Parameters

@@ -45,7 +45,7 @@ from rivermeet.infra.postgres.refusals import (
 )
 from rivermeet.infra.postgres.state import (
     TableState,
-    cured,
+    attach_source,
     identities,
     log_end,
     needs_snapshot,
@@ -63,21 +63,21 @@ from rivermeet.infra.sources.postgres.emptied import with_emptied
 from rivermeet.infra.sources.postgres.lag import COLUMNS, WalLag, lag_of
 from rivermeet.infra.sources.postgres.landing import Landing
 from rivermeet.infra.sources.postgres.own_rows import own_rows
-from rivermeet.infra.sources.postgres.peek import peeked
+from rivermeet.infra.sources.postgres.peek import peek_messages
 from rivermeet.infra.sources.postgres.position import note_snapshot, position
-from rivermeet.infra.sources.postgres.problems import found_problems
-from rivermeet.infra.sources.postgres.repeated_key import repeated_key
+from rivermeet.infra.sources.postgres.problems import find_problems
+from rivermeet.infra.sources.postgres.repeated_key import find_repeated_key
 from rivermeet.infra.sources.postgres.rows import landed_rows
 from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine
 from rivermeet.infra.sources.postgres.snapshot import release
-from rivermeet.infra.sources.postgres.unchanged import filled
+from rivermeet.infra.sources.postgres.unchanged import fill_unchanged
 from rivermeet.infra.sources.row_to_record import to_records
 from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
 from rivermeet.infra.sources.source_step import SourceStep
 from rivermeet.infra.sources.standing import Finding, Fresh, ReportTable, Standing
 from rivermeet.infra.sources.tables import Unread, is_fresh
 from rivermeet.pipelines import Node, Postgres
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 if TYPE_CHECKING:
     import psycopg
@@ -136,8 +136,8 @@ class PostgresStep(SourceStep[WalRange]):
 
     def problems(self, connection: psycopg.Connection[Any], before: WalRange | None) -> Iterator[PostgresRefusedError]:
         """All problems that prevent reading the table, each with its remedy."""
-        for problem in found_problems(connection, self.slot, self.reads, before, self._tables()):
-            yield cured(problem, self.name, needs_snapshot(problem, before))
+        for problem in find_problems(connection, self.slot, self.reads, before, self._tables()):
+            yield attach_source(problem, self.name, needs_snapshot(problem, before))
 
     def next_range(self, previous: CommitNote | None) -> WalRange | None:
         """The changes up to the cut of the pipeline; the first epoch of an incarnation is a snapshot."""
@@ -312,9 +312,9 @@ class PostgresStep(SourceStep[WalRange]):
         try:
             found, altered = publish(connection, name, self._tables(), reads)
         except NotPublishedError as problem:
-            raise cured(problem, self.name, False) from None
+            raise attach_source(problem, self.name, False) from None
         for problem in found.problems(reads, None):
-            raise cured(problem, self.name, False)
+            raise attach_source(problem, self.name, False)
         _, state = found.tables[reads.table]
         assert state is not None
         return _Published(state.published, log_end(connection) if altered else 0)
@@ -353,16 +353,16 @@ class PostgresStep(SourceStep[WalRange]):
         with self.database.asked() as connection:
             self._refuse(connection, planned)
         try:
-            landing.write_changes(changes.rows(peeked(self.database, self.slot, planned)))
+            landing.write_changes(changes.rows(peek_messages(self.database, self.slot, planned)))
         except TableAlteredError as problem:
-            raise cured(problem, self.name, True) from None
+            raise attach_source(problem, self.name, True) from None
         return changes
 
     def _parsed(self, landed: DataFrame, changes: Changes | None, own: DataFrame | None) -> DataFrame:
         unchanged = changes.unchanged if changes is not None else ()
         rows = landed_rows(landed, self.reads, lineage=bool(unchanged))
         if unchanged:
-            rows = filled(rows, self.source, sorted(unchanged), own if self._has_own_key() else None)
+            rows = fill_unchanged(rows, self.source, sorted(unchanged), own if self._has_own_key() else None)
         parsed = to_records(rows, self.source)
         return parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
 
@@ -373,7 +373,7 @@ class PostgresStep(SourceStep[WalRange]):
             return table is not None and is_unique(connection, self.reads, table.oid)
 
     def _refuse_repeated_key(self, landed: DataFrame, own: DataFrame | None) -> None:
-        found = repeated_key(landed, self.reads, own)
+        found = find_repeated_key(landed, self.reads, own)
         if found is not None:
             problem = KeyRepeatedError(
                 f"key= ({', '.join(self.reads.key)}) does not keep the rows of '{self.reads.table}' apart: two have "
@@ -381,11 +381,11 @@ class PostgresStep(SourceStep[WalRange]):
                 "them apart, or make them unique",
                 table=self.reads.table,
             )
-            raise cured(problem, self.name, own is not None)
+            raise attach_source(problem, self.name, own is not None)
 
     def _has_own_key(self) -> bool:
         """Whether the node's key identifies rows in the database; a stream may have another key."""
-        return {quoted(name) for name in self.reads.key} == {e.sql for e in self.source.key.values()}
+        return {quote(name) for name in self.reads.key} == {e.sql for e in self.source.key.values()}
 
     def _range(self, before: WalRange, cut: SlotLine | None) -> WalRange:
         end, at = (cut.cut, cut.at) if cut is not None else (before.position, before.at)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rivermeet.infra.sources.landing_folder import LandingFolder, in_chunks, new_folder
-from rivermeet.infra.sources.postgres.copied import Line, copied_texts
+from rivermeet.infra.sources.postgres.copied import Line, read_copy
 
 ROWS, BYTES = 50_000, 32 << 20
 """Rows of a chunk, and bytes of their values."""
@@ -76,7 +76,7 @@ class Landing(LandingFolder):
 
     def _snapshot(self, lines: Iterable[Line], each: Landed) -> Iterator[pa.Table]:
         before = 0
-        for texts in copied_texts(lines, self.width, ROWS, BYTES):
+        for texts in read_copy(lines, self.width, ROWS, BYTES):
             rows = texts.num_rows
             place = {
                 name: pa.repeat(pa.scalar(value, kind), rows)

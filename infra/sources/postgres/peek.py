@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivermeet.infra.postgres.connection import Database, refusing
 from rivermeet.infra.postgres.lsn import lsn_text
-from rivermeet.infra.postgres.pgoutput import Begin, Truncate, decoded
+from rivermeet.infra.postgres.pgoutput import Begin, Truncate, decode_message
 from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.postgres.slot import PipelineSlot
 from rivermeet.pipelines import limits
@@ -31,7 +31,7 @@ WHERE get_byte(data, 0) IN (66, 84)
 """
 
 
-def peeked(database: Database, slot: PipelineSlot, planned: WalRange) -> Iterator[bytes]:
+def peek_messages(database: Database, slot: PipelineSlot, planned: WalRange) -> Iterator[bytes]:
     """Messages of pgoutput up to the end of a range, and some from before its start."""
     assert planned.end is not None, "a snapshot is not peeked at"
     with (
@@ -53,7 +53,7 @@ def truncating(connection: psycopg.Connection[Any], read: WalRange) -> Collectio
     """Transactions that truncated a table, among all that its slot still has; the caller holds the lock."""
     xid, found = 0, set[int]()
     for (data,) in connection.execute(_TRUNCATES, [read.slot, read.publication], binary=True):
-        message = decoded(data)
+        message = decode_message(data)
         if isinstance(message, Begin):
             xid = message.xid
         elif isinstance(message, Truncate) and read.relation in message.oids:

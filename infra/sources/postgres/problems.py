@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import psycopg
 
 
-def found_problems(
+def find_problems(
     connection: psycopg.Connection[Any],
     slot: PipelineSlot,
     reads: Postgres,
@@ -52,7 +52,7 @@ def found_problems(
                 "takes a restart of the server",
                 [f"ALTER SYSTEM SET max_replication_slots = {server.slots + 2}"],
             )
-        yield from _refused_connection(slot)
+        yield from _explain_refused_connection(slot)
     else:
         if line is None or line.state != "standing" or before.slot != line.slot:
             yield SlotLostError(f"slot {before.slot} was given up, and with it the changes since")
@@ -76,7 +76,7 @@ def found_problems(
         yield from Alterations(connection, reads, name, before.known, now, truncates).problems()
 
 
-def _refused_connection(slot: PipelineSlot) -> Iterator[PostgresRefusedError]:
+def _explain_refused_connection(slot: PipelineSlot) -> Iterator[PostgresRefusedError]:
     """Why the server accepts no connection that can create slots, for example because of a rule in pg_hba.conf."""
     try:
         slot.database.connect(replication=True).close()

@@ -26,7 +26,7 @@ _OP = 3
 """Place of ``pg_op`` among the columns that each record has."""
 
 
-def repeated_key(landed: DataFrame, reads: Postgres, own: DataFrame | None) -> str | None:
+def find_repeated_key(landed: DataFrame, reads: Postgres, own: DataFrame | None) -> str | None:
     """A repeated key, as JSON; None if there is none.
 
     Parameters

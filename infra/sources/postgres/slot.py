@@ -33,7 +33,7 @@ from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.postgres.refusals import PostgresRefusedError, SlotLostError
 from rivermeet.infra.postgres.state import ServerState, server_state, slot_problems, slot_state
 from rivermeet.infra.postgres.wal_range import WalRange
-from rivermeet.infra.sources.postgres.snapshot import Snapshot, exported, release
+from rivermeet.infra.sources.postgres.snapshot import Snapshot, export_snapshot, release
 from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class PipelineSlot:
             found, server = self.line(), server_state(connection)
             if found is None or found.state != "standing" or any(True for _ in self.problems(connection, server)):
                 return self._made(connection, found, server)
-            return found, exported(self.database, found.slot, at_least=max(found.cut, at_least))
+            return found, export_snapshot(self.database, found.slot, at_least=max(found.cut, at_least))
 
     def _made(
         self, connection: psycopg.Connection[Any], before: SlotLine | None, server: ServerState
@@ -147,7 +147,7 @@ class PipelineSlot:
         )
         self._write(line)
         crash.reached("slot-named", self.pipeline)
-        snapshot = exported(self.database, name, new=True)
+        snapshot = export_snapshot(self.database, name, new=True)
         crash.reached("slot-made", self.pipeline)
         line = line.model_copy(
             update={

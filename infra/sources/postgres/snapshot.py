@@ -53,7 +53,7 @@ class Snapshot:
             connection.execute("COMMIT")
 
 
-def exported(database: Database, slot: str, new: bool = False, at_least: int = 0) -> Snapshot:
+def export_snapshot(database: Database, slot: str, new: bool = False, at_least: int = 0) -> Snapshot:
     """A snapshot for a pipeline's slot.
 
     Parameters

@@ -23,11 +23,11 @@ from pyspark.sql import functions as F
 from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.infra.sources.postgres.rows import LINEAGE
 from rivermeet.pipelines import Source
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 from rivermeet.records.changelog import field_names
 
 
-def filled(rows: DataFrame, source: Source, columns: Collection[int], own: DataFrame | None) -> DataFrame:
+def fill_unchanged(rows: DataFrame, source: Source, columns: Collection[int], own: DataFrame | None) -> DataFrame:
     """The result of `landed_rows` without `LINEAGE`, with omitted values of these columns filled in.
 
     Parameters
@@ -50,7 +50,7 @@ def filled(rows: DataFrame, source: Source, columns: Collection[int], own: DataF
     marked = rows.select("*", root.alias("root"), branch.alias("branch"), left_out.alias("left_out"))
     # The node's own table does not have a newly declared column yet.
     there = field_names(own, "value") if own is not None else ()
-    kept = {at: column for at, column in _kept(source, columns).items() if column in there}
+    kept = {at: column for at, column in _kept_columns(source, columns).items() if column in there}
     if own is not None and kept:
         values = F.struct(*[F.struct(F.col("value").getField(v).alias("v")).alias(f"k{at}") for at, v in kept.items()])
         known = own.select(_key_of(source).alias("own_root"), values.alias("own"))
@@ -94,15 +94,15 @@ _OP = 3
 """Place of ``pg_op`` among the columns that each record has."""
 
 
-def _kept(source: Source, columns: Collection[int]) -> Mapping[int, str]:
+def _kept_columns(source: Source, columns: Collection[int]) -> Mapping[int, str]:
     """Number of each column to the value column that is the plain column."""
     names = list(source.postgres.columns)
     plain = {e.sql: column for column, e in source.value.items()}
-    found = {at: plain.get(quoted(names[at]), plain.get(names[at])) for at in columns}
+    found = {at: plain.get(quote(names[at]), plain.get(names[at])) for at in columns}
     return {at: column for at, column in found.items() if column is not None}
 
 
 def _key_of(source: Source) -> Column:
     """The identifying columns of a row of the node's own table."""
     named = {e.sql: column for column, e in source.key.items()}
-    return F.struct(*[F.col("key").getField(named[quoted(name)]).alias(name) for name in source.postgres.key])
+    return F.struct(*[F.col("key").getField(named[quote(name)]).alias(name) for name in source.postgres.key])

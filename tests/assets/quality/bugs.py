@@ -87,7 +87,7 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
         """Name other files than were judged."""
         _, node, *_ = app_id.split("/")
         if any((bug.node, bug.place) == (node, "commit") for bug in bugs):
-            judged = staged.staged_rows(found, SparkSession.active().range(0))
+            judged = staged.read_staged(found, SparkSession.active().range(0))
             other = staged.stage(wrong(judged, node, "commit"), found.table, "other")
             assert other is not None
             found = other

@@ -21,7 +21,7 @@ from rivermeet.assets.epoch.run import run_node
 from rivermeet.infra import crash
 from rivermeet.infra.delta.care.table_care import Retention
 from rivermeet.infra.delta.io import read
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.engine.session import new_session, session
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.maintenance import maintain
@@ -134,7 +134,7 @@ def side_rows(target: World, node: Node) -> dict[str, Counter[str]]:
     found: dict[str, Counter[str]] = {}
     for side in SIDES:
         path = getattr(paths, side)
-        if opened(path) is not None:
+        if open_table(path) is not None:
             rows = read(target.spark, path).drop("epoch").collect()
             found[side] = Counter(repr(row) for row in rows)
     return found

@@ -22,7 +22,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from obstore.store import from_url
 
 from rivermeet.infra.delta.fence import LeaseLostError, fence_of, raise_fence, refuse_fenced
-from rivermeet.infra.delta.lines import append_lines, opened
+from rivermeet.infra.delta.lines import append_lines, open_table
 from rivermeet.infra.epochs.lease import NAME, Lease, identity
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.node_lock import NodeLock
@@ -170,7 +170,7 @@ def test_of_many_that_want_it_one_has_it_at_a_time(s3: str) -> None:
 
 def committed(path: str, epoch: int, token: int | None, table: DeltaTable | None = None) -> None:
     """An epoch's commit as `infra.delta.staged.commit_staged` makes it: on top of what it looked at."""
-    there = table or (DeltaTable(path) if opened(path) is not None else None)
+    there = table or (DeltaTable(path) if open_table(path) is not None else None)
     if there is not None:
         refuse_fenced(there, token)
     write_deltalake(

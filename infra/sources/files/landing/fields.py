@@ -63,7 +63,7 @@ def fields_of(texts: pa.Array, delimiter: str, width: int, wanted: Sequence[int]
     columns = [flat.take(pa.array(np.arange(at, len(flat), width))) for at in wanted]
     malformed, hard = pa.nulls(len(texts), pa.string()), pa.repeat(False, len(texts))
     if len(sound) < len(texts):
-        read, states = _quoted(texts.filter(special).to_pylist(), delimiter, width, wanted)
+        read, states = _read_quoted(texts.filter(special).to_pylist(), delimiter, width, wanted)
         state = np.empty(len(texts), np.int8)
         is_special = special.to_numpy(zero_copy_only=False)
         state[~is_special] = np.where(wide.to_numpy(zero_copy_only=False), _SOUND, _WIDTH)
@@ -89,7 +89,7 @@ def fields_of(texts: pa.Array, delimiter: str, width: int, wanted: Sequence[int]
 _SOUND, _WIDTH, _HARD = range(3)
 
 
-def _quoted(
+def _read_quoted(
     texts: Sequence[str], delimiter: str, width: int, wanted: Sequence[int]
 ) -> tuple[list[list[str]], list[int]]:
     """Wanted fields of the valid lines with quotes, and the kind of each line."""

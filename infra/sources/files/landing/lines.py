@@ -41,7 +41,7 @@ Lines = Iterator[tuple[pa.Array, pa.Array]]
 """Numbers of lines, and their texts."""
 
 
-def unclosed(delimiter: str) -> str:
+def unclosed_pattern(delimiter: str) -> str:
     """Return the pattern, for Java and Python, of a CSV line whose last field opens a quote that does not close.
 
     Counting quotes would not suffice: in ``7,5" pipe`` the quote is text (test: stray quotes).
@@ -104,7 +104,7 @@ def read_lines(stream: IO[bytes], delimiter: str | None, spend: Callable[[int], 
     spend
         Called with the number of bytes of each unpacked block; an exception ends the reading.
     """
-    opens = re.compile(unclosed(delimiter)) if delimiter else None
+    opens = re.compile(unclosed_pattern(delimiter)) if delimiter else None
     number, blocks = 1, _blocks(stream, spend)
     # There may be two, if a tool added one to a file that had one: Spark's reader removes both.
     first = next(blocks, b"").removeprefix(_MARK).removeprefix(_MARK)
@@ -118,7 +118,7 @@ def read_lines(stream: IO[bytes], delimiter: str | None, spend: Callable[[int], 
                 return
         numbers = pa.array(np.arange(number, number + len(texts)))
         number += len(texts)
-        filled = _filled(texts)
+        filled = _mark_filled(texts)
         if filled is not None:
             numbers, texts = numbers.filter(filled), texts.filter(filled)
         if len(texts):
@@ -156,7 +156,7 @@ def _cut(block: bytes) -> pa.Array:
     return pc.split_pattern(whole, "\n").values.cast(pa.string())
 
 
-def _filled(texts: pa.Array) -> pa.Array | None:
+def _mark_filled(texts: pa.Array) -> pa.Array | None:
     """Whether each line is not blank; None if none is blank. Most lines begin with another character."""
     first = pc.utf8_slice_codeunits(texts, 0, 1)
     if not pc.any(pc.is_in(first, pa.array(["", *_BLANK]))).as_py():
@@ -212,7 +212,7 @@ WALKED = pa.schema(
 )
 
 
-def walked(batches: Iterable[pa.RecordBatch], delimiter: str, first_only: bool) -> Iterator[pa.RecordBatch]:
+def walk_files(batches: Iterable[pa.RecordBatch], delimiter: str, first_only: bool) -> Iterator[pa.RecordBatch]:
     """Lines of CSV files, for an executor: batches of ``uri, content`` to ``WALKED``.
 
     Parameters

@@ -26,7 +26,7 @@ from pyspark.sql import types as T
 
 from rivermeet.infra.sources.kafka.debezium.unavailable import DOUBTFUL
 from rivermeet.pipelines import Debezium, Expr, Source
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 from rivermeet.records.type_text import type_text
 
 ABSENT = "debezium_absent"
@@ -42,7 +42,7 @@ def with_kept_values(parsed: DataFrame, source: Source, earlier: DataFrame | Non
     earlier
         The changelog's records before the epoch: ``key``, ``value``, ``epoch``, ``offset``; None if there are none.
     """
-    kept = _kept(source)
+    kept = _kept_columns(source)
     absent, good = F.col(ABSENT), F.isnull("reason") & ~F.col("excluded")
     # If the value is null for another reason than a tombstone, the row is already dead.
     gone = good & F.isnull("value")
@@ -80,10 +80,10 @@ def with_kept_values(parsed: DataFrame, source: Source, earlier: DataFrame | Non
     return whole.drop("new_", "gone_", "known_", "life_", "found_")
 
 
-def _kept(source: Source) -> Mapping[str, str]:
+def _kept_columns(source: Source) -> Mapping[str, str]:
     """Value column to the plain column of the payload."""
     assert isinstance(source.topic.value, Debezium)
-    own = {quoted(column): column for column in source.topic.value.schema}
+    own = {quote(column): column for column in source.topic.value.schema}
     return {name: own[e.sql] for name, e in source.value.items() if e.sql in own}
 
 
@@ -112,7 +112,7 @@ def _problems(source: Source, kept: Mapping[str, str]) -> Iterator[Column]:
     yield F.lit(None).cast("string")
     assert isinstance(source.topic.value, Debezium)
     for column in source.topic.value.schema:
-        for what, sql in _asked(source, kept):
+        for what, sql in _required_expressions(source, kept):
             if re.search(rf"(?<!\w){re.escape(column)}(?!\w)", sql):
                 says = f"'{column}' is not in the record, because it is a large value that was not changed"
                 yield F.when(_has(absent, column), F.lit(f"{says}, and {what} asks for it; {_CURE}"))
@@ -126,7 +126,7 @@ def _problems(source: Source, kept: Mapping[str, str]) -> Iterator[Column]:
         yield F.when(_has(absent, column) & F.isnull(F.col("found_").getField(name)), F.lit(f"{says} here; {_CURE}"))
 
 
-def _asked(source: Source, kept: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _required_expressions(source: Source, kept: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Expressions that need the value itself."""
     zone = source.time_zone.sql if isinstance(source.time_zone, Expr) else ""
     yield from (("the key", e.sql) for e in source.key.values())

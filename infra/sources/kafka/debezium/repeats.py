@@ -159,7 +159,7 @@ class Repeats:
         if seen is None:
             # The state of an older version names no log.
             logs[change.log] = seen = logs.pop("", None) or _Seen()
-        place = 1 if seen.position is None else _compared(change.position, seen.position)
+        place = 1 if seen.position is None else _compare_positions(change.position, seen.position)
         if change.snapshot:
             # A requested snapshot is repeated in the middle of a run; a connector's first one has no commit yet.
             if place < 0 and change.begins and not (change.position[0] and +seen.left):
@@ -223,7 +223,7 @@ def _comes_again(seen: _Seen, key: bytes | None, change: Change) -> bool:
     return True
 
 
-def _compared(found: Position, top: Position) -> int:
+def _compare_positions(found: Position, top: Position) -> int:
     """Whether a position is before another one (-1), after it (1), or the same (0).
 
     The first transaction after a connector's start has no commit before it: its position is (0, LSN). A commit comes

@@ -254,7 +254,7 @@ def test_compaction_between_plan_and_read(town: Town) -> None:
 def count(town: Town, topic: str) -> int:
     """How many of the first ten offsets have a record."""
     slice = TopicSlice(topic=topic, id=topic_id(town.connection, topic)[0], ranges={0: (0, 10)})
-    return sum(map(len, consume.consumed(town.connection, slice, "shop.lines")))
+    return sum(map(len, consume.consume_slice(town.connection, slice, "shop.lines")))
 
 
 def test_skewed_clocks(town: Town) -> None:
@@ -321,7 +321,7 @@ def test_a_broker_that_restarts_while_it_is_read(town: Town, monkeypatch: pytest
         there.make("lines")
         node = lines(there)
         there.send("lines", *[(0, "k", f"{n}" + "x" * 100_000, 1_000 + n) for n in range(300)])
-        taken = consume.consumed
+        taken = consume.consume_slice
 
         def interrupted(*given: Any) -> Iterator[Any]:
             for n, messages in enumerate(taken(*given)):
@@ -330,7 +330,7 @@ def test_a_broker_that_restarts_while_it_is_read(town: Town, monkeypatch: pytest
                     own.start()
                 yield messages
 
-        monkeypatch.setattr(ingest, "consumed", interrupted)
+        monkeypatch.setattr(ingest, "consume_slice", interrupted)
         there.run(node)
         assert [int(value.rstrip("x")) for value in said(there, node)] == list(range(300))
         own.stop()

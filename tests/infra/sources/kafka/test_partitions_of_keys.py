@@ -153,9 +153,9 @@ def test_a_topic_recreated_with_more_partitions(town: Town, settings: Settings, 
 
 
 def folded_anew(home: Home, node: Node) -> list[Any]:
-    from rivermeet.infra.epochs.stages.fold import fold_anew
+    from rivermeet.infra.epochs.stages.fold import refold
 
-    assert fold_anew(home.platform.runner(home.pipeline), node)
+    assert refold(home.platform.runner(home.pipeline), node)
     return values(home, node.name)
 
 

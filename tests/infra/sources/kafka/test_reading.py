@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from rivermeet.infra.sources.kafka.consume import consumed
+from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.lag import PartitionLag
 from rivermeet.infra.sources.kafka.topic import lag_of, topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
@@ -208,5 +208,5 @@ def offsets(town: Town, topic: str) -> list[int]:
     """Offsets that have a record now."""
     state = topic_state(town.connection, town.named(topic))
     planned = TopicSlice(topic=state.topic, id=state.id, ranges={p: (0, end) for p, end in state.stable.items()})
-    messages = chain.from_iterable(consumed(town.connection, planned, "test", 20))
+    messages = chain.from_iterable(consume_slice(town.connection, planned, "test", 20))
     return [message.offset() or 0 for message in messages]

@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic  # pyright: ignore[rep
 
 from rivermeet.assets.epoch.run import run_node
 from rivermeet.infra.delta.io import read
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.epochs.stages.plan import Rebuild
 from rivermeet.infra.epochs.step import EpochResult
 from rivermeet.infra.feeds.broker import Broker
@@ -168,7 +168,7 @@ class Town:
     def letters(self, node: Node) -> list[dict[str, Any]]:
         """All dead letters that ever were, in order of epoch, file and offset."""
         path = self.world.runner(node.pipeline.name).paths(node).dead_letter
-        if opened(path) is None:
+        if open_table(path) is None:
             return []
         rows = [cast(dict[str, Any], row.asDict()) for row in read(self.world.spark, path).collect()]
         return sorted(rows, key=lambda row: (row["epoch"], row["file"], row["line"]))
