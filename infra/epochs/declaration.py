@@ -12,10 +12,10 @@ wider type it has another hash, and so another partition), and of everything tha
 Exceptions:
 
 - How a source reads its files may change at any time, except its key: a file is consumed once, and its records
-stay as they were read. Such a change is shown, and applies to later files.
+  stay as they were read. Such a change is shown, and applies to later files.
 - ``max_task_idle_ms`` affects when rows come and not which, and a table's own ``history`` matters only to its readers.
 - An expression over a column whose type got wider is the same expression; it sees the wider type from now on. But
-profile "0.10.2" stores hashes of a foreign-key join's left rows from epoch to epoch, and those change with the type.
+  profile "0.10.2" stores hashes of a foreign-key join's left rows from epoch to epoch, and those change with the type.
 
 Source: the documents of Delta on schema evolution and type widening. Held by ``tests/infra/epochs/test_declaration.py``
 and ``tests/infra/delta/test_schema_evolution.py``.

@@ -9,10 +9,10 @@ committed epoch has retried it:
     epoch 4   2.csv, position 1   "d,y,40"   column 'n': 'y' is not INT       the only open one
 
 - The letters of rows belong to their epoch: they are closed when a committed plan retries it. A row that is still dead
-is written again with the retrying epoch and its current reason, so each counts once.
+  is written again with the retrying epoch and its current reason, so each counts once.
 - The letter of a file is also closed when a later plan has the file: it was replaced, and is read like a new one.
 - A row that has become a record comes after all existing records of the changelog, like a late delivery: a join may
-find its window closed.
+  find its window closed.
 
 Held by ``tests/infra/sources/test_dead_letters.py``.
 """
