@@ -41,7 +41,7 @@ def standing_epoch(platform: Platform, node: Node, run: str) -> tuple[int, list[
 
     runner = platform.runner(node.pipeline)
     # Whoever has just committed it is then done with its checks.
-    with runner.lock(node).held():
+    with runner.lock(node).hold():
         note = last_note(runner.paths(node).changelog)
         if note is None:
             return None

@@ -93,7 +93,7 @@ def decide(context: EpochContext, node: Node, epoch: int, how: Literal["release"
         Where the epoch is not held, was decided otherwise, or cannot be dropped.
     """
     # A run that is going on has read the log already.
-    with context.lock(node).held():
+    with context.lock(node).hold():
         found = decidable(context, node, epoch, how)
         if found.decision is not None:
             return found.decision

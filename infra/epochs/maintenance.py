@@ -64,7 +64,7 @@ def maintain(
         done: list[Maintained] = []
         for node in pipeline.stored:
             lock = runner.lock(node)
-            with lock.held():
+            with lock.hold():
                 for name in TABLES:
                     path = getattr(runner.paths(node), name)
                     table = open_table(path)
@@ -82,7 +82,7 @@ def maintain_lines(path: str, name: str, keep: Retention, past: str = "") -> lis
     care = TableCare(path, table, keep)
     if past and table.delete(past)["num_deleted_rows"]:
         care.did.append("old lines removed")
-    if care.crumbled(limits.SMALL_LINE_FILE_BYTES):
+    if care.has_many_small_files(limits.SMALL_LINE_FILE_BYTES):
         table.optimize.compact(target_size=limits.SMALL_LINE_FILE_BYTES)
         # Otherwise the next reader of the table reads commits that each name all compacted files.
         table.create_checkpoint()
@@ -107,7 +107,7 @@ def _table(runner: EpochContext, node: Node, name: str, care: TableCare, sql: Sq
     if found is not None and kept is not None and care.has_before(first := found[1].epoch - kept + 1):
         sql(f"DELETE FROM {{table}} WHERE epoch < {first}")
         care.did.append("old rows removed")
-    if care.crumbled(limits.SMALL_FILE_BYTES) or care.scattered:
+    if care.has_many_small_files(limits.SMALL_FILE_BYTES) or care.has_many_deletion_vectors:
         sql("OPTIMIZE {table}")
         care.did.append("optimized")
     crash.reached("maintained", node.name)

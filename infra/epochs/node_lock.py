@@ -66,7 +66,7 @@ class NodeLock:
         self._folder = folder
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Acquire the lock, waiting if necessary. Reentrant within a thread."""
         if self._lock.is_locked:
             yield

@@ -105,7 +105,7 @@ class Database:
         return connection
 
     @contextmanager
-    def asked(self) -> Iterator[psycopg.Connection[Any]]:
+    def open_connection(self) -> Iterator[psycopg.Connection[Any]]:
         """A connection for the duration of a block, which translates errors into refusals."""
         with self.connect() as connection, refusing():
             yield connection

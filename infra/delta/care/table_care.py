@@ -75,11 +75,11 @@ class TableCare:
         self._live = set(_column(table, "path"))
 
     @property
-    def scattered(self) -> bool:
+    def has_many_deletion_vectors(self) -> bool:
         """Whether earlier versions have left many deletion vectors."""
         return sum(f.path.startswith("deletion_vector_") for f in self._files) > self._keep.small_files
 
-    def crumbled(self, small: int) -> bool:
+    def has_many_small_files(self, small: int) -> bool:
         """Whether many live files have fewer bytes than ``small``."""
         return sum(size < small for size in _column(self._table, "size_bytes")) > self._keep.small_files
 

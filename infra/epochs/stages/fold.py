@@ -121,7 +121,7 @@ def finish(context: EpochContext, node: Node, committed: CommitNote) -> None:
 def refold(context: EpochContext, node: Node) -> bool:
     """Replace a node's table by the fold of its whole changelog; return whether the node has one."""
     paths, lock = context.paths(node), context.lock(node)
-    with lock.held():
+    with lock.hold():
         found = last_note(paths.changelog)
         if found is None or not node.is_table:
             return False

@@ -142,7 +142,7 @@ class PostgresStep(SourceStep[WalRange]):
     def next_range(self, previous: CommitNote | None) -> WalRange | None:
         """The changes up to the cut of the pipeline; the first epoch of an incarnation is a snapshot."""
         before = self.position(previous)
-        with self.database.asked() as connection:
+        with self.database.open_connection() as connection:
             # Read before the comparison: later changes are found the next time.
             known = self._known(connection, before)
             self._refuse(connection, before)
@@ -179,7 +179,7 @@ class PostgresStep(SourceStep[WalRange]):
     def changed(self) -> Unread | None:
         """The unread part of the log; None if nothing was read yet."""
         read = self.position(self.note())
-        with self.database.asked() as connection:
+        with self.database.open_connection() as connection:
             self._refuse(connection, read)
         lag = self.lag()
         if lag is None:
@@ -202,7 +202,7 @@ class PostgresStep(SourceStep[WalRange]):
         """Everything for which its run would be refused, or its position."""
         try:
             read = self.position(self.note())
-            with self.database.asked() as connection:
+            with self.database.open_connection() as connection:
                 problems = list(self.problems(connection, read))
                 table = table_state(connection, self.reads)
                 warning = key_warning(connection, self.reads)
@@ -230,13 +230,13 @@ class PostgresStep(SourceStep[WalRange]):
         Not if another source is running, which may use it; if that one fails too, it drops the slot itself.
         """
         others = [node for node in self._sources() if node.name != self.node.name]
-        with suppress(EpochRefusedError, SettingsError), self.slot.held():
+        with suppress(EpochRefusedError, SettingsError), self.slot.hold():
             line = self.slot.line()
             if line is None or line.state != "standing" or any(map(is_running, others)):
                 return
             if line.slot in {read.slot for node in self._sources() if (read := self._read(node)) is not None}:
                 return
-            with self.database.asked() as connection:
+            with self.database.open_connection() as connection:
                 self.slot.give_up(connection, line)
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
@@ -274,7 +274,7 @@ class PostgresStep(SourceStep[WalRange]):
 
     def _land_snapshot(self, landing: Landing, planned: WalRange) -> WalRange:
         """Land a snapshot of the table; return what was read, with its position."""
-        with self.database.asked() as connection:
+        with self.database.open_connection() as connection:
             self._refuse(connection, None)
             table = table_state(connection, self.reads)
             assert table is not None
@@ -282,9 +282,9 @@ class PostgresStep(SourceStep[WalRange]):
             server = server_state(connection)
             with ExitStack() as stack:
                 # Once this transaction has it, the snapshot lasts, even if the exporting connection ends.
-                with self.slot.held():
+                with self.slot.hold():
                     line, snapshot = self.slot.snapshot(connection, at_least=published.at_least)
-                    seen = stack.enter_context(snapshot.seen())
+                    seen = stack.enter_context(snapshot.open_connection())
                     if not self._awaited() - {self.node.name}:
                         release(line.slot)
                 known = catalog(seen, self.reads, line.publication, table.oid).known
@@ -350,7 +350,7 @@ class PostgresStep(SourceStep[WalRange]):
         )
         if planned.start == planned.end:
             return changes
-        with self.database.asked() as connection:
+        with self.database.open_connection() as connection:
             self._refuse(connection, planned)
         try:
             landing.write_changes(changes.rows(peek_messages(self.database, self.slot, planned)))
@@ -368,7 +368,7 @@ class PostgresStep(SourceStep[WalRange]):
 
     def _is_unique(self) -> bool:
         """Whether the database guarantees that keys are unique."""
-        with self.database.asked() as connection:
+        with self.database.open_connection() as connection:
             table = table_state(connection, self.reads)
             return table is not None and is_unique(connection, self.reads, table.oid)
 

@@ -77,7 +77,7 @@ class WalLag:
 
 def lag_of(database: Database, slot: PipelineSlot, found: WalRange) -> WalLag:
     """The lag of the last position, from the server."""
-    with slot.held(), database.asked() as connection:
+    with slot.hold(), database.open_connection() as connection:
         server, state = server_state(connection), slot_state(connection, found.slot)
         first: int | None = None
         if state is not None and state.status != "lost":

@@ -40,7 +40,7 @@ def peek_messages(database: Database, slot: PipelineSlot, planned: WalRange) -> 
         connection.transaction(),
         connection.cursor("peek", binary=True) as cursor,
     ):
-        with slot.held():
+        with slot.hold():
             cursor.execute(_PEEK, [planned.slot, lsn_text(planned.end), planned.publication])
             found = cursor.fetchmany(limits.PEEKED_CHANGES)
         while found:

@@ -70,7 +70,7 @@ def find_problems(
     if before is not None and before.known is not None and before.relation == table.oid:
 
         def truncates() -> Collection[int]:
-            with slot.held():
+            with slot.hold():
                 return truncating(connection, before)
 
         yield from Alterations(connection, reads, name, before.known, now, truncates).problems()

@@ -86,7 +86,7 @@ class PipelineSlot:
         # The maximum length of names in PostgreSQL.
         return f"rivermeet_{self.pipeline.lower()}"[:63]
 
-    def held(self) -> FileLock:
+    def hold(self) -> FileLock:
         """The lock as a context manager, reentrant within a thread."""
         return FileLock(self.lock, is_singleton=True)
 
@@ -125,7 +125,7 @@ class PipelineSlot:
         """
         # Under the lock: of two sources that are read again, the second one uses the slot that the first one made
         # (test_two_that_find_it_lost_share_the_next).
-        with self.held():
+        with self.hold():
             found, server = self.line(), server_state(connection)
             if found is None or found.state != "standing" or any(True for _ in self.problems(connection, server)):
                 return self._made(connection, found, server)
@@ -177,7 +177,7 @@ class PipelineSlot:
         positions
             The positions of the sources of the pipeline; ``node`` is one of them.
         """
-        with self.held():
+        with self.hold():
             line, own = self.standing(), positions[node]
             if line.cut > own and not self._is_unused(line, positions, server):
                 return line

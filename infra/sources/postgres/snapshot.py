@@ -42,7 +42,7 @@ class Snapshot:
         return not self.keeper.closed and not self.keeper.broken
 
     @contextmanager
-    def seen(self) -> Iterator[psycopg.Connection[Any]]:
+    def open_connection(self) -> Iterator[psycopg.Connection[Any]]:
         """A connection that sees the database as of the snapshot."""
         with self.database.connect() as connection, refusing():
             from psycopg import sql

@@ -231,7 +231,7 @@ def test_a_run_goes_first(tmp_path: Path, run_often: World) -> None:
     target, node = later(run_often, tmp_path / "world", 10), joined()
     path = target.runner("batch").paths(left(node)).changelog
     waits = Thread(target=maintained, args=(target, node))
-    with target.runner("batch").lock(left(node)).held():
+    with target.runner("batch").lock(left(node)).hold():
         before = DeltaTable(path).version()
         waits.start()
         waits.join(3)

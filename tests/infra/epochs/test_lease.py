@@ -227,7 +227,7 @@ def test_a_fence_and_a_commit_that_are_raced(s3: str, round_: int) -> None:
 def work(url: str, folder: str, path: str) -> None:
     """A run: takes the lock, looks, computes for a long time, commits."""
     lock = node_lock(url, Path(folder), path)
-    with lock.held():
+    with lock.hold():
         table = DeltaTable(path)
         print("computing", flush=True)
         time.sleep(1)
@@ -254,7 +254,7 @@ def test_a_process_that_was_stopped_commits_nothing_when_it_wakes(s3: str, tmp_p
     try:
         assert stopped.stdout.readline() == "computing\n"
         stopped.send_signal(signal.SIGSTOP)
-        with node_lock(s3, tmp_path / "other", path).held():
+        with node_lock(s3, tmp_path / "other", path).hold():
             stopped.send_signal(signal.SIGCONT)
             assert stopped.stdout.readline() == "LeaseLostError\n"
             assert DeltaTable(path).to_pyarrow_table()["epoch"].to_pylist() == [1]
@@ -267,7 +267,7 @@ def test_a_process_that_was_stopped_commits_nothing_when_it_wakes(s3: str, tmp_p
 
 def test_a_lock_renews_its_lease_while_it_is_held(s3: str, tmp_path: Path) -> None:
     other = Lease(s3, 2.0, "elsewhere")
-    with node_lock(s3, tmp_path, f"{s3}/t").held():
+    with node_lock(s3, tmp_path, f"{s3}/t").hold():
         waiting = Thread(target=other.take)
         waiting.start()
         time.sleep(5)
@@ -278,7 +278,7 @@ def test_a_lock_renews_its_lease_while_it_is_held(s3: str, tmp_path: Path) -> No
 
 def test_a_lock_that_ended_leaves_nothing_but_the_lease(s3: str, tmp_path: Path) -> None:
     lock = node_lock(s3, tmp_path, f"{s3}/t")
-    with pytest.raises(ValueError, match="as it was raised"), lock.held():
+    with pytest.raises(ValueError, match="as it was raised"), lock.hold():
         raise ValueError("as it was raised")
     assert lock.check() is None
     names = [found["path"] for found in obstore.list(from_url(s3)).collect()]

@@ -46,7 +46,7 @@ def refused(base: Base, node: Table, kind: type[PostgresRefusedError], says: str
             base.run(node)
         assert "source 'shop.t'" in str(found.value)
     step = base.step(node)
-    with step.database.asked() as connection:
+    with step.database.open_connection() as connection:
         problems = list(step.problems(connection, step.position(step.note())))
     assert kind in [type(problem) for problem in problems]
 

@@ -108,12 +108,12 @@ def test_one_snapshot_for_all_that_begin_together(one: One) -> None:
     again, second = one.slot.snapshot(one.client)
     assert (again, second) == (line, first)
     one.write()
-    with first.seen() as client:
+    with first.open_connection() as client:
         assert client.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
     cut = one.cut("a", a=first.lsn)
     _, later = one.slot.snapshot(one.client)
     assert cut is not None and later.lsn >= cut, "an older one would put a table behind the others"
-    with later.seen() as client:
+    with later.open_connection() as client:
         assert client.execute("SELECT count(*) FROM t").fetchall() == [(1,)]
     temporary = one.client.execute("SELECT count(*) FROM pg_replication_slots WHERE temporary").fetchall()
     assert temporary == [(1,)]
