@@ -17,7 +17,7 @@ from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.engine.session import session
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,8 +46,8 @@ def floor(workload: Workload, settings: Settings, scratch: Path) -> Mapping[str,
         shutil.copytree(paths.table, copy)
         changed = read(spark, copy).join(rows.select("key.*").distinct(), list(result.key), "left_semi")
         changed.write.format("delta").save(str(scratch / "changed"))
-        on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in result.key)
-        merge = f"""MERGE INTO delta.{quoted(copy)} t USING delta.{quoted(str(scratch / "changed"))} s ON {on}
+        on = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in result.key)
+        merge = f"""MERGE INTO delta.{quote(copy)} t USING delta.{quote(str(scratch / "changed"))} s ON {on}
 WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
         seconds["merge"] = _second(lambda: spark.sql(merge).collect())
     return seconds

@@ -21,7 +21,7 @@ from rivermeet.expectations.rules.record_sql import USERS
 from rivermeet.expectations.rules.verify import VERIFY
 from rivermeet.pipelines import Check, Node
 from rivermeet.pipelines.errors import RivermeetError
-from rivermeet.pipelines.family import OURS, named
+from rivermeet.pipelines.family import OURS, find_family
 
 __all__ = ["ALL", "Invariant", "invariants_of"]
 
@@ -37,7 +37,7 @@ class RuleTakenError(RivermeetError):
 
 def _of_families() -> tuple[Invariant, ...]:
     """Those in the rules of our families; a module that several name is taken once."""
-    modules = dict.fromkeys(module for name in OURS if (module := named(name).rules_module) is not None)
+    modules = dict.fromkeys(module for name in OURS if (module := find_family(name).rules_module) is not None)
     return tuple(rule for module in modules for rule in module.RULES)
 
 

@@ -27,7 +27,7 @@ class HeldFile(NamedTuple):
     descriptor: int
 
     def note(self, line: str) -> None:
-        """Add a line for whoever finds the file free."""
+        """Add a line for the process that next finds the file free."""
         os.write(self.descriptor, f"{line}\n".encode())
 
     def let_go(self) -> None:
@@ -49,7 +49,7 @@ def hold_file(folder: Path, *lines: str) -> HeldFile:
     fcntl.flock(held.descriptor, fcntl.LOCK_EX)
     for line in lines:
         held.note(line)
-    # What has its name is locked: whoever finds it free has found the end of its process.
+    # The named file is locked: if it is free, its process has ended.
     return held._replace(file=draft.replace(folder / name))
 
 

@@ -6,9 +6,9 @@ from rivermeet.pipelines.errors import RivermeetError
 
 
 class EpochRefusedError(RivermeetError):
-    """An epoch that must not be planned or committed; the message says why, and what mends it."""
+    """An epoch that must not be planned or committed; the message says why, and how to fix it."""
 
     remedy = "Do what the message says, and run again; nothing was committed."
 
     replan = False
-    """Whether the plan is passed over, so that mended inputs can be planned anew."""
+    """Whether the plan is skipped, so that corrected inputs can be planned again."""

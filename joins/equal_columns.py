@@ -1,4 +1,4 @@
-"""Which rows of a table an epoch can need, by the columns of its records that theirs are equal to.
+"""The rows of a table that an epoch can need, by columns that must equal columns of its records.
 
 | operation | rows of | are needed where |
 |---|---|---|
@@ -11,9 +11,9 @@
     orders ⋈ customers on customer_id; new: orders 7 and 9, customer 4       rows of orders with order_id 7 to 9,
                                                                              or with customer_id 4 to 4
 
-All other rows of these sides leave an epoch's rows as they are; of a side that is not named here every row may count:
-the right side of a foreign-key join is looked up by foreign keys that left rows had before. Only keys that are plain
-columns are named. Each family says it in its
+All other rows of these sides do not affect an epoch's rows; of a side that is not listed every row may be needed:
+the right side of a foreign-key join is looked up by earlier foreign keys of left rows. Only keys that are plain
+columns are listed. Each family declares this in its
 ``family.py``. Held by ``tests/joins/epochs/test_equal_columns.py``.
 """
 
@@ -26,7 +26,7 @@ from rivermeet.pipelines.family import Equal, Needed, Side, family_of
 
 
 def needed_rows(operation: Operation) -> Needed:
-    """Which rows an epoch of an operation can need of its tables."""
+    """The rows of its tables that an epoch of an operation can need."""
     return family_of(operation).needed(operation)
 
 
@@ -41,12 +41,12 @@ def own(side: Side, key: Iterable[str]) -> Equal:
 
 
 def pointing(node: Node, mapper: Mapping[str, str], other: Side) -> Equal:
-    """Rows that point to the key of a record of the other side."""
+    """Rows that refer to the key of a record of the other side."""
     return {column: (other, key_column(pointed)) for column, pointed in columns(node, mapper).items()}
 
 
 def columns(node: Node, mapper: Mapping[str, str]) -> Mapping[str, str]:
-    """Columns of a node's records to the other table's key columns, where the mapper's expressions are columns."""
+    """Columns of a node's records to the other table's key columns, if the mapper's expressions are columns."""
     found: dict[str, str] = {}
     for pointed, sql in mapper.items():
         name = sql.strip().removeprefix("`").removesuffix("`")

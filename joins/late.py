@@ -1,17 +1,17 @@
-"""The late table: every record that an operator dropped, in one shape for all families, with the reason in words.
+"""The late table: every record that an operator dropped, in one schema for all families, with the reason in words.
 
 | column | what |
 |---|---|
 | side, partition, offset | place of the record in its input |
 | key, value, timestamp | the record itself; the value as JSON, so that inputs of any type are one table |
-| stream_time, close | the two numbers (ms) that the reason compares; null where no window was asked |
+| stream_time, close | the two numbers (ms) that the reason compares; null if it does not concern a window |
 | reason | why it was dropped |
 
     left  a @3      closed at 15 ms when stream time was 20 ms
     left  - @4      no key
     left  a @-7     before 1970, where no window is
 
-Who is dropped is the family's own rule: ``joins/stream_stream/profile_3_1.py``,
+Each family has its own rule for dropping records: ``joins/stream_stream/profile_3_1.py``,
 ``joins/stream_stream/window_store.py``, ``joins/aggregates/windowed.py``, ``joins/stateless/to_table.py``, and look-ups
 with a null key that give no row. Held by ``tests/expectations/test_late_share.py``.
 """
@@ -30,12 +30,12 @@ def past_close(records: DataFrame, side: Column, value: Column, stream_time: Col
 
 
 def without_key(records: DataFrame, side: Column, value: Column) -> DataFrame:
-    """Rows for records that only a key could have given a place."""
+    """Rows for records that are dropped because they have no key."""
     return _without_place(records, side, value, "no key")
 
 
 def before_1970(records: DataFrame, side: Column, value: Column) -> DataFrame:
-    """Rows for records that lie in no window, since windows start at 0."""
+    """Rows for records outside of all windows, because windows start at 0."""
     return _without_place(records, side, value, "before 1970, where no window is")
 
 

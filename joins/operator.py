@@ -1,4 +1,4 @@
-"""What every operator takes and gives: a module with ``state`` and ``compute``, which its family names by profile.
+"""The interface of an operator: a module with ``state`` and ``compute``, which its family names by profile.
 
 A family is registered in the ``family.py`` of its folder (``pipelines/family.py``).
 """
@@ -21,14 +21,14 @@ StateRead = Mapping[Side, Literal["open", "before", "after", "earlier"]]
 """Per side: open records, a table before or after the epoch's records, or all records of earlier epochs."""
 
 
-def declared_numbers(frame: DataFrame, **numbers: int | None) -> DataFrame:
+def declare_numbers(frame: DataFrame, **numbers: int | None) -> DataFrame:
     """The frame with each number as a BIGINT column of that name."""
     return frame.withColumns({name: F.lit(number).cast("bigint") for name, number in numbers.items()})
 
 
 @dataclass(frozen=True)
 class EpochInputs:
-    """All that one epoch of one operation may look at.
+    """The inputs of one epoch of one operation.
 
     Attributes
     ----------
@@ -45,18 +45,18 @@ class EpochInputs:
         ``(slack)``: the operation's own earlier rows with ``timestamp + slack > stream time`` of their partition;
         all of them without a slack.
     memory
-        Rows that the operator's last committed epoch left in its ``memory`` frame; None before the first.
+        Operator state: the ``memory`` frame of the last committed epoch; None before the first.
     stream_time
         Partition to stream time (ms) before the epoch; a partition without records is absent.
     keep
-        The same rows, for a frame that is used more than once: the caller may compute it once.
+        Returns the same rows, for a frame that is used more than once: the caller may cache it.
     keep_if_few
-        The same, for a frame that is cheap to make again: the caller may compute it once where the epoch is small.
+        The same, for a frame that is cheap to recompute: the caller may cache it if the epoch is small.
     broadcast
         ``(keys)``: keys of the epoch's records, marked to be broadcast to a table's rows if they are few.
     numbers
         ``(frame, **numbers)``: the frame with declared numbers (ms) as columns. They are columns because many
-        declarations may be run at once, each in a partition of its own with numbers of its own.
+        declarations may be run at once, each in its own partition with its own numbers.
     """
 
     records: Mapping[Side, DataFrame]
@@ -69,7 +69,7 @@ class EpochInputs:
     keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
     keep_if_few: Callable[[DataFrame], DataFrame] = lambda frame: frame
     broadcast: Callable[[DataFrame], DataFrame] = lambda keys: keys
-    numbers: Numbers = declared_numbers
+    numbers: Numbers = declare_numbers
 
     @property
     def left(self) -> DataFrame:
@@ -84,7 +84,7 @@ class EpochInputs:
 
 @dataclass(frozen=True)
 class EpochFrames:
-    """What one epoch of one operation gives.
+    """The results of one epoch of one operation.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class EpochFrames:
     late
         Records that were dropped, in the columns of `joins.late`.
     memory
-        What the next epoch needs and no changelog holds; it has a ``partition`` of its own rows' choice.
+        Operator state that the next epoch needs and no changelog contains; the operator chooses its ``partition``.
     timed
         Frames whose highest timestamp per partition is stream time.
     """
@@ -110,7 +110,7 @@ class Operator(Protocol):
 
     @staticmethod
     def state(join: Any) -> StateRead:
-        """What is read of each side besides the epoch's records."""
+        """The state that is read of each side in addition to the epoch's records."""
         ...
 
     @staticmethod
@@ -125,9 +125,9 @@ def operator_of(operation: Operation) -> Operator:
 
 
 def reads_once(operation: Operation) -> bool:
-    """Whether the operator makes what it needs of the epoch's records, or keeps what it made: ``READS_ONCE`` there.
+    """Whether the operator reads the epoch's records only once, or caches them itself: its ``READS_ONCE``.
 
-    What is read two or three times is cheaper to make again than to compute beforehand: that is a request of its own,
+    A frame that is read two or three times is cheaper to recompute than to cache, which is a separate request,
     and most of an epoch of a hundred records is the planning of its requests.
     """
     return getattr(operator_of(operation), "READS_ONCE", False)

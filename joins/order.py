@@ -6,9 +6,9 @@ partition, side, partition, offset):
 
     left 10, 5    right 7, 12      right 7, left 10, left 5, right 12
 
-Source: wiki page "Kafka Streams Join Semantics" (timestamp synchronization); the proof stands in
+Source: wiki page "Kafka Streams Join Semantics" (timestamp synchronization); the proof is in
 docs/decisions/order-within-an-epoch.md. Held by ``tests/joins``, where the reference joins compare heads. Within an
-epoch the maxima start afresh: what earlier epochs consumed is gone from the inputs, so that it heads nothing any more.
+epoch the maxima start afresh: what earlier epochs consumed is gone from the inputs, so it no longer heads anything.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def in_processing_order(records: DataFrame, side: int) -> DataFrame:
 
 
 def stream_time_at_start(inputs: EpochInputs) -> Column:
-    """Stream time (ms) of a row's partition before the epoch; NULL where it has none yet."""
+    """Stream time (ms) of a row's partition before the epoch; NULL if it has none yet."""
     times = inputs.stream_time
     by_place = [times.get(p) for p in range(max(times, default=-1) + 1)]
-    # Looked up by place: a map of a thousand partitions would be searched for every row.
+    # Looked up by index: a map of a thousand partitions would be searched for every row.
     return F.get(F.from_json(F.lit(json.dumps(by_place)), "ARRAY<BIGINT>"), F.col("partition"))
 
 

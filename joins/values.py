@@ -23,7 +23,7 @@ def with_record(records: DataFrame, name: str) -> DataFrame:
 
 
 def record() -> Column:
-    """The STRUCT that expressions see of a record; the engine fills in its fields, and need not be asked for them."""
+    """The STRUCT of a record that expressions see; the engine fills in its fields without a request for them."""
     return F.struct("key.*", "value.*", F.col("timestamp").alias("_timestamp"))
 
 
@@ -49,9 +49,9 @@ def with_mapped_key(
     key_type
         Type of the other table's key.
     """
-    # The row is packed first: a field of the record may be called like one of our own columns.
+    # The row is packed first: a field of the record may have the name of one of our own columns.
     packed = records.select(F.struct("*").alias("__row"))
-    # The type by its name: sent as a value, Connect makes a text's type name its collation, which Delta then writes.
+    # The type by its name: if it is sent as a value, Connect adds the collation of strings, which Delta then writes.
     parts = {c: F.expr(sql).cast(type_text(key_type[c].dataType)) for c, sql in mapper.items()}
     fields = packed.select("__row", F.col(f"__row.`{record}`.*"))
     mapped = F.struct(*(parts[c].alias(c) for c in key_type.fieldNames()))
@@ -75,5 +75,5 @@ def nothing_like(frame: DataFrame, column: str) -> Column:
 
 
 def null_of(column: str) -> Column:
-    """NULL of the type that a column of the same frame has; the engine knows it, and need not be asked."""
+    """NULL of the type of a column of the same frame, without a request to the engine."""
     return F.when(F.lit(False), F.col(column))

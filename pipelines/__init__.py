@@ -1,6 +1,6 @@
 """Declarations: what exists, as plain values. No Dagster, no Spark, no effects.
 
-A project adds a pipeline by a file of its own that sets ``PIPELINE`` (``files.py``).
+A project adds a pipeline with a file that sets ``PIPELINE`` (``files.py``).
 """
 
 from __future__ import annotations

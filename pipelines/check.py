@@ -4,15 +4,15 @@
         trips, "arrives_after_departure", "A flight arrives after it departed.",
         "SELECT * FROM {rows} WHERE value.arrived < value.departed")
 
-A query names relations in braces. What it names decides when it is judged:
+A query names relations in braces. They determine when it is judged:
 
 | relation | rows | judged |
 |---|---|---|
 | ``{rows}`` | the epoch's result: key, value, timestamp, partition, offset | before the epoch is committed |
-| ``{changelog}`` | the same as committed; where checks are run alone, the whole changelog | after the commit |
+| ``{changelog}`` | the same rows, committed; if checks are run alone, the whole changelog | after the commit |
 | ``{table}`` | rows of the folded table that the epoch could change; run alone, all of them | after the commit |
 | ``{new_left}``, ``{new_right}`` | the input records that the epoch consumed | with any of these |
-| ``{left}``, ``{right}`` | of two streams the records in reach; else a table's live rows | with any of these |
+| ``{left}``, ``{right}`` | of streams, the records that can still join; else a table's live rows | with any of these |
 
 Held by ``tests/pipelines/test_check.py``.
 """
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import TYPE_CHECKING, Literal, get_args
 
-from rivermeet.pipelines.errors import DeclarationError, OptionError, listed
+from rivermeet.pipelines.errors import DeclarationError, OptionError, list_choices
 from rivermeet.pipelines.sql_text import of_the_run
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Check:
     sentence
         What holds, in words.
     violations
-        SQL that returns the rows that break it. A brace that is no relation is doubled.
+        SQL that returns the rows that break it. A brace that is not a relation is doubled.
     blocking
         Whether a violation keeps the epoch from being committed; only of rules about ``{rows}``.
     """
@@ -60,7 +60,7 @@ class Check:
 
     @property
     def on_committed(self) -> bool:
-        """Whether it is judged on what is committed, not on an epoch's rows before that."""
+        """Whether it is judged on committed rows, and not on an epoch's rows before the commit."""
         return any(name in _COMMITTED for name in _names(self.violations))
 
     @property
@@ -81,8 +81,8 @@ def relations(node: Node) -> tuple[str, ...]:
     return tuple(found)
 
 
-def checked(node: Node, check: Check) -> Check:
-    """The rule, if it can be judged; a `DeclarationError` where not."""
+def validate_check(node: Node, check: Check) -> Check:
+    """The rule, if it can be judged; otherwise raise `DeclarationError`."""
 
     def refuse(problem: str) -> DeclarationError:
         return node.refuse(node.name, f"check {check.id!r}: {problem}")
@@ -94,7 +94,7 @@ def checked(node: Node, check: Check) -> Check:
     if not check.sentence.strip():
         raise refuse("say in a sentence what holds; it is what a reader of the checks sees")
     if check.severity not in get_args(Severity):
-        raise refuse(f"severity={check.severity!r} is not one of {listed(get_args(Severity))}")
+        raise refuse(f"severity={check.severity!r} is not one of {list_choices(get_args(Severity))}")
     offered = relations(node)
     try:
         names = _names(check.violations)
@@ -102,18 +102,22 @@ def checked(node: Node, check: Check) -> Check:
         raise refuse(f"its query has a brace that is no relation ({error}); double it") from None
     unknown = [name for name in names if name not in offered]
     if unknown:
-        raise refuse(f"its query names {listed(unknown)}, and there are {listed(offered)}; double other braces")
+        raise refuse(
+            f"its query names {list_choices(unknown)}, and there are {list_choices(offered)}; double other braces"
+        )
     judged = [name for name in names if name == "rows" or name in _COMMITTED]
     if not judged:
-        raise refuse(f"its query names none of {listed(r for r in offered if r in ('rows', *_COMMITTED))} to judge")
+        raise refuse(
+            f"its query names none of {list_choices(r for r in offered if r in ('rows', *_COMMITTED))} to judge"
+        )
     if "rows" in judged and len(judged) > 1:
-        raise refuse(f"its query names {listed(judged)}: rows are of one epoch, the others are what is stored")
+        raise refuse(f"its query names {list_choices(judged)}: rows are of one epoch, the others are what is stored")
     why = of_the_run(check.violations, [*node.key, *node.value])
     if why is not None:
         raise refuse(f"its query is judged again and must answer the same: {why}")
     if check.blocking and check.on_committed:
         raise refuse(
-            f"blocking, but {listed(judged)} is judged after the commit; ask {{rows}}, or leave blocking=False"
+            f"blocking, but {list_choices(judged)} is judged after the commit; ask {{rows}}, or leave blocking=False"
         )
     return check
 

@@ -1,13 +1,13 @@
-"""One tree of errors: what a user can act on is a `RivermeetError`, and anything else is a bug.
+"""One tree of errors: an error that a user can act on is a `RivermeetError`; anything else is a bug.
 
     raised                                      shown, in the terminal, in Dagster and in logs
     TopicMissingError("there is no topic …")    the sentence: it says what is wrong, where, and what to do
     KeyError("offset")                          class, message and traceback: somebody has to read the code
 
-Below the root stand the kinds that callers distinguish: `DeclarationError` and `OptionError` (what is declared),
+Below the root are the kinds that callers distinguish: `DeclarationError` and `OptionError` (what is declared),
 `SourceError` (how a source is read), `NotFoundError` (a name), ``SettingsError``, ``EngineError``, and
 ``EpochRefusedError`` (nothing is committed) with ``LeaseLostError`` and those of topics, tables and sinks.
-docs/reference/errors.md lists all by their codes, and ``tests/errors`` has the sentences of each. Held by
+docs/reference/errors.md lists all of them by code; ``tests/errors`` has the sentences of each. Held by
 ``tests/project/test_errors.py``.
 """
 
@@ -20,14 +20,14 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class RivermeetError(Exception):
-    """What a user can act on; the message says what is wrong, where, and what to do.
+    """An error that a user can act on; the message says what is wrong, where, and what to do.
 
     Parameters
     ----------
     message
         The sentence.
     **fields
-        What it names, such as ``topic="orders"``: for programs, which should not parse sentences.
+        The things that it names, such as ``topic="orders"``, for programs, which should not parse sentences.
 
     Attributes
     ----------
@@ -59,11 +59,11 @@ class RivermeetError(Exception):
         self.fields = fields
 
     def within(self, **fields: object) -> None:
-        """Add fields that a caller knows; those of the message's own go first."""
+        """Add fields that a caller knows; those of the message take precedence."""
         self.fields = fields | self.fields
 
     def __str__(self) -> str:
-        # Not that of a second base: a KeyError would quote the sentence.
+        # Not the `__str__` of a second base class: KeyError would quote the sentence.
         return self.message
 
 
@@ -99,6 +99,6 @@ class NotFoundError(RivermeetError, KeyError):
     remedy = "Use one of the names that the message lists."
 
 
-def listed(choices: object) -> str:
+def list_choices(choices: object) -> str:
     """Choices as an error message lists them: ``'a', 'b'``."""
     return ", ".join(repr(choice) for choice in choices)  # pyright: ignore[reportGeneralTypeIssues]

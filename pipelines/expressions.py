@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rivermeet.pipelines.types import declared_type
+from rivermeet.pipelines.types import normalize_type
 
 
 @dataclass(frozen=True)
@@ -15,11 +15,11 @@ class Expr:
     type: str
 
 
-def quoted(identifier: str) -> str:
-    """A column's name, or a table's path, as SQL text takes it."""
+def quote(identifier: str) -> str:
+    """A column's name, or a table's path, quoted for SQL text."""
     return "`" + identifier.replace("`", "``") + "`"
 
 
 def expr(sql: str, type: str) -> Expr:
     """An expression and its Spark SQL type, like ``expr("to_date(day)", "DATE")``."""
-    return Expr(sql, declared_type(type))
+    return Expr(sql, normalize_type(type))

@@ -1,13 +1,13 @@
-"""A join family as one value, and the one place where it is looked up.
+"""A join family as one value, and its registry.
 
     operation                              family_of(operation)
     StreamStreamJoin, "stream-stream"      joins/stream_stream/family.py
     Tagged, "tagged"                       what the entry point ``tagged`` of `GROUP` names, or what was registered
 
-A family is its declaration (an `Operation`, which answers what others ask of one node) and its value, which names
-everything that is made for it. Modules are named and not imported: showing a pipeline loads no Spark, and a family's
-rules stand in ``expectations``, which ``joins`` may not import. Nobody tests for the class of an operation
-(``tests/project/test_families.py``). To add a family from outside touches its own files only
+A family consists of its declaration (an `Operation`, with the properties of one node) and its value, which names
+its modules. They are named and not imported, because showing a pipeline must not load Spark, and a family's
+rules are in ``expectations``, which ``joins`` may not import. No other code tests for the class of an operation
+(``tests/project/test_families.py``). Adding a family from another package changes none of our files
 (``tests/toy_family.py``).
 """
 
@@ -27,7 +27,7 @@ Side = Literal["left", "right"]
 Equal = Mapping[str, tuple[Side, str]]
 """Column of a table's rows (``key.order_id``) to the side, and the column of its records, that it is equal to."""
 Needed = Mapping[Side, Sequence[Equal]]
-"""Side to the ways in which a row of its table is needed; a side that is absent is needed as a whole."""
+"""Side to the ways in which a row of its table is needed; of a side that is absent, all rows are needed."""
 
 GROUP = "rivermeet.families"
 """Entry points that name families: the family's name to ``module:value``."""
@@ -48,7 +48,7 @@ OURS = {
     "windowed-aggregate": "rivermeet.joins.aggregates.family:WINDOWED",
     "global-global": "rivermeet.joins.stream_global.family:VIEW",
 }
-"""The same for ours, which a checkout that is not installed has, too."""
+"""The built-in families, which are also known in a checkout that is not installed."""
 
 
 def _all_rows(operation: Any) -> Needed:
@@ -57,7 +57,7 @@ def _all_rows(operation: Any) -> Needed:
 
 @dataclass(frozen=True)
 class Rule:
-    """One question about a family, answered by each profile that offers it.
+    """One question about a family, with the answer of each profile that offers it.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Everything that is made for one kind of operation.
+    """Everything that exists for one kind of operation.
 
     Attributes
     ----------
@@ -93,12 +93,12 @@ class Family:
         Module with the words for what the reference says of a row, and of a key without one: ``reads``, ``of_row`` and
         ``of_absence`` (``joins/why/families.py``).
     shadow
-        Module that finds the causes of differences from a running application: ``compare``, and ``CAUSES`` that only
-        this family has. None: rows are compared by themselves.
+        Module that finds the causes of differences from a running application: ``compare``, and the ``CAUSES`` of
+        this family alone. None: rows are compared without causes.
     needed
-        Which rows of its tables an epoch can need (``joins/equal_columns.py``).
+        The rows of its tables that an epoch can need (``joins/equal_columns.py``).
     differences
-        In which rules its profiles differ, in words.
+        The rules in which its profiles differ, in words.
     """
 
     declaration: type[Operation]
@@ -112,7 +112,7 @@ class Family:
 
     @property
     def name(self) -> str:
-        """The name of its kind, as checks and tags have it."""
+        """The name of its kind, as used by checks and tags."""
         return self.declaration.family
 
     def operator(self, profile: str) -> Any:
@@ -127,7 +127,7 @@ class Family:
 
 def families() -> Mapping[str, Family]:
     """Name to family: ours, those of installed distributions, and those that were registered."""
-    return {name: named(name) for name in known()}
+    return {name: find_family(name) for name in known_families()}
 
 
 def family_of(operation: Operation) -> Family:
@@ -136,9 +136,9 @@ def family_of(operation: Operation) -> Family:
     Raises
     ------
     LookupError
-        Where nobody has registered it.
+        If it is not registered.
     """
-    return named(operation.family)
+    return find_family(operation.family)
 
 
 def register(family: Family) -> None:
@@ -147,15 +147,15 @@ def register(family: Family) -> None:
     Raises
     ------
     ValueError
-        Where another family has its name.
+        If another family has its name.
     """
-    if known().setdefault(family.name, family) is not family:
+    if known_families().setdefault(family.name, family) is not family:
         raise ValueError(f"there is a family {family.name!r} already: give {family.declaration.__name__} another name")
 
 
 @cache
-def known() -> dict[str, Family | EntryPoint]:
-    """Name to family, or to where it is to be had."""
+def known_families() -> dict[str, Family | EntryPoint]:
+    """Name to family, or to the place from which it is loaded."""
     found: dict[str, Family | EntryPoint] = {name: EntryPoint(name, value, GROUP) for name, value in OURS.items()}
     for entry in entry_points(group=GROUP):
         if found.setdefault(entry.name, entry) != entry:
@@ -163,12 +163,12 @@ def known() -> dict[str, Family | EntryPoint]:
     return found
 
 
-def named(name: str) -> Family:
-    """A family by its name; LookupError where nobody has registered it."""
-    found = known().get(name)
+def find_family(name: str) -> Family:
+    """A family by its name; LookupError if it is not registered."""
+    found = known_families().get(name)
     if found is None:
         raise LookupError(
-            f"no family {name!r} is registered, there are {', '.join(sorted(known()))}: call "
+            f"no family {name!r} is registered, there are {', '.join(sorted(known_families()))}: call "
             f"rivermeet.pipelines.family.register(Family(…)) where its class stands, or give an entry point {GROUP!r}"
         )
     family: Family = found.load() if isinstance(found, EntryPoint) else found

@@ -1,13 +1,13 @@
-"""The files of a project's pipelines: each stands for itself, and one that cannot be loaded stops no other.
+"""The files of a project's pipelines: each is loaded separately, and one that cannot be loaded does not affect others.
 
     a           PIPELINE = Pipeline("a")        loaded
-    b, line 3   raises, or is no Python         named with file, line and error; asking for it raises that
-    c and d     both Pipeline("c")              neither is loaded: nobody knows which one is meant
+    b, line 3   raises, or is not Python        reported with file, line and error; loading it by name raises that
+    c and d     both Pipeline("c")              neither is loaded: it is ambiguous
     prices      no PIPELINE                     a helper: a has `from .prices import VAT`
 
-A project's folder is a package whose name no one else has (`package_of`), so that its files are modules of that package
-by their path, and import each other relatively: folders of the same name elsewhere, `json.py` beside a pipeline, or two
-projects in one process do not meet. Held by ``tests/pipelines/test_files.py``.
+A project's folder is a package with a unique name (`package_of`). Its files are modules of that package
+by their path, and import each other relatively, so folders of the same name elsewhere, `json.py` beside a pipeline, or
+two projects in one process do not conflict. Held by ``tests/pipelines/test_files.py``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
 
-from rivermeet.pipelines.errors import RivermeetError, listed
+from rivermeet.pipelines.errors import RivermeetError, list_choices
 from rivermeet.pipelines.pipeline import Pipeline
 
 
@@ -33,12 +33,12 @@ class PipelineFileError(RivermeetError):
 
 @dataclass(frozen=True)
 class BrokenFile:
-    """A file that declares no pipeline that could be run: where, and why.
+    """A file without a valid pipeline: where, and why.
 
     Attributes
     ----------
     pipeline
-        The pipeline's name; the file's where it got no further.
+        The pipeline's name, or the file's if it was not known yet.
     """
 
     pipeline: str
@@ -77,7 +77,7 @@ def load_files(root: Path, patterns: Sequence[str]) -> tuple[tuple[Pipeline, ...
         try:
             declared = _declared(importlib.import_module(_module(package, path.relative_to(root))))
         except (Exception, SystemExit) as error:  # whatever a file may raise
-            broken.append(BrokenFile(path.stem, file, _line(error, file), _said(error, path)))
+            broken.append(BrokenFile(path.stem, file, _line(error, file), _describe_error(error, path)))
             continue
         if declared is not None and not any(declared is other for other in by_name.get(declared.name, {}).values()):
             by_name.setdefault(declared.name, {})[file] = declared
@@ -98,7 +98,7 @@ def package_of(root: Path) -> str:
 
 def _files(root: Path, patterns: Sequence[str]) -> Iterator[Path]:
     found = {path for one in patterns for path in root.glob(one) if path.suffix == ".py" and path.is_file()}
-    # An editor's or a notebook's copies lie in hidden folders.
+    # Editors and notebooks keep copies in hidden folders.
     return (path for path in sorted(found) if not any(part[0] == "." for part in path.relative_to(root).parts))
 
 
@@ -123,7 +123,7 @@ def _twice(by_name: Mapping[str, Mapping[str, Pipeline]]) -> list[BrokenFile]:
     for name, files in by_name.items():
         if len(files) > 1:
             *others, last = files
-            says = f"pipeline '{name}' is declared by {listed(others)} too; give one of them another name"
+            says = f"pipeline '{name}' is declared by {list_choices(others)} too; give one of them another name"
             found.append(BrokenFile(name, last, None, says))
     return found
 
@@ -136,7 +136,7 @@ def _line(error: BaseException, file: str) -> int | None:
     return lines[-1] if lines else None
 
 
-def _said(error: BaseException, file: Path) -> str:
+def _describe_error(error: BaseException, file: Path) -> str:
     said = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
     beside = error.name if isinstance(error, ModuleNotFoundError) else None
     if beside and (file.with_name(f"{beside}.py").is_file() or file.with_name(beside).is_dir()):

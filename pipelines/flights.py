@@ -1,7 +1,7 @@
 """Flights out of New York in 2013: three kinds of join over real files.
 
 ``trips``: a departure finds its arrival within a day (stream, left join). A flight that was diverted and never reached
-its destination leaves with nulls once its window has closed.
+its destination is emitted with nulls once its window has closed.
 
     carrier | flight | date       | origin | destination | departed            | arrived
     UA      |   1545 | 2013-01-01 | EWR    | IAH         | 2013-01-01 10:17:00 | 2013-01-01 14:30:00
@@ -13,7 +13,7 @@ its destination leaves with nulls once its window has closed.
 ``fleet``: every scheduled flight with its plane (table, foreign key ``tail_number``); planes that are delivered later
 re-join exactly their flights.
 
-What the files say, what they leave out and how that was found: docs/data-flights.md.
+docs/data-flights.md describes the contents of the files and their gaps.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ NEW_YORK = "America/New_York"
 
 
 def _minutes(clock: str) -> str:
-    """SQL: minutes after midnight of a clock time like 517; 2400 ends the day; null for what is no time."""
+    """SQL: minutes after midnight of a clock time like 517; 2400 ends the day; null if it is not a time."""
     return (
         f"(CASE WHEN {clock} BETWEEN 0 AND 2400 AND {clock} % 100 < 60 THEN {clock} DIV 100 * 60 + {clock} % 100 END)"
     )
 
 
 # Clocks are the airport's. The date is the schedule's, so the delay, not dep_time, says on which day a flight left.
-# try_make_timestamp and CASE give null for what is no time: a dead letter, where ANSI SQL would fail the run.
+# try_make_timestamp and CASE return null for invalid times, which gives a dead letter; ANSI SQL would fail the run.
 DATE = "try_make_timestamp(year, month, day, 0, 0, 0)"
 SCHEDULED = f"timestampadd(MINUTE, {_minutes('sched_dep_time')}, {DATE})"
 _LEFT_AT = f"({_minutes('sched_dep_time')} + dep_delay)"
@@ -217,8 +217,8 @@ planes = PIPELINE.table(
 trips = departures.left_join(
     arrivals,
     "trips",
-    # A day's file lines stand in order of the clock, so a flight that left after midnight stands a day too early and
-    # moves stream time a day ahead of its neighbours. The grace covers that: docs/data-flights.md has the measure.
+    # A day's lines are in order of the clock, so a flight that left after midnight comes a day too early and
+    # advances stream time by a day. The grace covers that: docs/data-flights.md has the measurements.
     window=JoinWindow(before="0s", after="24h", grace="48h"),
     select={
         "destination": "left.destination",

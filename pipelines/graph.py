@@ -1,4 +1,4 @@
-"""A pipeline as a picture: Mermaid's text, or SVG that stands by itself.
+"""A pipeline as a picture: Mermaid text, or a self-contained SVG.
 
     graph LR
       orders[("orders<br/>stream of files")]
@@ -7,8 +7,8 @@
       orders --> settled
       payments --> settled
 
-Nodes go from left to right, each one column behind the last of its inputs; within a column they lie as high as their
-inputs do. Held by ``tests/pipelines/test_graph.py``.
+Nodes are placed from left to right, each one column after the last of its inputs, and at about the height of
+its inputs. Held by ``tests/pipelines/test_graph.py``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from html import escape
 from typing import Any, Protocol
 
 Node = Any
-"""A node; its class knows its pipeline, which draws itself by this file."""
+"""A node; its class imports the pipeline, which is drawn by this module."""
 
 
 class Nodes(Protocol):
@@ -28,12 +28,12 @@ class Nodes(Protocol):
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """All nodes, every input before what is made of it."""
+        """All nodes, every input before the nodes that read it."""
         ...
 
 
 WIDTH, HEIGHT, ACROSS, DOWN, EDGE = 190, 46, 70, 22, 12
-"""Of a box, between boxes, and around the picture, in pixels."""
+"""Size of a box, distance between boxes, and margin of the picture, in pixels."""
 FILL = {"stream": "#e8f1fb", "table": "#eef7ec", "windowed_table": "#eef7ec"}
 STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#1b2733}.what{font-size:10px;fill:#5b6875}"
@@ -42,11 +42,11 @@ STYLE = (
 
 
 def mermaid(pipeline: Nodes) -> str:
-    """The pipeline in Mermaid's text: sources as cylinders, what is computed as boxes."""
+    """The pipeline as Mermaid text: sources as cylinders, computed nodes as boxes."""
     lines = ["graph LR"]
     for node in pipeline.nodes:
         label = f'"{node.name}<br/>{describe(node)}"'
-        # A word of Mermaid's own, such as "end", is no name of a box.
+        # Reserved words of Mermaid, such as "end", are not allowed as names of boxes.
         lines.append(f"  n_{node.name}[({label})]" if node.source is not None else f"  n_{node.name}[{label}]")
     lines += [f"  n_{start.name} --> n_{end.name}" for start, end in _arrows(pipeline)]
     return "\n".join(lines) + "\n"

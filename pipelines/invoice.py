@@ -1,7 +1,7 @@
-"""Invoices of a small shop: the example that global tables were proposed with (KIP-99).
+"""Invoices of a small shop: the example of the proposal of global tables (KIP-99).
 
 A purchase names a product and an account. Both are looked up by a column of the purchase, not by its key, so nothing
-is repartitioned; and a change of a product or a customer writes no invoice again:
+is repartitioned, and a change of a product or a customer does not change earlier invoices:
 
     purchase_id | product    | price | customer    | address
     P-1001      | Bowl       |  34.5 | Ines Moreau | 4 Quai Vert, Ghent
@@ -9,8 +9,9 @@ is repartitioned; and a change of a product or a customer writes no invoice agai
     P-1004      | Bowl       |  36.0 | Ines Moreau | 4 Quai Vert, Ghent       the price has changed since P-1001
     P-1007      | Wall clock | 120.0 | Ines Moreau | 7 Rue du Lac, Namur      and she has moved
 
-``invoices`` is an inner join and leaves out what cannot be billed: P-1002 came before its product was known, P-1006 has
-no known account, P-1008 asks for a withdrawn product. ``checked_purchases`` is the same with left joins and has all.
+``invoices`` is an inner join and omits purchases that cannot be billed: P-1002 came before its product was known,
+P-1006 has no known account, P-1008 asks for a withdrawn product. ``checked_purchases`` is the same with left joins and
+has all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a verb becomes the value of a join: each family's options, and the function that makes its value of them.
+"""Each family's options, and the functions that turn a verb with options into the value of a join.
 
 | verb of | with | options | value |
 |---|---|---|---|
@@ -7,14 +7,14 @@
 | | a windowed table, left only | `StreamWindowedOptions` | `StreamTableJoin` |
 | | a global table or view | `StreamGlobalOptions` | `StreamGlobalJoin` |
 | a table | a table, or both windowed | `TableTableOptions` | `TableTableJoin` |
-| | a table that it points to | `ForeignKeyOptions` | `ForeignKeyJoin` |
+| | a table that it refers to | `ForeignKeyOptions` | `ForeignKeyJoin` |
 | | a windowed table, left only | `TableWindowedOptions` | `ForeignKeyJoin` |
-| | the rows that point to it | `OneToManyOptions` | `OneToManyJoin` |
+| | the rows that refer to it | `OneToManyOptions` | `OneToManyJoin` |
 | a global table | a global table or view | `GlobalOptions` | `GlobalGlobalJoin` |
 
-The options of a family are named here and nowhere else: verbs take them as ``**options: Unpack[…]``, so that type
-checkers complete and check them, and what is not among them is refused with those that are. What cannot be joined is
-refused with the pipeline, the node and what would do. Held by ``tests/pipelines/test_declare.py`` and
+The options of a family are defined only here: verbs take them as ``**options: Unpack[…]``, so that type
+checkers know them, and an unknown option is refused with the list of valid ones. A join that does not exist is
+refused with the pipeline, the node and the alternatives. Held by ``tests/pipelines/test_declare.py`` and
 ``tests/pipelines/test_verbs.py``.
 """
 
@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Required, TypedDict, get_args
 
-from rivermeet.pipelines.errors import listed
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.errors import list_choices
+from rivermeet.pipelines.expressions import quote
 from rivermeet.pipelines.joins import (
     Bootstrap,
     Cache,
@@ -50,7 +50,7 @@ WINDOW_KEY = {"window_start": "BIGINT", "window_end": "BIGINT"}
 
 
 class JoinOptions(TypedDict, total=False):
-    """What all joins of streams and tables take.
+    """Options of all joins of streams and tables.
 
     Attributes
     ----------
@@ -75,9 +75,9 @@ class StreamStreamOptions(JoinOptions, total=False):
     Attributes
     ----------
     window
-        How far records of both sides may lie apart, and how late they may be.
+        How far apart records of both sides may be, and how late they may be.
     eager
-        Profile ``"kafka-4"``: unmatched rows leave at once, as with the old windows.
+        Profile ``"kafka-4"``: unmatched rows are emitted immediately, as with the old windows.
     optimized
         Profile ``"kafka-4"``: the operator of an inner self-join.
     """
@@ -131,7 +131,7 @@ class StreamGlobalOptions(JoinOptions, total=False):
 
 
 class TableOptions(JoinOptions, total=False):
-    """What all joins of tables take.
+    """Options of all joins of tables.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class TableTableOptions(TableOptions, total=False):
 
 
 class ForeignKeyOptions(TableOptions, total=False):
-    """A table and the table that its rows point to.
+    """A table and the table that its rows refer to.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class ForeignKeyOptions(TableOptions, total=False):
 
 
 class TableWindowedOptions(TableOptions, total=False):
-    """A table and a windowed table of which each row picks a window.
+    """A table and a windowed table; each row picks a window.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class TableWindowedOptions(TableOptions, total=False):
 
 
 class OneToManyOptions(TableOptions, total=False):
-    """A table and the many rows that point to it.
+    """A table and the many rows that refer to it.
 
     Attributes
     ----------
@@ -251,7 +251,7 @@ def stream_table(left: Stream, how: How, right: Table, name: str, options: Strea
     if semantics == "0.10.0" and how == "inner":
         raise left.refuse(name, "profile '0.10.0' has no inner stream-table join; choose left_join or a later profile")
     check_versioned(left, name, semantics, right)
-    mapper = options.get("key") or {column: quoted(column) for column in right.key}
+    mapper = options.get("key") or {column: quote(column) for column in right.key}
     common = common_fields(StreamTableJoin, left, how, right, name, options)
     return StreamTableJoin(key=mapper, grace=waits, **common)
 
@@ -270,11 +270,11 @@ def stream_windowed(
     if own != list(left.key) or left.partitions != right.partitions:
         raise left.refuse(
             name,
-            f"not co-partitioned: '{left.name}' has key {listed(left.key)} in {left.partitions} partitions, "
-            f"'{right.name}' windows of {listed(own)} in {right.partitions}; repartition with select_key()",
+            f"not co-partitioned: '{left.name}' has key {list_choices(left.key)} in {left.partitions} partitions, "
+            f"'{right.name}' windows of {list_choices(own)} in {right.partitions}; repartition with select_key()",
         )
     if unknown := _unknown(StreamWindowedOptions, options):
-        raise left.refuse(name, f"a join with a windowed table has no option {listed(unknown)}")
+        raise left.refuse(name, f"a join with a windowed table has no option {list_choices(unknown)}")
     return StreamTableJoin(key=window, **common_fields(StreamTableJoin, left, how, right, name, options))
 
 
@@ -285,7 +285,7 @@ def stream_global(
     check_options(StreamGlobalOptions, left, right, name, options)
     bootstrap = options.get("bootstrap", "epoch")
     if bootstrap not in get_args(Bootstrap):
-        raise left.refuse(name, f"bootstrap={bootstrap!r} is not one of {listed(get_args(Bootstrap))}")
+        raise left.refuse(name, f"bootstrap={bootstrap!r} is not one of {list_choices(get_args(Bootstrap))}")
     if right.kind == "global_view" and bootstrap != "epoch":
         raise left.refuse(name, f"'{right.name}' is a view, resolved as its tables stand; leave bootstrap='epoch'")
     mapper = key_expressions(left, right, name, "key", options.get("key"))
@@ -319,7 +319,7 @@ def foreign_key(
     options: ForeignKeyOptions,
     pointing: Mapping[str, str] | None = None,
 ) -> ForeignKeyJoin:
-    """A table with the table that its rows point to; ``pointing`` stands in for its ``foreign_key``."""
+    """A table with the table that its rows refer to; ``pointing`` replaces its ``foreign_key``."""
     check_options(ForeignKeyOptions, left, right, name, options)
     if how == "outer":
         raise left.refuse(name, "a foreign-key join has no outer form; choose join or left_join")
@@ -339,7 +339,7 @@ def windowed_table(
             f"a windowed table and a table have no outer join: a row of '{right.name}' alone has no window; "
             "choose join or left_join",
         )
-    own = {column: quoted(column) for column in left.key if column not in WINDOW_KEY}
+    own = {column: quote(column) for column in left.key if column not in WINDOW_KEY}
     same = "foreign_key" not in options and list(own) == list(right.key)
     return foreign_key(left, how, right, name, options, own if same else None)
 
@@ -347,7 +347,7 @@ def windowed_table(
 def table_windowed(
     left: Table, how: How, right: WindowedTable, name: str, options: TableWindowedOptions
 ) -> ForeignKeyJoin:
-    """A table with a windowed table of which each row picks a window."""
+    """A table with a windowed table; each row picks a window."""
     if how != "left":
         raise left.refuse(
             name,
@@ -361,12 +361,12 @@ def table_windowed(
 
 
 def one_to_many(one: Table, many: Table, name: str, options: OneToManyOptions) -> OneToManyJoin:
-    """A table with the many rows that point to it."""
+    """A table with the many rows that refer to it."""
     both = [column for column in one.key if column in many.key]
     if both:
         raise one.refuse(
             name,
-            f"the result is keyed by both keys, and '{one.name}' and '{many.name}' both have {listed(both)}; "
+            f"the result is keyed by both keys, and '{one.name}' and '{many.name}' both have {list_choices(both)}; "
             "rename the key columns of one of them",
         )
     check_options(OneToManyOptions, one, many, name, options)
@@ -387,12 +387,12 @@ def global_global(
 
 
 def check_options(known: type, left: Node, right: Node, name: str, options: Mapping[str, Any]) -> None:
-    """Refuse an option that the join has not."""
+    """Refuse an option that the join does not have."""
     if unknown := _unknown(known, options):
         raise left.refuse(
             name,
-            f"the join of a {kind_of(left)} with a {kind_of(right)} has no option {listed(unknown)}; "
-            f"it has {listed(known.__annotations__)}",
+            f"the join of a {kind_of(left)} with a {kind_of(right)} has no option {list_choices(unknown)}; "
+            f"it has {list_choices(known.__annotations__)}",
         )
 
 
@@ -403,11 +403,11 @@ def _unknown(known: type, options: Mapping[str, Any]) -> list[str]:
 def common_fields(
     family: type[Join], left: Node, how: How, right: Node, name: str, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The fields that all joins share, checked."""
+    """The validated fields that all joins share."""
     semantics, idle = options.get("semantics", "3.1"), options.get("max_task_idle_ms", 0)
     if semantics not in family.profiles:
         raise left.refuse(
-            name, f"semantics={semantics!r}: a {family.family} join has the profiles {listed(family.profiles)}"
+            name, f"semantics={semantics!r}: a {family.family} join has the profiles {list_choices(family.profiles)}"
         )
     if idle is not None and idle < 0:
         raise left.refuse(name, f"max_task_idle_ms is {idle}; give 0 or more, or None to wait for ever")
@@ -418,10 +418,10 @@ def common_fields(
         if both:
             raise left.refuse(
                 name,
-                f"'{left.name}' and '{right.name}' both have {listed(both)}; "
+                f"'{left.name}' and '{right.name}' both have {list_choices(both)}; "
                 "give select={output column: expression over left.* and right.*}",
             )
-        select = {c: f"left.{quoted(c)}" for c in left.value} | {c: f"right.{quoted(c)}" for c in right.value}
+        select = {c: f"left.{quote(c)}" for c in left.value} | {c: f"right.{quote(c)}" for c in right.value}
     left.check_columns(name, select, *([right.key] if family.keyed_by_both else []))
     sides = {"left": left, "how": how, "right": right}
     return {**sides, "select": select, "semantics": semantics, "max_task_idle_ms": idle}
@@ -433,12 +433,12 @@ def _cached(node: Node, name: str, options: Mapping[str, Any]) -> dict[str, Any]
 
 def _cache(node: Node, name: str, cache: Cache | None) -> Cache | None:
     if cache is not None and cache not in get_args(Cache):
-        raise node.refuse(name, f"cache={cache!r} is not one of {listed(get_args(Cache))}, or None")
+        raise node.refuse(name, f"cache={cache!r} is not one of {list_choices(get_args(Cache))}, or None")
     return cache
 
 
 def kind_of(node: Node) -> str:
-    """What a node is, in words."""
+    """The kind of a node, in words."""
     return node.kind.replace("_", " ")
 
 
@@ -451,7 +451,7 @@ def check_one_pipeline(left: Node, right: Node, name: str) -> None:
 
 
 def check_copartitioned(left: Node, right: Node, name: str) -> None:
-    """Refuse inputs with other keys or another number of partitions."""
+    """Refuse inputs with different keys or numbers of partitions."""
     if left.partitions != right.partitions or dict(left.key) != dict(right.key):
         raise left.refuse(
             name,
@@ -466,10 +466,12 @@ def _count(node: Node) -> str:
 
 
 def check_versioned(left: Node, name: str, semantics: str, *tables: Table) -> None:
-    """Refuse versioned tables in profiles that had none."""
+    """Refuse versioned tables in profiles without them."""
     old = [t.name for t in tables if t.history is not None]
     if old and semantics in ("0.10.0", "0.10.2"):
-        raise left.refuse(name, f"{listed(old)} has a history, which profile {semantics!r} does not know (KIP-889)")
+        raise left.refuse(
+            name, f"{list_choices(old)} has a history, which profile {semantics!r} does not know (KIP-889)"
+        )
 
 
 def key_expressions(
@@ -483,7 +485,8 @@ def key_expressions(
         return {column: given[column] for column in columns}
     raise left.refuse(
         name,
-        f"{option}={given!r} must give one SQL expression for each key column of '{right.name}': {listed(columns)}",
+        f"{option}={given!r} must give one SQL expression for each key column of '{right.name}': "
+        f"{list_choices(columns)}",
     )
 
 
@@ -497,5 +500,5 @@ def window_of(left: Node, right: WindowedTable, name: str, options: Mapping[str,
             if start is None
             else f"'{right.name}' has sliding windows, which start anywhere; only those of a fixed grid can be picked",
         )
-    own = {column: quoted(column) for column in right.key if column not in WINDOW_KEY}
+    own = {column: quote(column) for column in right.key if column not in WINDOW_KEY}
     return {**own, "window_start": start, "window_end": f"({start}) + {right.windows.size}"}

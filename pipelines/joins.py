@@ -1,6 +1,6 @@
-"""What a node is computed by: one frozen value per join family, and what all families share.
+"""The operation that computes a node: one frozen value per join family, and what all families share.
 
-What is made for a family is named in the ``family.py`` of its folder in ``joins``. Operations on one input stand in
+The modules of a family are named in the ``family.py`` of its folder in ``joins``. Operations on one input are in
 ``pipelines/operations.py``.
 """
 
@@ -26,22 +26,22 @@ ValueExpr = str | Callable[[Any, Any], Any]
 
 
 class Operation:
-    """What the records of a node are computed by, and what all others ask of its family.
+    """The operation that computes a node's records, with the properties that other code needs of its family.
 
-    A family is its declaration, which says this, and its value, which names what is made for it
-    (``pipelines/family.py``). Nobody tests for the class of an operation: what differs is asked here, or of its family
-    (``tests/project/test_families.py``).
+    A family consists of its declaration, with these properties, and its value, which names its modules
+    (``pipelines/family.py``). No other code tests for the class of an operation: differences are properties of
+    the operation or of its family (``tests/project/test_families.py``).
 
     Attributes
     ----------
     family
-        Name of its kind, as checks and tags have it, and as `pipelines.family.Family` is registered under.
+        Name of its kind, as used by checks and tags, and under which its `pipelines.family.Family` is registered.
     profiles
         Releases that offered it.
     triggers
         Sides whose records cause rows.
     co_partitioned
-        Whether equal keys of both sides lie in equal partitions, so that each partition has an order of its own.
+        Whether equal keys of both sides are in equal partitions, so that each partition has its own order.
     joins_sides
         Whether ``select`` is over ``left.*`` and ``right.*``, and not over the bare columns of one input.
     keeps_values
@@ -51,7 +51,7 @@ class Operation:
     table_first
         Whether an epoch's records of a table go before its other records.
     select
-        Output column to its expression, where rows are made of columns.
+        Output column to its expression, if rows are computed from columns.
     max_task_idle_ms
         How long a record waits while another input may still send earlier ones: 0 not at all, None for ever.
     """
@@ -69,7 +69,7 @@ class Operation:
 
     @property
     def type(self) -> str | None:
-        """Inner, left or outer; None of what is no join."""
+        """Inner, left or outer; None if it is not a join."""
         return None
 
     @property
@@ -89,7 +89,7 @@ class Operation:
 
     @property
     def delays_rows(self) -> bool:
-        """Whether a row's trigger is the record that releases it, and not one that it is made of."""
+        """Whether a row's trigger is the record that releases it, and not one that it is computed from."""
         return False
 
     @property
@@ -99,12 +99,12 @@ class Operation:
 
     @property
     def undroppable(self) -> str | None:
-        """Why an epoch's rows may not be dropped, where later rows build on them."""
+        """Why an epoch's rows may not be dropped, if later rows depend on them."""
         return None
 
     @property
     def detail(self) -> str:
-        """What a sentence about the operation adds to its type and inputs."""
+        """Text that a sentence about the operation adds to its type and inputs."""
         return ""
 
     @property
@@ -120,26 +120,26 @@ class Operation:
         return False
 
     def lacking(self, profile: str) -> str | None:
-        """What a profile that offers the family does not have, if this is it."""
+        """A variant that this profile lacks although it offers the family, if this operation is one."""
         return None
 
     def reads_history(self, side: str) -> bool:
-        """Whether all records of a side are read, and not its newest rows."""
+        """Whether all records of a side are read, and not only its newest rows."""
         return False
 
     def expression(self, column: str) -> str | None:
-        """The SQL that makes a column, empty where a function does; None where an input's column is taken over."""
+        """The SQL that computes a column, empty if a function does; None if an input's column is copied."""
         if column not in self.select:
             return None
         made = self.select[column]
         return made if isinstance(made, str) else ""
 
     def with_grace(self, grace: int) -> Operation:
-        """The operation with another grace (ms) of its windows; ValueError where it has none."""
+        """The operation with another grace (ms) of its windows; ValueError if it has none."""
         raise OptionError(f"a {self.family} has no windows, and no grace that could be longer")
 
     def over_all_epochs(self) -> Operation:
-        """The operation that gives, over the records of all epochs in their order, what each epoch gave."""
+        """The operation that gives the rows of all epochs when it runs over their records in order."""
         return self
 
     @property
@@ -193,8 +193,8 @@ class Join(Operation):
 class StreamStreamJoin(Join):
     """stream ⋈ stream within a window.
 
-    ``eager`` keeps the old windows' behaviour in profile ``"kafka-4"``: one-sided rows leave at once. ``optimized``
-    is that profile's self-join operator.
+    ``eager`` keeps the old windows' behaviour in profile ``"kafka-4"``: one-sided rows are emitted immediately.
+    ``optimized`` is that profile's self-join operator.
     """
 
     left: Stream
@@ -224,7 +224,7 @@ class StreamStreamJoin(Join):
 
     @property
     def undroppable(self) -> str | None:
-        """Its own rows say which records have found a partner."""
+        """Its own rows show which records have found a partner."""
         if self.how == "inner" or self.semantics != "3.1":
             return None
         return (
@@ -248,7 +248,8 @@ class StreamStreamJoin(Join):
 class StreamTableJoin(Join):
     """stream ⋈ table: right key column to an expression over the left record, the stream's own key by default.
 
-    ``grace`` (ms) buffers stream records so that the versioned table on the right may still receive what it was.
+    ``grace`` (ms) buffers stream records so that the versioned table on the right can still receive updates for their
+    time.
     """
 
     left: Stream
@@ -275,7 +276,7 @@ class StreamTableJoin(Join):
         return side == "right" and self.right.history is not None
 
     def lacking(self, profile: str) -> str | None:
-        """The first release had no inner one."""
+        """The first release had no inner join."""
         return "inner stream-table join" if profile == "0.10.0" and self.how == "inner" else None
 
 
@@ -313,8 +314,8 @@ class TableTableJoin(Join):
     """table ⋈ table on the key.
 
     ``cache="epoch"`` emits the net change per key and epoch; in profile ``"kafka-4"`` it caches the inputs, and the
-    result where that is ``materialized``. ``window_map`` (ms) joins a windowed left row with the
-    right row whose window starts so much later (negative: earlier).
+    result if that is ``materialized``. ``window_map`` (ms) joins a windowed left row with the
+    right row whose window starts that much later (negative: earlier).
     """
 
     left: Table
@@ -342,7 +343,7 @@ class ForeignKeyJoin(Join):
     co_partitioned = False
 
     def keeps_hashes_of(self, side: str) -> bool:
-        """Subscriptions of profile "0.10.2" have the hash of the left value."""
+        """Subscriptions of profile "0.10.2" contain the hash of the left value."""
         return side == "left" and self.semantics == "0.10.2"
 
     @property
@@ -353,7 +354,7 @@ class ForeignKeyJoin(Join):
 
 @dataclass(frozen=True, kw_only=True)
 class OneToManyJoin(Join):
-    """table ⋈ the many rows of another table that point to it; keyed by both keys.
+    """table ⋈ the many rows of another table that refer to it; keyed by both keys.
 
     ``foreign_key``: left key column to an expression over the right record.
     """

@@ -1,9 +1,9 @@
 """Streams, tables and global tables, with the verbs of Kafka Streams in snake case.
 
 A node is a frozen value: its name, its key and value columns, and where its records come from (files, a topic, or an
-operation on other nodes). A verb makes a node of a node; what it does not take is refused with the pipeline, the node
-and what would do. The options of joins, and their checks, are in ``pipelines/joining.py``. Examples run with the nodes
-that ``tests/pipelines/test_verbs.py`` declares.
+operation on other nodes). A verb derives a node from a node; an invalid argument is refused with the pipeline, the node
+and the alternatives. The options of joins, and their checks, are in ``pipelines/joining.py``. Examples run with the
+nodes that ``tests/pipelines/test_verbs.py`` declares.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
 from rivermeet.pipelines import joining
-from rivermeet.pipelines.errors import DeclarationError, listed
+from rivermeet.pipelines.errors import DeclarationError, list_choices
 from rivermeet.pipelines.expressions import Expr
 from rivermeet.pipelines.joining import WINDOW_KEY
 from rivermeet.pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
@@ -60,8 +60,8 @@ class Node:
     origin
         The source or the operation that the records come from.
     fold
-        When a table is folded: ``"run"``, in each run that has news of it, or ``"due"``, when what it lacks has grown
-        to a tenth of it. None: ``"run"`` where no other node reads it, else ``"due"``.
+        When a table is folded: ``"run"``, in each run with new records, or ``"due"``, when the records that it lacks
+        are a tenth of it. None: ``"run"`` if no other node reads it, else ``"due"``.
     """
 
     pipeline: Pipeline = field(repr=False)
@@ -77,7 +77,7 @@ class Node:
 
     @property
     def operation(self) -> Operation | None:
-        """What this node is computed by, or None for a source."""
+        """The operation that computes this node, or None for a source."""
         return self.origin if isinstance(self.origin, Operation) else None
 
     @property
@@ -104,19 +104,19 @@ class Node:
     def to_topic(
         self, topic: str, value: WrittenValue | None = None, key: Written | None = None, partitions: int | None = None
     ) -> TopicSink:
-        """Write the changelog to a topic: a stream's rows as they are, a table's with null for what is deleted.
+        """Write the changelog to a topic: a stream's rows as they are, a table's with null for a deleted row.
 
         Parameters
         ----------
         topic
             Name of the topic; it can be read by Kafka Streams as co-partitioned with any other topic of such keys.
         value
-            Format of the values: `JSON` (default), or `Avro` or `Protobuf` by a schema that is made of the node's
-            columns and put into the schema registry as subject ``TOPIC-value``.
+            Format of the values: `JSON` (default), or `Avro` or `Protobuf` with a schema that is derived from the
+            node's columns and registered with the schema registry as subject ``TOPIC-value``.
         key
             Format of the keys. Default: `Text` of a key that is one STRING, else `JSON`.
         partitions
-            How many the topic gets if it is not there. Without it the topic has to be there.
+            The number with which a missing topic is created. Without it the topic has to exist.
 
         Examples
         --------
@@ -128,14 +128,14 @@ class Node:
     def shadowed_by(
         self, topic: str, group: str | None = None, value: Format | None = None, key: Format | None = None
     ) -> Shadow:
-        """Compare the node with what a Kafka Streams application wrote: what it lacks, or has too much.
+        """Compare the node with the output of a Kafka Streams application: missing and extra rows.
 
         Parameters
         ----------
         topic
             Name of the application's output topic.
         group
-            The application's id. Without it nobody knows how far it has read.
+            The application's id. Without it the application's position is unknown.
         value
             Format of its values. Default: `JSON` with the node's value columns.
         key
@@ -150,7 +150,7 @@ class Node:
         return self.pipeline.add_shadow(shadow(self, topic, group, value, key))
 
     def check_columns(self, name: str, columns: Mapping[str, Any], *keys: Mapping[str, str]) -> None:
-        """Refuse a value for ``name`` without columns, or with one whose name this node's key, or another, has."""
+        """Refuse a value for ``name`` without columns, or with a column name that is already used."""
         taken = [*self.key, *(column for key in keys for column in key)]
         clash = [c for c in columns if c in taken or c in RESERVED]
         if not columns:
@@ -158,12 +158,12 @@ class Node:
         if clash:
             raise self.refuse(
                 name,
-                f"select names {listed(clash)}, which the result has already (key columns {listed(taken)}, "
-                f"and {listed(RESERVED)}); choose other names",
+                f"select names {list_choices(clash)}, which the result has already (key columns {list_choices(taken)}, "
+                f"and {list_choices(RESERVED)}); choose other names",
             )
 
     def refuse(self, name: str, problem: str) -> DeclarationError:
-        """The error for a node ``name`` that cannot be made of this one."""
+        """The error for a node ``name`` that cannot be derived from this one."""
         return DeclarationError(self.pipeline.name, name, problem)
 
     def _made(self, kind: type[_N], name: str, spec: Operation, value: Iterable[str], **fields: Any) -> _N:
@@ -180,17 +180,20 @@ class Node:
         if functions:
             raise self.refuse(
                 name,
-                f"select gives {listed(functions)} as no SQL text; map_values takes SQL over key and value columns",
+                f"select gives {list_choices(functions)} as no SQL text; "
+                "map_values takes SQL over key and value columns",
             )
         return self._made(type(self), name, MapValues(input=self, select=select), select, **fields)
 
     def _key_types(self, name: str, key: Mapping[str, Expr], value: Iterable[str]) -> dict[str, str]:
-        """Column to type of a declared key, refused where a name is taken."""
+        """Column to type of a declared key, refused if a name is already used."""
         if not key or not isinstance(key, Mapping) or not all(isinstance(e, Expr) for e in key.values()):
             raise self.refuse(name, f"key={key!r} must give each key column as expr(sql, TYPE)")
         clash = [column for column in key if column in value or column in RESERVED]
         if clash:
-            raise self.refuse(name, f"key names {listed(clash)}, which the result has already; choose other names")
+            raise self.refuse(
+                name, f"key names {list_choices(clash)}, which the result has already; choose other names"
+            )
         return {column: e.type for column, e in key.items()}
 
     def _partitions(self, name: str, partitions: int | None) -> int:
@@ -200,7 +203,7 @@ class Node:
         return partitions or self.partitions or DEFAULT_PARTITIONS
 
     def history_ms(self, name: str, history: str | int | None) -> int | None:
-        """How long (ms) a versioned table keeps history; None where it is not versioned."""
+        """How long (ms) a versioned table keeps history; None if it is not versioned."""
         if history is None:
             return None
         kept = duration_ms(history)
@@ -210,7 +213,7 @@ class Node:
 
 
 class Stream(Node):
-    """A record stream: every record is an event of its own."""
+    """A record stream: every record is an independent event."""
 
     kind = "stream"
 
@@ -234,7 +237,7 @@ class Stream(Node):
         name
             Name of the result; default ``LEFT_OTHER``.
         **options
-            By what is joined: `StreamStreamOptions`, `StreamTableOptions`, `StreamGlobalOptions`.
+            Depending on the other side: `StreamStreamOptions`, `StreamTableOptions`, `StreamGlobalOptions`.
 
         Examples
         --------
@@ -390,9 +393,10 @@ class Stream(Node):
         if dict(self.key) != dict(other.key) or self.value != other.value or self.partitions != other.partitions:
             raise self.refuse(
                 name,
-                f"'{self.name}' has key {dict(self.key)}, value {listed(self.value)}, {self.partitions} partitions; "
-                f"'{other.name}' has key {dict(other.key)}, value {listed(other.value)}, {other.partitions}: make them "
-                "equal with map_values() and select_key()",
+                f"'{self.name}' has key {dict(self.key)}, value {list_choices(self.value)}, "
+                f"{self.partitions} partitions; "
+                f"'{other.name}' has key {dict(other.key)}, value {list_choices(other.value)}, {other.partitions}: "
+                "make them equal with map_values() and select_key()",
             )
         return self._made(Stream, name, Merge(left=self, right=other), self.value)
 
@@ -442,8 +446,8 @@ class Stream(Node):
 class Table(Node):
     """A table: a record replaces the one of the same key, a tombstone removes it.
 
-    ``history`` (ms) makes it versioned: look-ups see what a key was that long ago, and an update older than the
-    key's present one is not forwarded.
+    ``history`` (ms) makes it versioned: look-ups see the value that a key had up to that long ago, and an update older
+    than the key's current one is not forwarded.
     """
 
     history: int | None = None
@@ -460,7 +464,7 @@ class Table(Node):
         Parameters
         ----------
         other
-            The other table; for a foreign key, the table that it points to.
+            The other table; for a foreign key, the table that it refers to.
         name
             Name of the result; default ``LEFT_OTHER``.
         **options
@@ -493,7 +497,7 @@ class Table(Node):
         Parameters
         ----------
         other
-            As for `join`, or a windowed table of which each row picks a window.
+            As for `join`, or a windowed table; each row picks a window.
         name
             Name of the result; default ``LEFT_OTHER``.
         **options
@@ -528,12 +532,12 @@ class Table(Node):
     def one_to_many_join(
         self, many: Table, name: str | None = None, **options: Unpack[joining.OneToManyOptions]
     ) -> Table:
-        """Inner join with the rows of ``many`` that point here; the result is keyed by both keys.
+        """Inner join with the rows of ``many`` that refer to this table; the result is keyed by both keys.
 
         Parameters
         ----------
         many
-            The table whose rows point to this one.
+            The table whose rows refer to this one.
         name
             Name of the result; default ``ONE_MANY``.
         **options
@@ -602,8 +606,8 @@ class Table(Node):
         return self._mapped(select, name, fold=fold, **self._kept())
 
     def _kept(self) -> dict[str, Any]:
-        """What a table of the same rows keeps."""
-        # Without the history a join would take a record that is older than its row for the row's update (KIP-914).
+        """The fields that a table of the same rows keeps."""
+        # Without the history a join would treat a record that is older than its row as the row's update (KIP-914).
         return {"history": self.history}
 
     def to_stream(self, name: str) -> Stream:
@@ -632,8 +636,8 @@ class Table(Node):
 class WindowedTable(Table):
     """A table of windows: its key ends with ``window_start`` and ``window_end`` (ms, the end excluded).
 
-    Made by a windowed aggregate alone. It joins a windowed table window by window (``window_map`` shifts them), and a
-    table on the key without the window.
+    Only a windowed aggregate creates one. It joins a windowed table window by window (``window_map`` shifts them), and
+    a table on the key without the window.
     """
 
     windows: TimeWindows | SlidingWindows
@@ -645,12 +649,12 @@ class WindowedTable(Table):
 
 
 class GlobalTable(Node):
-    """A table that every partition sees whole: looked up by any expression, never triggering."""
+    """A table that every partition sees completely: looked up by any expression, never triggering."""
 
     kind = "global_table"
 
     def join(self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.GlobalOptions]) -> GlobalView:
-        """A view of this table's rows with what they find in the other, and of those alone that find something.
+        """A view of this table's rows that have a match in the other, with that match.
 
         Parameters
         ----------
@@ -671,7 +675,7 @@ class GlobalTable(Node):
     def left_join(
         self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.GlobalOptions]
     ) -> GlobalView:
-        """A view of all of this table's rows with what they find in the other; parameters as for `join`.
+        """A view of all of this table's rows, with their match in the other if there is one; parameters as for `join`.
 
         Examples
         --------
@@ -683,7 +687,7 @@ class GlobalTable(Node):
     def outer_join(
         self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.GlobalOptions]
     ) -> GlobalView:
-        """Refused: a right row that nothing points to has no key to be found by.
+        """Refused: a right row that no left row refers to cannot be found.
 
         Examples
         --------
@@ -706,7 +710,7 @@ class GlobalTable(Node):
 
 
 class GlobalView(GlobalTable):
-    """A join of two global tables, resolved when it is read: nothing of it is stored."""
+    """A join of two global tables, resolved when it is read; it is not stored."""
 
     kind = "global_view"
 
@@ -730,7 +734,7 @@ class GroupedTable:
         partitions: int | None = None,
         fold: str | None = None,
     ) -> Table:
-        """Aggregate each group; one that has no rows any more ends with a tombstone.
+        """Aggregate each group; a group that no longer has rows ends with a tombstone.
 
         Parameters
         ----------
@@ -794,7 +798,7 @@ class WindowedStream:
         stream.check_columns(name, aggregations)
         clash = [column for column in WINDOW_KEY if column in stream.key or column in aggregations]
         if clash:
-            raise stream.refuse(name, f"{listed(clash)} is what the windows are called; rename the column")
+            raise stream.refuse(name, f"{list_choices(clash)} is what the windows are called; rename the column")
         spec = WindowedAggregate(input=stream, windows=self.windows, aggregations=aggregations)
         key = {**stream.key, **WINDOW_KEY}
         return stream._made(WindowedTable, name, spec, aggregations, key=key, windows=self.windows, fold=fold)

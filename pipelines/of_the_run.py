@@ -1,4 +1,4 @@
-"""Expressions whose value is of the run and not of the record are refused: an epoch that is run again must be the same.
+"""Expressions whose value depends on the run are refused: an epoch that is run again must give the same rows.
 
 | expression | refused for |
 |---|---|
@@ -7,7 +7,7 @@
 | ``input_file_name()``, ``spark_partition_id()``, ``current_user``, ``version()`` | where it runs, and by whom |
 | ``at > 'now()'``, ```now```, ``left.user``, ``user`` where a column has that name | nothing |
 
-A value joiner that is a function of two columns is not looked into. Held by ``tests/pipelines/test_sql_text.py``.
+A value joiner that is a function of two columns is not examined. Held by ``tests/pipelines/test_sql_text.py``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rivermeet.pipelines.sql_text import of_the_run
 
 
 def problem_of_the_run(origin: Any, columns: Collection[str]) -> str | None:
-    """Why an expression of a source or an operation has no value of its records alone; None where all have one.
+    """Why an expression of a source or an operation depends on more than its records; None if none does.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ Function = Literal["count", "sum", "min", "max", "avg"]
 
 @dataclass(frozen=True, kw_only=True)
 class OneInput(Operation):
-    """What operations on one input share; their rows are triggered by side ``left``."""
+    """Base of operations on one input; their rows are triggered by side ``left``."""
 
     input: Node
     select: Mapping[str, ValueExpr] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class OneInput(Operation):
 class Filter(OneInput):
     """Records for which ``where`` (SQL over key and value columns) is true.
 
-    Of a stream, others are left out; of a table, a row that no longer passes ends with a tombstone.
+    In a stream, others are omitted; in a table, a row that no longer satisfies it ends with a tombstone.
     """
 
     where: str
@@ -51,7 +51,7 @@ class MapValues(OneInput):
 
 @dataclass(frozen=True, kw_only=True)
 class SelectKey(OneInput):
-    """Stream records under another key, repartitioned by it; in order of arrival as far as there is one."""
+    """Stream records under another key, repartitioned by it; in order of arrival as far as that is defined."""
 
     input: Stream
     key: Mapping[str, Expr]
@@ -67,7 +67,7 @@ class SelectKey(OneInput):
 
 @dataclass(frozen=True, kw_only=True)
 class ToTable(OneInput):
-    """A stream read as the changelog of a table: records without a key are left out and counted."""
+    """A stream read as the changelog of a table: records without a key are skipped and counted."""
 
     input: Stream
 
@@ -126,7 +126,7 @@ class TableAggregate(OneInput):
     family = "table-aggregate"
 
     def expression(self, column: str) -> str | None:
-        """What an aggregate is of, or what a key column is."""
+        """The expression of an aggregate or a key column."""
         if column in self.aggregations:
             return self.aggregations[column].of or ""
         return self.key[column].sql if column in self.key else super().expression(column)
@@ -134,7 +134,7 @@ class TableAggregate(OneInput):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowedAggregate(OneInput):
-    """A stream's records aggregated by key and window; each record updates the windows that it lies in."""
+    """A stream's records aggregated by key and window; each record updates the windows that contain it."""
 
     input: Stream
     windows: TimeWindows | SlidingWindows
@@ -144,11 +144,11 @@ class WindowedAggregate(OneInput):
 
     @property
     def open_ms(self) -> int:
-        """Until all windows that a record lies in have closed."""
+        """Until all windows that contain a record have closed."""
         return self.windows.open_ms
 
     def expression(self, column: str) -> str | None:
-        """What an aggregate is of."""
+        """The expression of an aggregate."""
         return self.aggregations[column].of or "" if column in self.aggregations else super().expression(column)
 
     def with_grace(self, grace: int) -> WindowedAggregate:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypedDict, TypeVar, Unpack, cast
 
-from rivermeet.pipelines.check import Check, Severity, checked
-from rivermeet.pipelines.errors import DeclarationError, NotFoundError, OptionError, listed
-from rivermeet.pipelines.expressions import Expr, quoted
+from rivermeet.pipelines.check import Check, Severity, validate_check
+from rivermeet.pipelines.errors import DeclarationError, NotFoundError, OptionError, list_choices
+from rivermeet.pipelines.expressions import Expr, quote
 from rivermeet.pipelines.nodes import DEFAULT_PARTITIONS, OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
 from rivermeet.pipelines.of_the_run import problem_of_the_run
 from rivermeet.pipelines.reads.names import refuse_alike
@@ -17,7 +17,7 @@ from rivermeet.pipelines.reads.reads import Reads
 from rivermeet.pipelines.shadow.declaration import Shadow
 from rivermeet.pipelines.sink import TopicSink
 from rivermeet.pipelines.source import FIRST_INSTANT, DuplicateFiles, Source
-from rivermeet.pipelines.types import declared_type, has_map
+from rivermeet.pipelines.types import has_map, normalize_type
 from rivermeet.pipelines.window import duration_ms
 
 SHORTEST_FRESHNESS = 60_000
@@ -42,25 +42,25 @@ class SourceOptions(TypedDict, total=False):
         Zone of that clock, and of TIMESTAMP columns that are keys or values, where they have no offset: a name, or
         ``expr(sql, "STRING")`` giving it per row.
     where
-        SQL; rows where it is not true are no records of this source. A topic's record without a value, of which it is
-        null, is one.
+        SQL; rows for which it is not true are not records of this source. A topic's record without a value, for which
+        it is null, is a record.
     tombstone
         SQL; where it is true the record's value is null, as it is of a topic's record without a value.
     max_bad_share
         Share of an epoch's rows that may be bad before the epoch is refused (default 0.01).
     not_before, not_after
-        Bounds of event time: ISO date or timestamp in UTC. Default of ``not_before``: 1970-01-01, for Kafka has no
-        negative timestamps; None lifts it.
+        Bounds of event time: ISO date or timestamp in UTC. Default of ``not_before``: 1970-01-01, because Kafka has no
+        negative timestamps; None removes it.
     max_ahead
         Duration that event time may be after the modification time of the record's file, or the timestamp that Kafka
         has of it, such as ``"1d"``.
     duplicate_files
-        ``"dead_letter"`` (default): a file with the very bytes of one loaded before is not read; ``"read"``: it is.
+        ``"dead_letter"`` (default): a file with the same bytes as an earlier one is not read; ``"read"``: it is.
     description
         Markdown shown with the asset.
     fold
-        When the table is folded: ``"run"``, in each run that has news of it, or ``"due"``, when what it lacks has grown
-        to a tenth of it. Default: ``"run"`` where no other node reads it, else ``"due"``.
+        When the table is folded: ``"run"``, in each run with new records, or ``"due"``, when the records that it lacks
+        are a tenth of it. Default: ``"run"`` if no other node reads it, else ``"due"``.
     """
 
     key: Columns
@@ -92,11 +92,11 @@ class Pipeline:
     description
         Markdown shown with the pipeline's job.
     freshness
-        Duration within which its sources are expected to have news; a join has its window and grace beside. Longer
-        without an epoch, and a node is shown as stale. Default: two ticks of the schedule.
+        Duration within which its sources are expected to have new records; for a join, window and grace are added.
+        After a longer time without an epoch, a node is shown as stale. Default: two ticks of the schedule.
     group, owners, tags, key_prefix
-        Of all its assets in Dagster: their group (default: the pipeline's name), who answers for them (``team:shop`` or
-        an address), tags, and what stands before the pipeline's name in their keys.
+        Of all its assets in Dagster: their group (default: the pipeline's name), owners (``team:shop`` or
+        an address), tags, and the prefix of their keys before the pipeline's name.
 
     Examples
     --------
@@ -144,7 +144,7 @@ class Pipeline:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """All nodes, every input before what is made of it."""
+        """All nodes, every input before the nodes that read it."""
         return tuple(self._nodes.values())
 
     @property
@@ -173,9 +173,9 @@ class Pipeline:
         return {"image/svg+xml": svg(self), "text/plain": mermaid(self)}
 
     def node(self, name: str) -> Node:
-        """The node of that name; KeyError with the choices where there is none."""
+        """The node of that name; KeyError with the choices if there is none."""
         if name not in self._nodes:
-            raise NotFoundError(f"pipeline '{self.name}' has no '{name}'; it has {listed(self._nodes)}")
+            raise NotFoundError(f"pipeline '{self.name}' has no '{name}'; it has {list_choices(self._nodes)}")
         return self._nodes[name]
 
     def stream(
@@ -190,7 +190,7 @@ class Pipeline:
         reads
             Where the rows are and what they look like.
         partitions
-            How many partitions the keys are hashed into; default 4 of files. Without it, a topic's records stay in
+            How many partitions the keys are hashed into; default for files: 4. Without it, a topic's records stay in
             the topic's partitions.
         **options
             See `SourceOptions`.
@@ -217,8 +217,8 @@ class Pipeline:
         Parameters
         ----------
         history
-            A duration: the table is versioned, and look-ups see what a key was up to that long before the newest
-            timestamp of its partition.
+            A duration: the table is versioned, and look-ups see the value that a key had up to that long before the
+            newest timestamp of its partition.
 
         Examples
         --------
@@ -241,11 +241,11 @@ class Pipeline:
         return self._declared(GlobalTable, name, reads, 1, options)
 
     def add(self, node: _N) -> _N:
-        """Take in a node that was declared on another one."""
+        """Add a node that was declared on another one."""
         if not _NAME.fullmatch(node.name):
             raise DeclarationError(self.name, node.name, "a name is letters, digits and _, a letter first")
         if node.name in self._nodes:
-            raise DeclarationError(self.name, node.name, f"declared twice; taken names are {listed(self._nodes)}")
+            raise DeclarationError(self.name, node.name, f"declared twice; taken names are {list_choices(self._nodes)}")
         if node.fold not in FOLDS or (node.fold is not None and not node.is_table):
             why = f"fold is {node.fold!r}; give 'run', 'due' or None" if node.is_table else "a stream is not folded"
             raise DeclarationError(self.name, node.name, why)
@@ -270,10 +270,10 @@ class Pipeline:
         return node
 
     def add_sink(self, sink: TopicSink) -> TopicSink:
-        """Take in a topic that one of the nodes is written to."""
+        """Add a topic that one of the nodes is written to."""
         if self._nodes.get(sink.node.name) is not sink.node:
             raise DeclarationError(
-                self.name, sink.node.name, f"is no node of this pipeline; there are {listed(self._nodes)}"
+                self.name, sink.node.name, f"is no node of this pipeline; there are {list_choices(self._nodes)}"
             )
         if sink.topic in self._sinks:
             other = self._sinks[sink.topic].node.name
@@ -284,10 +284,10 @@ class Pipeline:
         return sink
 
     def add_shadow(self, shadow: Shadow) -> Shadow:
-        """Take in a topic of an application that one of the nodes is compared with."""
+        """Add a topic of an application that one of the nodes is compared with."""
         if self._nodes.get(shadow.node.name) is not shadow.node:
             raise DeclarationError(
-                self.name, shadow.node.name, f"is no node of this pipeline; there are {listed(self._nodes)}"
+                self.name, shadow.node.name, f"is no node of this pipeline; there are {list_choices(self._nodes)}"
             )
         if shadow.topic in self._shadows:
             other = self._shadows[shadow.topic].node.name
@@ -307,7 +307,7 @@ class Pipeline:
         severity: Severity = "warning",
         blocking: bool = False,
     ) -> Check:
-        """Declare a rule about a node's rows; it is judged and shown like those that come along.
+        """Declare a rule about a node's rows; it is judged and shown like the built-in ones.
 
         Parameters
         ----------
@@ -332,12 +332,14 @@ class Pipeline:
             raise DeclarationError(
                 self.name,
                 node.name,
-                f"check {id!r}: '{node.name}' is no node of this pipeline; there are {listed(self._nodes)}",
+                f"check {id!r}: '{node.name}' is no node of this pipeline; there are {list_choices(self._nodes)}",
             )
-        rule = checked(node, Check(node.name, id, sentence, violations, severity, blocking))
+        rule = validate_check(node, Check(node.name, id, sentence, violations, severity, blocking))
         others = self.checks_of(node)
         if any(other.id == id for other in others):
-            raise node.refuse(node.name, f"check {id!r} is declared twice; there are {listed(c.id for c in others)}")
+            raise node.refuse(
+                node.name, f"check {id!r} is declared twice; there are {list_choices(c.id for c in others)}"
+            )
         self._checks[node.name] = (*others, rule)
         return rule
 
@@ -373,41 +375,43 @@ class Pipeline:
         return self.add(node) if add else node
 
     def _refuse_other_key(self, name: str, source: Source, reads: Reads) -> None:
-        """A topic's partitions are those of its keys: equal keys of another kind may lie in several."""
-        if sorted(e.sql for e in source.key.values()) != sorted(quoted(column) for column in reads.key_columns):
+        """Refuse another key in the topic's partitions: equal keys may be in several of them."""
+        if sorted(e.sql for e in source.key.values()) != sorted(quote(column) for column in reads.key_columns):
             raise DeclarationError(
                 self.name,
                 name,
-                f"key {listed(source.key)} is not the key of {reads.named} ({listed(reads.key_columns)}), so "
-                "that equal keys may lie in several of its partitions; give partitions=N to hash them anew",
+                f"key {list_choices(source.key)} is not the key of {reads.named} ({list_choices(reads.key_columns)}), "
+                "so that equal keys may lie in several of its partitions; give partitions=N to rehash them",
             )
 
     def _source(self, name: str, reads: Reads, options: SourceOptions, is_table: bool) -> Source:
         unknown = set(options) - set(_OPTIONS)
         if unknown:
-            raise DeclarationError(self.name, name, f"no option {listed(unknown)}; there are {listed(_OPTIONS)}")
+            raise DeclarationError(
+                self.name, name, f"no option {list_choices(unknown)}; there are {list_choices(_OPTIONS)}"
+            )
         try:
             options = cast(SourceOptions, reads.options(options, is_table))
         except ValueError as error:
             raise DeclarationError(self.name, name, str(error)) from None
         for column, kind in reads.schema.items():
             try:
-                declared_type(kind)
+                normalize_type(kind)
             except ValueError as error:
                 raise DeclarationError(self.name, name, f"column '{column}': {error}") from None
         lacking = [option for option in ("key", "timestamp") if option not in options]
         if lacking:
-            raise DeclarationError(self.name, name, f"a source of {reads.what} needs {listed(lacking)}")
+            raise DeclarationError(self.name, name, f"a source of {reads.what} needs {list_choices(lacking)}")
         keys = self._columns(name, "key", reads, options.get("key", ()))
         value = options.get("value")
         if value is None:
             used = {e.sql for e in keys.values()}
-            value = [c for c in reads.value_columns if c not in keys and quoted(c) not in used]
+            value = [c for c in reads.value_columns if c not in keys and quote(c) not in used]
         values = self._columns(name, "value", reads, value)
         clash = [c for c in values if c in keys] + [c for c in (*keys, *values) if c in RESERVED]
         if clash:
             raise DeclarationError(
-                self.name, name, f"column {listed(clash)} is both key and value, or reserved; rename it"
+                self.name, name, f"column {list_choices(clash)} is both key and value, or reserved; rename it"
             )
         share = options.get("max_bad_share", 0.01)
         if not 0 <= share <= 1:
@@ -441,13 +445,13 @@ class Pipeline:
             if isinstance(sql, Expr):
                 columns[column] = sql
             elif sql in reads.schema:
-                columns[column] = Expr(quoted(sql), declared_type(reads.schema[sql]))
+                columns[column] = Expr(quote(sql), normalize_type(reads.schema[sql]))
             else:
                 raise DeclarationError(
                     self.name,
                     name,
                     f"{what} column '{column}' is {sql!r}, which is no column of the source "
-                    f"({listed(reads.schema)}); write expr({sql!r}, TYPE) for an expression",
+                    f"({list_choices(reads.schema)}); write expr({sql!r}, TYPE) for an expression",
                 )
         if not columns:
             raise DeclarationError(self.name, name, f"no {what} columns; name at least one")

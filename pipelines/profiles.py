@@ -1,6 +1,6 @@
-"""What each profile does, in words: the rules in which releases of Kafka Streams, and we, differ.
+"""The behaviour of each profile, in words: the rules in which releases of Kafka Streams and Rivermeet differ.
 
-A rule is one question; profiles that answer it in the same words do not differ there. ``rivermeet explain`` shows
+A rule is one question; profiles with the same answer do not differ in it. ``rivermeet explain`` shows
 them for a declared join.
 """
 
@@ -15,12 +15,12 @@ def outer(join: Join) -> bool:
     return join.how != "inner"
 
 
-def cached(join: Join) -> bool:
+def is_cached(join: Join) -> bool:
     """Whether it has a cache."""
     return getattr(join, "cache", None) is not None
 
 
-def _versioned(join: Join) -> bool:
+def _is_versioned(join: Join) -> bool:
     return any(getattr(node, "history", None) is not None for node in join.inputs.values())
 
 
@@ -38,12 +38,12 @@ def differences(join: Join, one: str, other: str) -> list[tuple[str, str, str]]:
     ]
 
 
-def refused(join: Join, profile: str) -> str | None:
+def explain_refusal(join: Join, profile: str) -> str | None:
     """Why a profile does not offer the join, or None."""
     if profile not in join.profiles:
         return f"profile {profile!r} has no {join.family} join; it is offered by {', '.join(join.profiles)}"
     if (lacking := join.lacking(profile)) is not None:
         return f"profile {profile!r} has no {lacking}"
-    if profile in ("0.10.0", "0.10.2") and _versioned(join):
+    if profile in ("0.10.0", "0.10.2") and _is_versioned(join):
         return f"profile {profile!r} has no versioned tables"
     return None

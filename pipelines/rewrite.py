@@ -1,4 +1,4 @@
-"""A pipeline declared once more, with something changed: in one partition for a test, with another grace to compare."""
+"""A copy of a pipeline with changes: in one partition for a test, with another grace for a comparison."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rivermeet.pipelines.nodes import Node
 from rivermeet.pipelines.pipeline import Pipeline
 
 Change = Callable[[Node], Node]
-"""A node whose inputs are those of the new pipeline, to the node that is declared there."""
+"""Declares a node with the inputs of the new pipeline, and returns the new node."""
 
 
 def rewrite(pipeline: Pipeline, change: Change) -> Pipeline:
-    """The same nodes and checks in a pipeline of their own, each as ``change`` gives it; topics are not written.
+    """The same nodes and checks in a new pipeline, each as returned by ``change``; topics are not written.
 
     Raises
     ------
@@ -31,7 +31,7 @@ def rewrite(pipeline: Pipeline, change: Change) -> Pipeline:
 
 
 def _with_inputs(origin: Any, made: Pipeline) -> Any:
-    """A source as it is, or an operation on the nodes of the new pipeline that have its inputs' names."""
+    """An unchanged source, or an operation on the nodes of the new pipeline with the names of its inputs."""
     assert is_dataclass(origin) and not isinstance(origin, type)
     inputs = {f.name: value for f in fields(origin) if isinstance(value := getattr(origin, f.name), Node)}
     return replace(origin, **{name: made.node(node.name) for name, node in inputs.items()})

@@ -8,8 +8,8 @@
     key {id: a, leg: 2}, value {n: 1}, …              key {"id": "a", "leg": 2}, …
     timestamp -5                                      timestamp 0, and -5 in the header rivermeet-timestamp
 
-A key of one STRING column is written as text by default, and any other as JSON. Where the broker is, is in settings
-alone. Held by ``tests/pipelines/test_sink.py``.
+A key of one STRING column is written as text by default, and any other as JSON. The address of the broker is only in
+settings. Held by ``tests/pipelines/test_sink.py``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rivermeet.pipelines.nodes import Node
 
 Written = JSON | Text | Number | Raw
-"""Formats that keys can be written in: equal keys have equal bytes, whatever a registry says."""
+"""Formats that keys can be written in: equal keys have equal bytes, independent of a registry."""
 WrittenValue = JSON | Avro | Protobuf
 """Formats that values can be written in."""
 _TYPES: dict[type, str] = {Text: "STRING", Raw: "BINARY"}
@@ -32,19 +32,19 @@ _TYPES: dict[type, str] = {Text: "STRING", Raw: "BINARY"}
 
 @dataclass(frozen=True, eq=False)
 class TopicSink:
-    """Where a node's rows are delivered, each once.
+    """The topic to which a node's rows are delivered, each once.
 
     Attributes
     ----------
     node
-        Whose changelog is written.
+        The node whose changelog is written.
     topic
         Name of the topic.
     value, key
         Their formats. `Text`, `Number` and `Raw` are of a key that has one column of their type. Avro and Protobuf are
-        written by schemas that are made of the node's columns and put into the registry.
+        written with schemas that are derived from the node's columns and registered with the registry.
     partitions
-        How many the topic gets where it is made; None: it has to be there.
+        The number with which a missing topic is created; None: it has to exist.
     """
 
     node: Node = field(repr=False)
@@ -55,36 +55,36 @@ class TopicSink:
 
     @property
     def id(self) -> str:
-        """What positions are kept under."""
+        """The name under which positions are stored."""
         return f"{self.node.name}>{self.topic}"
 
 
 def topic_sink(
     node: Node, topic: str, value: WrittenValue | None, key: Written | None, partitions: int | None
 ) -> TopicSink:
-    """The sink of a node, checked."""
+    """The validated sink of a node."""
     if not TOPIC.fullmatch(topic):
-        raise _refused(node, topic, "a topic's name is letters, digits, '.', '_' and '-'")
+        raise _refuse(node, topic, "a topic's name is letters, digits, '.', '_' and '-'")
     if not node.is_stored:
-        raise _refused(node, topic, "a view has no changelog; write what it is made of")
+        raise _refuse(node, topic, "a view has no changelog; write what it is made of")
     if partitions is not None and partitions < 1:
-        raise _refused(node, topic, f"partitions is {partitions}; give 1 or more")
+        raise _refuse(node, topic, f"partitions is {partitions}; give 1 or more")
     value = JSON() if value is None else value
     if not isinstance(value, JSON | Avro | Protobuf):
-        raise _refused(node, topic, f"values are written as JSON, Avro or Protobuf, and value is {value!r}")
+        raise _refuse(node, topic, f"values are written as JSON, Avro or Protobuf, and value is {value!r}")
     if value.schema or getattr(value, "writer", None) or getattr(value, "descriptor", None):
-        raise _refused(
+        raise _refuse(
             node, topic, f"value={value!r}: what is written has the columns of its node; leave the schema out"
         )
     types = [kind.upper() for kind in node.key.values()]
     chosen = key if key is not None else Text() if types == ["STRING"] else JSON()
     if not isinstance(chosen, JSON | Text | Number | Raw):
-        raise _refused(node, topic, f"keys are written as JSON, Text, Number or Raw, and key is {chosen!r}")
+        raise _refuse(node, topic, f"keys are written as JSON, Text, Number or Raw, and key is {chosen!r}")
     wanted = chosen.type.upper() if isinstance(chosen, Number) else _TYPES.get(type(chosen))
     if wanted is not None and types != [wanted]:
-        raise _refused(node, topic, f"key={chosen!r} needs one key column of type {wanted}, and the key is {types}")
+        raise _refuse(node, topic, f"key={chosen!r} needs one key column of type {wanted}, and the key is {types}")
     return TopicSink(node, topic, value, chosen, partitions)
 
 
-def _refused(node: Node, topic: str, problem: str) -> DeclarationError:
+def _refuse(node: Node, topic: str, problem: str) -> DeclarationError:
     return DeclarationError(node.pipeline.name, f"{node.name}.to_topic({topic!r})", problem)

@@ -1,4 +1,4 @@
-"""Where the records of a stream or table come from, and how a row of a file, topic or table becomes a record."""
+"""The source of a stream or table, and how a row of a file, topic or table becomes a record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FileFormat = Literal["csv", "json", "parquet"]
 DuplicateFiles = Literal["dead_letter", "read"]
 _TIMES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE", "BIGINT")
 FIRST_INSTANT = "1970-01-01"
-"""Kafka has no timestamps before it."""
+"""The earliest timestamp of Kafka."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Files(Reads):
     ----------
     pattern
         Path or glob: relative to the data folder (setting ``RIVERMEET_DATA``), absolute, or any URL that Spark reads.
-        Files that are hidden to Spark are left out (``docs/guides/files.md``).
+        Files that Spark regards as hidden are ignored (``docs/guides/files.md``).
     format
         ``csv`` (plain, ``.gz`` or ``.zip``), ``json`` (one object a line) or ``parquet``.
     schema
         Column name to Spark SQL type. A file may have more columns, and in another order.
     null
-        CSV: the text that stands for null besides the empty one, such as ``NA``.
+        CSV: the text that means null in addition to the empty one, such as ``NA``.
     delimiter
         CSV: what separates the columns.
     """
@@ -78,15 +78,14 @@ class Source:
     timestamp
         Event time: an expression of type TIMESTAMP, or BIGINT epoch millis.
     time_zone
-        Zone of wall clocks, in event time and in TIMESTAMP columns that are keys or values: a zone's name, or an
-        expression that gives it per row. A value with an offset, and a column of instants, are what they say, whatever
-        the zone.
+        Zone of local times, in event time and in TIMESTAMP columns that are keys or values: a zone's name, or an
+        expression that gives it per row. It does not affect values with an offset, or columns of instants.
     tombstone
-        Boolean expression; where it is true the record's value is null.
+        Boolean expression; if it is true, the record's value is null.
     where
-        Boolean expression; rows where it is not true are no records of this source (not dead either).
+        Boolean expression; rows for which it is not true are neither records of this source nor dead letters.
     max_bad_share
-        Over this share of bad rows among an epoch's rows, the epoch is refused.
+        An epoch with a larger share of bad rows is refused.
     not_before, not_after
         Bounds of event time, themselves allowed: an ISO date (its first instant) or timestamp, in UTC. A record outside
         is a dead letter; None is no bound.
@@ -95,7 +94,7 @@ class Source:
         timestamp that Kafka, or the commit of a table, has of it. One bad clock in
         the year 9999 would close every window, and make all later records late.
     duplicate_files
-        What becomes of a file that has the very bytes of one that was loaded before: a dead letter, or read like any.
+        Treatment of a file with the same bytes as an earlier one: a dead letter, or read like any other.
     timestamp_type
         The type that ``timestamp`` was declared with; None: it has any type that says a time.
     """
@@ -136,17 +135,17 @@ class Source:
 
     @property
     def files(self) -> Files:
-        """The files that are read; there are none of a topic."""
+        """The files that are read; TypeError for another kind."""
         return self._declared(Files, "files")
 
     @property
     def topic(self) -> Kafka:
-        """The topic that is read; there is none of files."""
+        """The topic that is read; TypeError for another kind."""
         return self._declared(Kafka, "topic")
 
     @property
     def delta(self) -> DeltaTable:
-        """The Delta table that is read; there is none of what else is read."""
+        """The Delta table that is read; TypeError for another kind."""
         return self._declared(DeltaTable, "Delta table")
 
     @property

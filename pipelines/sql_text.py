@@ -1,4 +1,4 @@
-"""SQL text as far as it can be read without a parser: which names it has, and which functions it calls.
+"""Analyses SQL text as far as possible without a parser: the names in it, and the functions that it calls.
 
     "coalesce(at, `b c`) > 'now()' -- rand()"      names at, b c; calls coalesce
 
@@ -30,7 +30,7 @@ _OF_THE_RUN = {
     "monotonically_increasing_id", "now", "rand", "randn", "random", "randstr", "reflect", "session_user",
     "shuffle", "spark_partition_id", "tablesample", "try_reflect", "uniform", "user", "uuid", "version",
 }  # fmt: skip
-"""Functions whose value is of the run that evaluates them."""
+"""Functions whose value depends on the run that evaluates them."""
 _WITHOUT_PARENTHESES = {
     "current_date", "current_time", "current_timestamp", "current_user", "localtimestamp", "session_user", "user",
 }  # fmt: skip
@@ -38,18 +38,18 @@ _CLOCKS = {"current_date", "current_time", "current_timestamp", "curdate", "getd
 _CHANCE = {"rand", "randn", "random", "randstr", "shuffle", "tablesample", "uniform", "uuid"}
 _TYPES = {"date", "time", "timestamp", "timestamp_ltz", "timestamp_ntz"}
 _OF_THE_DAY = re.compile(r"\s*(?:(?:now|today|tomorrow|yesterday)\b|T?[0-9]{1,2}:)", re.IGNORECASE)
-"""Texts of which a typed literal makes the day or the time of the run."""
+"""Texts that a typed literal turns into the day or the time of the run."""
 
 
 class Token(NamedTuple):
-    """A part of SQL text that is no blank and no comment.
+    """A part of SQL text other than blanks and comments.
 
     Attributes
     ----------
     kind
         ``text``, ``quoted`` (a name), ``word`` or ``sign``.
     text
-        What it says: a text or a name without its quotes.
+        Its content: a string or a name without quotes.
     """
 
     kind: str
@@ -87,7 +87,7 @@ def names_in(sql: str) -> set[str]:
 
 
 def is_column(sql: str, name: str) -> bool:
-    """Whether SQL text is nothing but the column of that name.
+    """Whether SQL text consists only of the column of that name.
 
     Examples
     --------
@@ -99,12 +99,12 @@ def is_column(sql: str, name: str) -> bool:
 
 
 def of_the_run(sql: str, columns: Collection[str] = ()) -> str | None:
-    """Why the text's value is not one of its rows alone, and what to write in its place; None where it is.
+    """Why the text's value depends on more than its rows, and what to write in its place; None if it does not.
 
     Parameters
     ----------
     columns
-        Names that are columns: ``user`` is one if a column has that name, and who runs Spark if none has.
+        Names that are columns: ``user`` is a column if there is one of that name, otherwise the user who runs Spark.
     """
     found = tokens(sql)
     ends = (Token("sign", ""),)
@@ -140,7 +140,7 @@ def _why(shown: str, name: str) -> str:
 
 
 def _after_comment(sql: str, at: int) -> int:
-    """Where a comment ends that begins before ``at``; one may lie in the other."""
+    """Where a comment ends that begins before ``at``; comments can be nested."""
     depth = 1
     for part in re.finditer(r"/\*|\*/", sql[at:]):
         depth += 1 if part[0] == "/*" else -1

@@ -1,4 +1,4 @@
-"""How times and spans of time are written, all in milliseconds.
+"""Formats times and time spans, all in milliseconds.
 
 1357034100000      2013-01-01 09:55 UTC
 93784000           1.1 days

@@ -48,13 +48,13 @@ _REFUSED = {
 _TOKEN = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\w+|\s+|.", re.DOTALL)
 
 
-def declared_type(text: str) -> str:
-    """The type with its words in upper case, and all else as it is written.
+def normalize_type(text: str) -> str:
+    """The type with keywords in upper case, and everything else unchanged.
 
     Raises
     ------
     ValueError
-        If it is no type, or one that cannot be stored for every reader.
+        If it is not a type, or one that cannot be stored for every reader.
     """
     reader = _Reader(text)
     reader.kind()
@@ -64,21 +64,21 @@ def declared_type(text: str) -> str:
 
 
 def has_map(text: str) -> bool:
-    """Whether a type has a MAP in it, at any depth: Spark has no order and no hash of one."""
+    """Whether a type contains a MAP at any depth: Spark has neither order nor hash for maps."""
     reader = _Reader(text)
     reader.kind()
     return "MAP" in reader.words
 
 
 class _Reader:
-    """Reads a type from left to right, and puts its words in upper case."""
+    """Reads a type from left to right, and converts keywords to upper case."""
 
     def __init__(self, text: str) -> None:
         self.text, self.tokens, self.words = text, _TOKEN.findall(text), set[str]()
         self._at = 0
 
     def peek(self) -> str:
-        """The next token that is no blank; empty at the end."""
+        """The next token that is not blank; empty at the end."""
         while self._at < len(self.tokens) and self.tokens[self._at].isspace():
             self._at += 1
         return self.tokens[self._at] if self._at < len(self.tokens) else ""

@@ -4,7 +4,7 @@ A record of the right input is in the window of a left record when
 
     left.timestamp - before <= right.timestamp <= left.timestamp + after
 
-with both ends included. ``grace`` is how long after its window a record still finds partners.
+with both ends included. ``grace`` is how long after the end of its window a record is still joined.
 
     window before=2 after=3     left @10   right @8  in    right @13 in
                                            right @7  out   right @14 out
@@ -63,9 +63,9 @@ class JoinWindow:
     Parameters
     ----------
     before, after
-        How far a right record may lie before and after a left one. One of them may be negative, their sum not.
+        How far a right record may be before and after a left one. One of them may be negative, but not their sum.
     grace
-        How long after its window a record is still joined; not negative.
+        How long after the end of its window a record is still joined; not negative.
     """
 
     before: int
@@ -88,14 +88,14 @@ class JoinWindow:
 class TimeWindows:
     """Windows of one size that start every ``advance``, the first at 0; all in ms once built.
 
-    A record at t lies in every window ``[start, start + size)`` with start a multiple of ``advance``: tumbling where
-    ``advance`` is ``size`` (the default), hopping where it is less. size=10, advance=5, record at 12: windows
+    A record at t is in every window ``[start, start + size)`` whose start is a multiple of ``advance``: tumbling if
+    ``advance`` is ``size`` (the default), hopping if it is less. size=10, advance=5, record at 12: windows
     [5, 15) and [10, 20).
 
     Parameters
     ----------
     grace
-        How long after its end a window still takes records.
+        How long after its end a window still accepts records.
     """
 
     size: int
@@ -121,12 +121,12 @@ class TimeWindows:
 
 @dataclass(frozen=True, init=False)
 class SlidingWindows:
-    """Windows of records that lie at most ``difference`` apart, both ends included (KIP-450); in ms once built.
+    """Windows of records that are at most ``difference`` apart, both ends included (KIP-450); in ms once built.
 
     Parameters
     ----------
     grace
-        How long after its end a window still takes records.
+        How long after its end a window still accepts records.
     """
 
     difference: int
@@ -143,5 +143,5 @@ class SlidingWindows:
     @property
     def open_ms(self) -> int:
         """How long (ms) after its timestamp a record may still be in an open window, or be the creator of one."""
-        # A window has its creator 1 ms before it, and its end, included, 1 ms before the one that is declared.
+        # A window has its creator 1 ms before it, and its end, included, 1 ms before the declared one.
         return self.difference + 2 + self.grace

@@ -1,1 +1,1 @@
-"""The record shape, at the bottom: what a changelog is, and what its table is."""
+"""The record shape: the columns of a changelog, and the table that is its fold."""

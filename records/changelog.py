@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
-from rivermeet.records.type_text import quoted, type_text
+from rivermeet.records.type_text import quote, type_text
 
 RECORD = ("key", "value", "timestamp", "partition", "offset")
 """Columns that every changelog has; a committed one also has ``epoch``."""
@@ -36,8 +36,8 @@ def field_names(frame: DataFrame, column: str) -> list[str]:
 def last_per_key(changelog: DataFrame) -> DataFrame:
     """The last record of each key, tombstones included; columns `RECORD`. A table has no row without a key.
 
-    A key lives in one partition, so that its highest offset is its last record. One whose row has ended may begin again
-    in another partition (a topic got more of them), at a lower offset: of two epochs the later one comes last.
+    A key is in one partition, so its highest offset is its last record. A key whose row has ended may start again
+    in another partition (a topic gained partitions), at a lower offset: of two epochs the later one comes last.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def flatten(rows: DataFrame) -> DataFrame:
 
 
 def flat_schema(changelog: StructType) -> StructType:
-    """The schema of a folded table, of that of its changelog."""
+    """The schema of a folded table, derived from that of its changelog."""
     key, value = changelog["key"].dataType, changelog["value"].dataType
     assert isinstance(key, StructType) and isinstance(value, StructType)
     own = [StructField(f"_{name}", changelog[name].dataType) for name in ("timestamp", "partition", "offset")]
@@ -99,12 +99,13 @@ def table_rows(changelog: DataFrame) -> DataFrame:
 def unflatten(table: DataFrame, key: StructType, value: StructType, own: StructType | None = None) -> DataFrame:
     """Rows of a folded table as records whose key and value have these types; the inverse of `flatten`.
 
-    A table that was folded before its changelog got a column, or a wider type, has NULL there, or the narrower one.
+    A table that was folded before its changelog gained a column has NULL there; before a type was widened, the narrower
+    type.
 
     Parameters
     ----------
     own
-        Schema of the table, where it is known without asking the engine.
+        Schema of the table, if it is known without a request to the engine.
     """
     kinds = {field.name: field.dataType for field in (own or table.schema).fields}
 
@@ -124,5 +125,5 @@ def _as(own: DataType | None, field: StructField) -> Column:
     wanted = type_text(field.dataType)
     if own is None:
         return F.lit(None).cast(wanted)
-    column = F.col(quoted(field.name))
+    column = F.col(quote(field.name))
     return column if type_text(own) == wanted else column.cast(wanted)

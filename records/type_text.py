@@ -1,10 +1,10 @@
-"""Types as SQL text takes them, to cast to.
+"""Types as SQL text, for casts.
 
     StructType([("a b", StringType())])      STRUCT<`a b`: string>
 
-Sent as a value, Connect makes a text's type name its collation, and rows have ``string collate UTF8_BINARY``. A table
-that Spark makes or grows by such rows is one that delta-rs does not open.
-Held by ``tests/infra/test_small_frames.py`` and ``tests/infra/delta/test_schema_evolution.py``.
+If a type is sent as a value, Connect adds the collation of strings, and rows have ``string collate UTF8_BINARY``.
+delta-rs cannot open a table that Spark creates or extends with such rows. Held by ``tests/infra/test_small_frames.py``
+and ``tests/infra/delta/test_schema_evolution.py``.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _SIMPLE: dict[str, T.DataType] = {
 }
 
 
-def quoted(name: str) -> str:
-    """A column's name as SQL text takes it."""
+def quote(name: str) -> str:
+    """A column's name, quoted for SQL text."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def type_text(kind: T.DataType) -> str:
-    """The type in Spark's own words; names of fields are quoted."""
+    """The type in Spark SQL; names of fields are quoted."""
     if isinstance(kind, T.StructType):
-        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {type_text(field.dataType)}' for field in kind.fields)}>"
+        return f"STRUCT<{', '.join(f'{quote(field.name)}: {type_text(field.dataType)}' for field in kind.fields)}>"
     if isinstance(kind, T.ArrayType):
         return f"ARRAY<{type_text(kind.elementType)}>"
     if isinstance(kind, T.MapType):

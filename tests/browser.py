@@ -56,7 +56,7 @@ class Browser:
 
 @contextmanager
 def browser(width: int = 1280, height: int = 1000) -> Iterator[Browser]:
-    """A browser whose every request to another machine fails and is on record all the same."""
+    """A browser whose every request to another machine fails and is recorded."""
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM or ""
     resolver = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"

@@ -1,6 +1,6 @@
 """A run that ends at a named point: raised in this process, or by SIGKILL in one of its own.
 
-What a crash leaves in tables and log is the same either way, for nothing of the protocol catches it. SIGKILL leaves
+What a crash leaves in tables and log is the same either way, because nothing of the protocol catches it. SIGKILL leaves
 more: queries that go on in the engine, locks that the system gives back. It is used at three points of an epoch in
 `make test`, and at all of them in `make prove`.
 """
@@ -22,7 +22,7 @@ EITHER = pytest.mark.parametrize("by", ["raised", pytest.param("SIGKILL", marks=
 
 
 class CrashError(BaseException):
-    """The end of a run at a named point; no `Exception`, as nothing may take it for an error that it can mend."""
+    """The end of a run at a named point; no `Exception`, as nothing may treat it as an error that it can handle."""
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def crashing_at(point: str) -> Iterator[None]:
 
 @contextmanager
 def doomed(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session for what ends there: whoever runs next closes the sessions of the one that died."""
+    """A session for what ends there: the next run closes the sessions of the dead one."""
     own = new_session(spark)
     try:
         yield own

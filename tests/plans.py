@@ -42,7 +42,7 @@ def _explained(frame: Any) -> str:
 
 
 def assert_linear(frame: Callable[[int], DataFrame]) -> Mapping[int, tuple[int, int]]:
-    """Hold that the plan of a frame of so many columns grows as they do: twice as many more, twice as much more.
+    """Hold that the plan of a frame of so many columns grows as they do: twice as many, twice as much more.
 
     Gives the `sizes` by width.
     """

@@ -3,7 +3,7 @@
 A test that has survived a fault says so by `survived`; one that holds what other systems got wrong, by `handled`. With
 ``RIVERMEET_RELIABILITY=LINES.jsonl`` each call appends a line to that file, and
 ``python -m tests.reliability LINES.jsonl`` makes the tables of them. Lines of one whole run belong together: a table
-is made anew. That of faults stays as it is where a fault in it has no line, for those lines are not of a whole run;
+is recreated. That of faults stays as it is where a fault in it has no line, for those lines are not of a whole run;
 ``pytest $(git grep -l 'handled(' tests)`` is enough for the second one.
 """
 

@@ -44,14 +44,14 @@ def _pattern(fault: ast.expr) -> str:
 @pytest.mark.parametrize(("where", "fault"), list(calls("survived", 0)))
 def test_a_fault_is_in_the_page(where: str, fault: str) -> None:
     assert any(re.fullmatch(fault, name) for name in listed(reliability.PAGE.read_text("utf-8"))), (
-        f"{where}: the page has no such fault; run that test with {SETTING}=LINES.jsonl and make the table anew"
+        f"{where}: the page has no such fault; run that test with {SETTING}=LINES.jsonl and recreate the table"
     )
 
 
 @pytest.mark.parametrize(("where", "what"), list(calls("handled", 1)))
 def test_what_is_handled_is_in_the_page(where: str, what: str) -> None:
     assert any(re.fullmatch(what, name) for name in listed_as_handled(reliability.PAGE.read_text("utf-8"))), (
-        f"{where}: the page has no such row; run that test with {SETTING}=LINES.jsonl and make the table anew"
+        f"{where}: the page has no such row; run that test with {SETTING}=LINES.jsonl and recreate the table"
     )
 
 

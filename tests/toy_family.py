@@ -27,7 +27,7 @@ from rivermeet.joins.why.families import Met
 from rivermeet.joins.why.replay import Replay
 from rivermeet.joins.why.words import by_rule
 from rivermeet.pipelines import Files, Node, Operation, Pipeline, Stream
-from rivermeet.pipelines.family import GROUP, Family, known, register
+from rivermeet.pipelines.family import GROUP, Family, known_families, register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,7 @@ def registered(family: Family = FAMILY) -> Iterator[None]:
     try:
         yield
     finally:
-        known.cache_clear()
+        known_families.cache_clear()
 
 
 @contextmanager
@@ -159,11 +159,11 @@ def installed(folder: Path, name: str = Tagged.family) -> Iterator[None]:
     (facts / "entry_points.txt").write_text(f"[{GROUP}]\n{name} = {HERE}:FAMILY\n")
     with pytest.MonkeyPatch.context() as patched:
         patched.syspath_prepend(folder)
-        known.cache_clear()
+        known_families.cache_clear()
         try:
             yield
         finally:
-            known.cache_clear()
+            known_families.cache_clear()
 
 
 def declared() -> Pipeline:

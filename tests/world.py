@@ -20,7 +20,7 @@ from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.care.small_changelogs import append_records
 from rivermeet.infra.delta.fold import fold
 from rivermeet.infra.delta.io import append, last_note, read
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.epochs.context import EpochContext, Quality
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.stages.plan import Rebuild
@@ -109,7 +109,7 @@ class World:
         return OperatorStep(node, self.runner(node.pipeline.name).tables, session=lambda: self.spark)
 
     def rebuild(self, node: Node, grace: int | None = None) -> EpochResult | None:
-        """The node computed anew."""
+        """The node recomputed."""
         return run_node(self.runner(node.pipeline.name), self.step(node), rebuild=Rebuild(grace)).result
 
     def run(self, node: Node, now_ms: float | None = None) -> EpochResult | None:
@@ -125,7 +125,7 @@ class World:
     def rows(self, node: Node, table: str = "changelog") -> list[dict[str, Any]]:
         """All rows of one of the node's tables, in order of epoch, partition and offset."""
         path = getattr(self.runner(node.pipeline.name).paths(node), table)
-        found = opened(path)
+        found = open_table(path)
         if found is None:
             return []
         rows = [row.asDict(recursive=True) for row in read(self.spark, path, found.version()).collect()]

@@ -63,7 +63,7 @@ def script(found: Iterable[Finding]) -> Iterator[str]:
         by_database.setdefault(one.database, {}).update(dict.fromkeys(one.cure))
     statements = [statement for of in by_database.values() for statement in of]
     if statements:
-        yield "\n-- as a superuser, or whoever owns the tables, with psql:"
+        yield "\n-- as a superuser, or the owner of the tables, with psql:"
     for database, of in by_database.items():
         if of:
             yield "\\connect {}".format('"' + database.replace('"', '""') + '"')

@@ -47,10 +47,10 @@ def rebuild(pipeline: str, selected: Sequence[str], grace: int | None, table_onl
     declared = project.pipeline(pipeline)
     nodes = [declared.node(name) for name in selected] or list(declared.stored)
     if table_only:
-        from rivermeet.infra.epochs.stages.fold import fold_anew
+        from rivermeet.infra.epochs.stages.fold import refold
 
         for node in nodes:
-            if fold_anew(project.context(declared), node):
+            if refold(project.context(declared), node):
                 echo(f"  {node.name:<24} table folded again")
         return
     if not compute_anew(project, declared, selected, grace, lossy):

@@ -76,7 +76,7 @@ def _by_engine(epochs: int | None) -> Callable[[list[Any], str], list[dict[str, 
 @one_line_errors
 def explain(pipeline: str, node: str, semantics: str | None, compare: str | None) -> None:
     """Explain what the join NODE of PIPELINE does, and where another profile differs."""
-    from rivermeet.pipelines.profiles import differences, refused, rules_of
+    from rivermeet.pipelines.profiles import differences, explain_refusal, rules_of
 
     join = project_here().pipeline(pipeline).node(node).join_spec
     if join is None:
@@ -84,7 +84,7 @@ def explain(pipeline: str, node: str, semantics: str | None, compare: str | None
     one = semantics or join.semantics
     echo(f"{pipeline}.{node}: {join.description}")
     for profile in filter(None, (one, compare)):
-        problem = refused(join, profile)
+        problem = explain_refusal(join, profile)
         if problem is not None:
             raise click.ClickException(problem)
     if compare is None:

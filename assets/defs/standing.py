@@ -43,7 +43,7 @@ def standing_epoch(project: Project, node: Node, run: str) -> tuple[int, list[dg
 
     runner = project.context(node.pipeline)
     # Once the lock is free, a run that has just committed has recorded its verdicts.
-    with runner.lock(node).held():
+    with runner.lock(node).hold():
         note = last_note(runner.paths(node).changelog)
         if note is None:
             return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from rivermeet.pipelines import DeclarationError, JoinWindow, Node, Operation, Pipeline
 from rivermeet.pipelines.errors import OptionError
-from rivermeet.pipelines.profiles import refused
+from rivermeet.pipelines.profiles import explain_refusal
 from rivermeet.pipelines.rewrite import rewrite
 from rivermeet.pipelines.window import duration_text
 
@@ -64,7 +64,9 @@ class Options:
     def _changed(self, operation: Operation) -> Operation:
         made: Any = operation
         if self.semantics is not None:
-            problem = refused(made, self.semantics) if hasattr(made, "how") else f"a {made.family} has no profiles"
+            problem = (
+                explain_refusal(made, self.semantics) if hasattr(made, "how") else f"a {made.family} has no profiles"
+            )
             if problem is not None:
                 raise OptionError(problem)
             made = replace(made, semantics=self.semantics)

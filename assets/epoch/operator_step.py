@@ -13,9 +13,9 @@ from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.epochs.declaration import new_columns, refuse_lacking
 from rivermeet.infra.epochs.external_modifications import refuse_modified_node, refuse_unreadable
-from rivermeet.infra.epochs.inputs import PinnedInputs, broadcast_if_few, pinned_table
+from rivermeet.infra.epochs.inputs import PinnedInputs, broadcast_if_few, pin_table
 from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
-from rivermeet.infra.epochs.waiting import Queues, held_back
+from rivermeet.infra.epochs.waiting import Queues, hold_back
 from rivermeet.infra.sources.kafka.copartitioned import Topics
 from rivermeet.pipelines import GlobalView, Node, Operation
 
@@ -94,7 +94,7 @@ class OperatorStep:
         if previous is not None and _moved(found, previous):
             # An input was computed anew, and what was consumed of it counts nothing any more.
             plan = self.plan(None, None, epoch)
-            return plan.anew(previous.incarnation + 1, previous.grace) if plan else None
+            return plan.begin_incarnation(previous.incarnation + 1, previous.grace) if plan else None
         after = {side: previous.consumed.get(side, {}) if previous else {} for side in found}
         upto = self._released(found, after)
         inputs: dict[str, InputSlice] = {}
@@ -132,7 +132,7 @@ class OperatorStep:
             return part
         node = self.nodes[side]
         path = NodeTables(self.tables, node.pipeline.name, node.name).table
-        pin, ends = pinned_table(path, part.after if moment == "before" else part.upto, part.incarnation)
+        pin, ends = pin_table(path, part.after if moment == "before" else part.upto, part.incarnation)
         return part.model_copy(update={"table_version": pin, "table_ends": ends})
 
     def check(self, plan: EpochPlan) -> str | None:
@@ -164,7 +164,7 @@ class OperatorStep:
         partitions = {s: topics.count(n) if topics is not None else n.partitions for s, n in self.nodes.items()}
         times = {s: note.times for s, (_, note) in found.items()}
         queues = Queues(paths, ends, times, partitions, self.operation.co_partitioned)
-        return held_back(queues, after, idle, self.session, self.clock())
+        return hold_back(queues, after, idle, self.session, self.clock())
 
     def pinned(self, spark: SparkSession, plan: EpochPlan) -> PinnedInputs:
         """The frames that a plan may read."""
@@ -174,7 +174,7 @@ class OperatorStep:
         """Run the operator on what the plan pins."""
         from rivermeet.assets.epoch.failing_records import letters
         from rivermeet.infra.epochs.step import StepFrames
-        from rivermeet.joins.operator import EpochInputs, compute, declared_numbers, reads_once
+        from rivermeet.joins.operator import EpochInputs, compute, declare_numbers, reads_once
         from rivermeet.joins.order import LEFT, RIGHT, in_processing_order
 
         pinned = self.pinned(spark, plan)
@@ -203,7 +203,7 @@ class OperatorStep:
                 keep=shared.keep,
                 keep_if_few=shared.keep_if_few,
                 broadcast=lambda keys: broadcast_if_few(keys, plan.records),
-                numbers=self.numbers or declared_numbers,
+                numbers=self.numbers or declare_numbers,
             ),
         )
         sides = {} if frames.late is None else {"late": frames.late}

@@ -117,7 +117,7 @@ def _run_epoch(
 ) -> Outcome:
     clock, node = Clock(), step.node
     # Held until the verdicts are recorded: to a second run the epoch would look like that of a killed one.
-    with context.lock(node).held():
+    with context.lock(node).hold():
         with clock.phase("plan"):
             planned = Plan(step, rebuild).run(context)
         missed = _finish_previous(context, node, planned, run_id)

@@ -26,7 +26,7 @@ from rivermeet.expectations.results import InvariantResult, Judged, Part, Relati
 from rivermeet.expectations.rules.verify import VERIFY
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import notes
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.staged import discard, stage
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.pipelines import Node
@@ -94,7 +94,7 @@ def verify(context: EpochContext, node: Node) -> Verified | None:
     No table of the node is written. Cost: one epoch over all that the node has consumed, and reading it.
     """
     path = context.paths(node).changelog
-    table = opened(path)
+    table = open_table(path)
     if table is None:
         return None
     # The newest version, whoever made it, and not that of our last commit.
@@ -128,7 +128,7 @@ def _recomputed(context: EpochContext, node: Node, note: CommitNote) -> Iterator
     paths = context.paths(node)
     with SharedFrames(f"verify_{paths.pipeline}_{paths.node}") as shared:
         rows = Recomputation(context, node, note, context.session()).rows(shared)
-        staged = stage(rows, paths.changelog, "verify", anew=True)
+        staged = stage(rows, paths.changelog, "verify", own_schema=True)
         if staged is None:
             yield frame_part(paths, "changelog", note.epoch, rows)
             return

@@ -27,7 +27,7 @@ from rivermeet.assets.refused.states import AuditRefusedError
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.delta.changelog_files import epoch_files
 from rivermeet.infra.delta.io import last_note, note_upto
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
@@ -92,7 +92,7 @@ def judge_everything(context: EpochContext, node: Node) -> list[InvariantResult]
     mine = effective(node, everything.span)
     rules = [rule for rule in judged_at(mine, "audit") if rule.stage == "table"] + judged_at(mine, "commit")
     results = evaluate(context, mine, rules, judged(everything, mine, context.tables))
-    table, folded = opened(paths.table), last_note(paths.table)
+    table, folded = open_table(paths.table), last_note(paths.table)
     # A table of an earlier incarnation is left by a killed rebuild: its inputs are gone.
     if table is not None and folded is not None and folded[1].incarnation == everything.note.incarnation:
         results += judged_fold(context, whole(node, paths, context.log, table.version()))

@@ -48,7 +48,7 @@ def fold_node(context: EpochContext, node: Node, run: str) -> FoldOutcome | None
     """
     if not node.is_table or context.folds == "never":
         return None
-    with context.lock(node).held():
+    with context.lock(node).hold():
         committed = last_note(context.paths(node).changelog)
         if committed is None:
             return None

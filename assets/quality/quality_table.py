@@ -11,7 +11,7 @@ from rivermeet.expectations.history import SCHEMA, history
 from rivermeet.expectations.invariant import moment_of
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.results import InvariantResult
-from rivermeet.infra.delta.lines import append_lines, lines_of, opened
+from rivermeet.infra.delta.lines import append_lines, lines_of, open_table
 from rivermeet.infra.epochs.context import EpochContext, Quality
 from rivermeet.pipelines import Node
 
@@ -81,7 +81,7 @@ def quality_lines(
     """Rows in the columns of `expectations.history.SCHEMA`, or some; files with only ``by < oldest`` are skipped."""
     import pyarrow.compute as pc
 
-    table, newest = opened(quality.table), f"max.{by}"
+    table, newest = open_table(quality.table), f"max.{by}"
     if table is None:
         return ()
 

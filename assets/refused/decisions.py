@@ -43,9 +43,9 @@ def sample(paths: NodeTables, epoch: int, limit: int) -> list[str]:
     """Some of an epoch's rows in quarantine, as JSON; read without Spark."""
     import pyarrow.compute as pc
 
-    from rivermeet.infra.delta.lines import opened
+    from rivermeet.infra.delta.lines import open_table
 
-    table = opened(paths.quarantine)
+    table = open_table(paths.quarantine)
     if table is None or limit < 1:
         return []
     rows = table.to_pyarrow_dataset().head(limit, columns=["row"], filter=pc.field("epoch") == epoch)
@@ -93,7 +93,7 @@ def decide(context: EpochContext, node: Node, epoch: int, how: Literal["release"
         Where the epoch is not held, was decided otherwise, or cannot be dropped.
     """
     # A run that is going on has read the log already.
-    with context.lock(node).held():
+    with context.lock(node).hold():
         found = decidable(context, node, epoch, how)
         if found.decision is not None:
             return found.decision

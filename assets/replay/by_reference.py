@@ -13,7 +13,7 @@ from rivermeet.assets.replay.cases import Case, Input
 from rivermeet.assets.replay.declared import BEFORE_THE_BAR, KEY, declared
 from rivermeet.joins.reference.families import Asks, reference_module
 from rivermeet.joins.reference.records import Record, Row, Value
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 
 def replay_by_reference(cases: Sequence[Case]) -> list[list[dict[str, Any]]]:
@@ -38,7 +38,7 @@ def record_of(given: Input, position: int, asks: Asks) -> Record:
     """The record with its columns as cases are declared: a key is its case, here 0, and its text."""
     head, bar, _ = (given.value or "").partition("|")
     cells = {"case": 0, "c": 0, "k": given.key, BEFORE_THE_BAR: head if bar and head else None}
-    cells |= {quoted(column): cells[column] for column in KEY}
+    cells |= {quote(column): cells[column] for column in KEY}
     found = {name: cells[sql] for name, sql in asks.get(given.side, {}).items()}
     value = None if given.value is None else Value({"v": given.value}, found=found)
     key = None if given.key is None else (0, given.key)

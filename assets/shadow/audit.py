@@ -253,9 +253,9 @@ def _reasons(theirs: DataFrame) -> tuple[int, list[str]]:
 
 
 def _write(differences: DataFrame, path: str) -> None:
-    from rivermeet.joins.shadow.answers import shown
+    from rivermeet.joins.shadow.answers import shape_differences
 
-    table = shown(differences).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    table = shape_differences(differences).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     table.save(path)
 
 
@@ -264,10 +264,10 @@ def _first(spark: SparkSession, path: str, node: Node) -> list[Difference]:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    from rivermeet.infra.delta.lines import opened
+    from rivermeet.infra.delta.lines import open_table
     from rivermeet.joins.shadow.causes import causes_of
 
-    table = opened(path)
+    table = open_table(path)
     assert table is not None
     alike = Window.partitionBy("kind", "cause")
     numbered = read(spark, path, table.version()).withColumns(

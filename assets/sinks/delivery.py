@@ -62,7 +62,7 @@ def deliver_rows(project: Project, sink: TopicSink) -> DeliveryOutcome | None:
     lock = NodeLock(lock_folder(context.tables, node.pipeline.name, f"{node.name}/topics/{sink.topic}", context.locks))
     start = time.monotonic()
     # A second run of this machine waits; one of another is fenced by the broker.
-    with lock.held():
+    with lock.hold():
         changelog = context.paths(node).changelog
         known = _delivered_epoch(context, sink)
         found = deliver(

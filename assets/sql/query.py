@@ -26,7 +26,7 @@ from rivermeet.expectations.judge.duck import add_hash, create_view, database
 from rivermeet.expectations.results import Relation
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.pipelines.errors import RivermeetError
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ class CommittedState:
         found = []
         for pipeline, node in self._nodes():
             paths = NodeTables(self.tables, pipeline, node)
-            found += [f"{pipeline}.{node}.{name}" for name in TABLES if opened(getattr(paths, name)) is not None]
-        return found + ([QUALITY] if opened(self.quality) is not None else [])
+            found += [f"{pipeline}.{node}.{name}" for name in TABLES if open_table(getattr(paths, name)) is not None]
+        return found + ([QUALITY] if open_table(self.quality) is not None else [])
 
     def _nodes(self) -> Iterator[tuple[str, str]]:
         from pyarrow.fs import FileSelector, FileType
@@ -156,11 +156,11 @@ class CommittedState:
         return self._now(name, paths)
 
     def _table(self, name: Sequence[str], path: str, version: int | None) -> Relation:
-        newest = opened(path)
+        newest = open_table(path)
         if newest is None:
             raise self._missing(name)
         try:
-            table = newest if version is None else opened(path, version)
+            table = newest if version is None else open_table(path, version)
         except (DeltaError, OverflowError):  # one that is not there yet, or not any more
             table = None
         if table is None:
@@ -180,7 +180,7 @@ class CommittedState:
         )
         rows = records_between(paths, upto, ends)
         # A run that was killed before its first fold leaves a table's changelog alone.
-        if opened(paths.table) is not None or committed[1].declared.get("kind", "stream") != "stream":
+        if open_table(paths.table) is not None or committed[1].declared.get("kind", "stream") != "stream":
             rows = live_rows(paths, version, upto, ends, rows)
         place = "timestamp AS _timestamp, partition AS _partition, offset AS _offset"
         return Relation(f"SELECT key.*, value.*, {place} FROM ({rows.sql})", rows.parts)

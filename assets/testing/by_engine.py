@@ -142,9 +142,9 @@ def _changelog(key: pa.Schema, value: pa.Schema) -> pa.Schema:
 
 def _committed(path: str, *order: str) -> list[dict[str, Any]]:
     """The committed rows of a Delta table in order; none where it is not there."""
-    from rivermeet.infra.delta.lines import opened
+    from rivermeet.infra.delta.lines import open_table
 
-    table = opened(path)
+    table = open_table(path)
     if table is None:
         return []
     rows = table.to_pyarrow_table().to_pylist()

@@ -12,7 +12,7 @@ import pyarrow as pa
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.few_rows import Where, few_rows, rows_where
 from rivermeet.infra.delta.io import last_note
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines.errors import NotFoundError
 
@@ -50,7 +50,7 @@ class Changelog:
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        table = opened(self._paths.changelog)
+        table = open_table(self._paths.changelog)
         if table is None:
             pipeline = self.node.pipeline.name
             raise NotFoundError(f"'{self.node.name}' is not materialised yet: run `rivermeet run {pipeline}`")

@@ -16,7 +16,7 @@ from rivermeet.expectations.rules.lookups import compared, facts
 from rivermeet.expectations.rules.partition import touched
 from rivermeet.expectations.rules.record_sql import fields_of, records, without_sql
 from rivermeet.pipelines import Node, StreamTableJoin
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 
 def _not_as_of_its_time(node: Node) -> str | None:
@@ -65,7 +65,7 @@ def equal_keys(node: Node) -> tuple[str, str]:
 def never_met(node: Node) -> str | None:
     """Why equal keys need not lie together."""
     join = cast(StreamTableJoin, node.join_spec)
-    if any(join.key[c] != quoted(c) for c in join.left.key):
+    if any(join.key[c] != quote(c) for c in join.left.key):
         return "records look up another key than their own, in whatever partition it is"
     return None
 

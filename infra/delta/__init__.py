@@ -1,1 +1,1 @@
-"""Delta tables: where they lie, reads at versions, commits, folds, maintenance."""
+"""Delta tables: locations, reads at versions, commits, folds, maintenance."""

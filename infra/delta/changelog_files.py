@@ -1,11 +1,11 @@
-"""Reading part of a changelog from the files that may have it, which are chosen here and not by a Spark job.
+"""Reads part of a changelog from the files that may contain it, which are chosen here and not by a Spark job.
 
 The statistics of its files show which of them have an offset or an epoch:
 
     file a   partitions 0 to 3, offsets 0 to 249,999
-    file b   partitions 0 to 3, offsets 250,000 to 250,020      all that is read for the offsets after 249,999
+    file b   partitions 0 to 3, offsets 250,000 to 250,020      the only one that is read for offsets after 249,999
 
-Where a changelog is more than a list of files, Delta reads it (``plain_files.py``). Held by
+If a changelog is more than a list of files, Delta reads it (``plain_files.py``). Held by
 ``tests/infra/delta/test_changelog_files.py``.
 """
 
@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.io import read
-from rivermeet.infra.delta.lines import lines_of, opened
+from rivermeet.infra.delta.lines import lines_of, open_table
 from rivermeet.infra.delta.offsets import between
-from rivermeet.infra.delta.plain_files import is_plain, listed
+from rivermeet.infra.delta.plain_files import is_plain, read_files
 from rivermeet.pipelines import limits
 
 
@@ -42,14 +42,14 @@ def part_rows(
     version: int,
     columns: Sequence[str],
 ) -> pa.Table:
-    """Records whose offset is in ``(after, upto]``, with those of the columns that there are, in any order.
+    """Records whose offset is in ``(after, upto]``, with the existing ones of the columns, in any order.
 
     Parameters
     ----------
     session
-        Gives the session for files that Delta has to read.
+        Opens the session for files that Delta has to read.
     """
-    table = opened(path, version)
+    table = open_table(path, version)
     if table is None or not is_plain(table):
         frame = records(session(), path, after, upto, version)
         return frame.select(*(name for name in columns if name in frame.columns)).toArrow()
@@ -84,7 +84,7 @@ def files_with(files: pa.Table, after: Mapping[int, int], upto: Offsets) -> pa.T
 
 def bytes_between(path: str, after: Mapping[int, int], upto: Offsets) -> int:
     """Bytes of the files that may have records whose offset is in ``(after, upto]``."""
-    table = opened(path)
+    table = open_table(path)
     if table is None:
         return 0
     return sum(files_with(pa.table(table.get_add_actions(flatten=True)), after, upto)["size_bytes"].to_pylist())
@@ -106,14 +106,14 @@ def _offsets(after: Mapping[int, int], upto: Offsets) -> pc.Expression:
 
 
 def _rows(spark: SparkSession, path: str, version: int | None, wanted: pc.Expression) -> DataFrame:
-    """Rows of at least the files that are ``wanted``."""
-    rows = listed(spark, path, version, lambda files: files_of(files, wanted))
+    """Rows of at least the ``wanted`` files."""
+    rows = read_files(spark, path, version, lambda files: files_of(files, wanted))
     return rows if rows is not None else read(spark, path, version)
 
 
 def files_of(files: pa.Table, wanted: pc.Expression) -> pa.Table:
-    """The files, one a row, that may have what is wanted by their statistics; one without statistics may."""
+    """The files, one a row, that may match according to their statistics; files without statistics may."""
     try:
         return files.filter(wanted | ~wanted.is_valid())
-    except pa.ArrowInvalid:  # no file has statistics of such a column
+    except pa.ArrowInvalid:  # no file has statistics of this column
         return files

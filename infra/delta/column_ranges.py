@@ -1,9 +1,9 @@
-"""Ranges of the columns of some records, by the statistics of their files: no record is read for them.
+"""Ranges of the columns of records, from the statistics of their files, without reading records.
 
     an epoch's records, in two files       key.order_id   990,112 to 1,002,311   and 1,002,312 to 1,004,000
     a table of a hundred files             one of them has an order_id from 990,112 to 1,004,000
 
-Whole numbers alone have ranges: they are exact in the log, and they are what keys that grow with time are made of. Held
+Only whole numbers have ranges: they are exact in the log, and keys that grow with time are whole numbers. Held
 by ``tests/infra/epochs/test_column_ranges.py``.
 """
 
@@ -18,10 +18,10 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, ShortTy
 
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.changelog_files import files_with
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.offsets import any_of_sql
 from rivermeet.infra.delta.plain_files import is_plain
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 _Bounds = tuple[int, int] | None
@@ -34,9 +34,9 @@ class ColumnRanges:
     Attributes
     ----------
     bounds
-        Column (``key.order_id``) to both; None where no record has a value. A column is absent where that is unknown.
+        Column (``key.order_id``) to both; None if no record has a value. A column is absent if that is unknown.
     lacking
-        Columns that are null in some record: keys are equal where the same parts of both are null.
+        Columns that are null in some record: keys with nulls are equal if the same parts of both are null.
     is_empty
         Whether there are no records.
     """
@@ -48,11 +48,11 @@ class ColumnRanges:
     @classmethod
     def of_changelog(cls, path: str, after: Mapping[int, int], upto: Offsets) -> Self:
         """Ranges of at least the records whose offset is in ``(after, upto]``."""
-        table = opened(path)
+        table = open_table(path)
         if table is None or not is_plain(table):
             return cls({})
         files = files_with(pa.table(table.get_add_actions(flatten=True)), after, upto)
-        # Dates are left where they are: Python has none after the year 9999 or before 1.
+        # Dates are not converted: Python has none after the year 9999 or before 1.
         numbers = [field.name for field in files.schema if pa.types.is_integer(field.type)]
         return cls._of_files(files.select(numbers).to_pylist())
 
@@ -65,7 +65,7 @@ class ColumnRanges:
         for name in named:
             valued = [f for f in files if (missing := f.get(nulls + name)) is None or missing < f["num_records"]]
             ends = [file.get(f"{end}.{name}") for file in valued for end in ("min", "max")]
-            # Of dates and texts the log may have rounded values.
+            # For dates and strings the log may have rounded values.
             numbers = [end for end in ends if type(end) is int]
             if len(numbers) == len(ends):
                 bounds[name] = (min(numbers), max(numbers)) if numbers else None
@@ -73,21 +73,21 @@ class ColumnRanges:
         return cls(bounds, lacking, not files)
 
     def sql(self, column: str, compared: Sequence[str]) -> str | None:
-        """SQL for whether a column, at the path ``compared``, may equal ``column``; None where that is unknown."""
+        """SQL for whether a column, at the path ``compared``, may equal ``column``; None if that is unknown."""
         if "." in column.partition(".")[2]:
-            # A column whose name has a dot is, in the log, like a field of another one.
+            # In the log, a column whose name has a dot looks like a field of another one.
             return None
         if self.is_empty:
             return "false"
         if column not in self.bounds:
             return None
-        path, bounds = ".".join(map(quoted, compared)), self.bounds[column]
+        path, bounds = ".".join(map(quote, compared)), self.bounds[column]
         equal = [] if bounds is None else [f"{path} BETWEEN {bounds[0]}L AND {bounds[1]}L"]
         missing = [f"{path} IS NULL"] if column in self.lacking else []
         return any_of_sql([*equal, *missing])
 
     def sql_of_key(self, key: Iterable[str]) -> str | None:
-        """SQL for whether a row of a folded table may have the key of a record; None where that is unknown."""
+        """SQL for whether a row of a folded table may have the key of a record; None if that is unknown."""
         return all_of_ranges(self.sql(f"key.{column}", [column]) for column in key)
 
 
@@ -97,13 +97,13 @@ def has_range(kind: DataType) -> bool:
 
 
 def all_of_ranges(conditions: Iterable[str | None]) -> str | None:
-    """SQL for whether all conditions that are known hold; None where none is."""
+    """SQL for whether all known conditions hold; None if none is known."""
     known = [one for one in conditions if one is not None]
     return " AND ".join(f"({one})" for one in known) or None
 
 
 def any_of_ranges(conditions: Iterable[str | None]) -> str | None:
-    """SQL for whether one of the conditions holds; None where one of them is unknown."""
+    """SQL for whether one of the conditions holds; None if one of them is unknown."""
     found = list(conditions)
     known = [f"({one})" for one in found if one is not None]
     return any_of_sql(known) if len(known) == len(found) else None

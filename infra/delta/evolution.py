@@ -1,14 +1,14 @@
-"""A table's shape follows the rows: new columns and wider types come with the commit that first needs them.
+"""Schema evolution: new columns and wider types are added by the commit that first needs them.
 
     table    key, value STRUCT<n: INT>, …
-    rows     key, value STRUCT<n: BIGINT, s: STRING>, …      the table gets both; its old rows have s NULL
+    rows     key, value STRUCT<n: BIGINT, s: STRING>, …      the table gains both; its old rows have s NULL
     rows     key, value STRUCT<n: INT>, …                    it keeps both; n is cast, s is NULL
     rows     key, value STRUCT<n: STRING>, …                 refused
-    rows     key, value STRUCT<N: INT>, …                    it keeps n: a name in another case is the same name
+    rows     key, value STRUCT<N: INT>, …                    it keeps n: names are not case-sensitive
 
-Where the shape is equal Delta has nothing to do. A wider type needs a feature of the table (``typeWidening``) that
-some other readers and writers do not know, among them delta-rs: it opens, checkpoints and vacuums such a table, but
-neither reads nor alters it. So that is turned on when a wider type is first written, and never before.
+With equal schemas nothing changes. A wider type needs a table feature (``typeWidening``) that
+some other readers and writers do not support, among them delta-rs: it opens, checkpoints and vacuums such a table, but
+neither reads nor alters it. So the feature is enabled when a wider type is first written, and never before.
 
 Source: Delta protocol (Type Widening). Held by ``tests/infra/delta/test_schema_evolution.py``.
 """
@@ -29,35 +29,35 @@ from rivermeet.records.type_text import type_text
 
 _WIDENING = {"delta.enableTypeWidening": "true"}
 _WITHOUT_ZONE = {"delta.feature.timestampNtz": "supported"}
-"""Delta turns it on by itself only in a new table."""
+"""Delta enables it automatically only in a new table."""
 _ZONELESS = re.compile(r"[:<]timestamp_ntz\b")
 
 
 class ShapeChangedError(EpochRefusedError):
-    """Rows that a table cannot take: a column has a type there that theirs does not follow."""
+    """Rows that a table cannot accept: a column has an incompatible type."""
 
     remedy = "Give the new column another name, or rebuild the node."
 
 
-def fitted(
+def fit_rows(
     rows: DataFrame, table: DeltaTable, given: StructType | None = None
 ) -> tuple[DataFrame, dict[str, str] | None]:
-    """The rows as the table takes them, and the properties that it needs to grow; None where it stays as it is.
+    """The rows in the table's schema, and the properties that it needs for new columns; None if it is unchanged.
 
     Parameters
     ----------
     given
-        Schema of the rows, where it is known: to ask for it, the engine analyses all that they are made of.
+        Schema of the rows, if it is known: otherwise the engine analyses their whole plan.
 
     Raises
     ------
     ShapeChangedError
-        A column's type is not that of the table, and neither of them is the wider one.
+        If a column's type differs from that of the table, and neither of them is the wider one.
     """
     have, given = schema_of(table), rows.schema if given is None else given
     if _shape(have) == _shape(given):
         return rows, None
-    target = _merged(have, given, table.table_uri)
+    target = _merge_types(have, given, table.table_uri)
     if _shape(target) != _shape(given):
         packed = rows.select(F.struct("*").alias("row"))
         rows = packed.select(_as(F.col("row"), given, target).alias("row")).select("row.*")
@@ -67,20 +67,20 @@ def fitted(
 
 
 def without_zone(rows: DataFrame, table: DeltaTable) -> dict[str, str]:
-    """The property that a table needs for the first TIMESTAMP_NTZ that is written to it."""
+    """The property that a table needs for its first TIMESTAMP_NTZ column."""
     first = _ZONELESS.search(rows.schema.simpleString()) and "timestamp_ntz" not in table.schema().to_json()
     return _WITHOUT_ZONE if first else {}
 
 
 def _shape(kind: DataType) -> object:
-    """A type without what does not count: the order of a struct's fields, whether they may be null, their metadata."""
+    """A type in normal form: without the order, nullability and metadata of a struct's fields."""
     if isinstance(kind, StructType):
         return {field.name: _shape(field.dataType) for field in kind.fields}
     return kind.simpleString()
 
 
-def _merged(have: DataType, given: DataType, path: str, column: str = "") -> DataType:
-    """The type that holds both: the table's, and what the rows have besides."""
+def _merge_types(have: DataType, given: DataType, path: str, column: str = "") -> DataType:
+    """The type that contains both: the table's fields, and the additional ones of the rows."""
     if _shape(have) == _shape(given):
         return have
     if isinstance(have, StructType) and isinstance(given, StructType):
@@ -89,7 +89,7 @@ def _merged(have: DataType, given: DataType, path: str, column: str = "") -> Dat
         for field in have.fields:
             name = f"{column}.{field.name}" if column else field.name
             theirs_too = theirs.pop(field.name.upper(), field).dataType
-            found.add(field.name, _merged(field.dataType, theirs_too, path, name))
+            found.add(field.name, _merge_types(field.dataType, theirs_too, path, name))
         for field in theirs.values():
             found.add(field.name, field.dataType)
         return found
@@ -117,7 +117,7 @@ def _is_wider(target: DataType, have: DataType) -> bool:
 
 
 def _as(column: Column, given: DataType, target: DataType) -> Column:
-    """A column as the type: wider where that is, with NULL for what it has not."""
+    """A column cast to the type: widened, with NULL for missing fields."""
     if isinstance(given, StructType) and isinstance(target, StructType):
         own = {field.name.upper(): field for field in given.fields}
         return F.when(

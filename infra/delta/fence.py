@@ -1,15 +1,15 @@
-"""A fence in a table's log: of a run whose lease was taken, no commit comes behind the one who took it.
+"""A fence in a table's log: a run that lost its lease cannot commit after the new holder.
 
-Who takes a lease that was not given back raises the fence, before it looks at the table:
+A run that takes a lease which was not released raises the fence before it reads the table:
 
-    version 7   epoch 7                             of the run with token 3
-    version 8   SET TBLPROPERTIES rivermeet.fence = 4     of the run with token 4, which took the lease
-    version 9   epoch 8 of the run with token 3     refused: it looks at version 8, and 4 > 3
-    version 8   epoch 8 of the run with token 3     refused by the store: it looked at version 7, and 8 is there
+    version 7   epoch 7                             by the run with token 3
+    version 8   SET TBLPROPERTIES rivermeet.fence = 4     by the run with token 4, which took the lease
+    version 9   epoch 8 by the run with token 3     refused: it reads version 8, and 4 > 3
+    version 8   epoch 8 by the run with token 3     refused by the store: it has read version 7, and 8 exists
 
-A commit is made for the version after the one that was looked at, and the store lets one of two make it, so that there
-is no moment between the look and the commit. A commit of Spark's that was begun before the fence fails as well: Delta
-lets no commit pass a change of properties. A fold that comes late is nothing new to the table, too: its transaction has
+A commit creates the version after the one that was read, and the store accepts only one of two, so there
+is no gap between check and commit. A Spark commit that began before the fence fails as well: in Delta it
+conflicts with a change of properties. A late fold has no effect either: its transaction has
 one id for all runs, and the epoch as its number. Held by ``tests/infra/epochs/test_lease.py``.
 """
 
@@ -27,7 +27,7 @@ PROPERTY = "rivermeet.fence"
 
 
 class LeaseLostError(EpochRefusedError):
-    """A run was away for longer than its lease, and another one goes on in its place."""
+    """A run did not renew its lease in time, and another run has taken over."""
 
     is_transient = True
     remedy = "Run it again; raise RIVERMEET_LEASE_SECONDS if runs are held up for so long."
@@ -41,23 +41,23 @@ class LeaseLostError(EpochRefusedError):
 
 
 def fence_of(table: DeltaTable) -> int:
-    """The token of the last run that took the table's lease over; 0 where none did."""
+    """The token of the last run that took over the table's lease; 0 if there is none."""
     return int(table.metadata().configuration.get(PROPERTY, 0))
 
 
 def refuse_fenced(table: DeltaTable, token: int | None) -> None:
-    """Raise `LeaseLostError` where the table has the fence of a later holder than the one with ``token``."""
+    """Raise `LeaseLostError` if the table has the fence of a later holder than the one with ``token``."""
     if token is not None and fence_of(table) > token:
         raise LeaseLostError(table.table_uri)
 
 
 def raise_fence(path: str, token: int, otherwise: Callable[[str, dict[str, str]], None]) -> None:
-    """Keep out whoever held the table's lease before the holder with ``token``.
+    """Keep out earlier holders of the table's lease than the one with ``token``.
 
     Parameters
     ----------
     otherwise
-        Sets properties of a table that delta-rs does not alter, by Spark.
+        Sets properties of a table that delta-rs cannot alter, with Spark.
     """
     for rival in range(limits.FENCED_COMMITS):
         try:

@@ -1,4 +1,4 @@
-"""A few rows of a changelog or a side table, found by their columns, without Spark.
+"""Finds a few rows of a changelog or a side table by their columns, without Spark.
 
     key.tail_number = N1, partition = 3, offset <= 70
     file a    min.offset 0, max.offset 69      read: only its row groups whose statistics may have N1
@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rivermeet.infra.delta.io import read
-from rivermeet.infra.delta.lines import lines_of, opened
+from rivermeet.infra.delta.lines import lines_of, open_table
 from rivermeet.infra.delta.plain_files import is_plain
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,10 +48,10 @@ class Where:
         kind = _type(schema, self.column)
         if self.is_ == "in":
             return field.isin(pa.array(self.value, kind))
-        return _compared(field, self.is_, pa.scalar(self.value).cast(kind))
+        return _compare(field, self.is_, pa.scalar(self.value).cast(kind))
 
     def may_hold(self, files: pa.Table) -> pc.Expression | None:
-        """Whether a file may have such rows, by its statistics; None where it has none that say."""
+        """Whether a file may have such rows, according to its statistics; None if they do not show it."""
         low, high = (f"{end}.{'.'.join(self.column)}" for end in ("min", "max"))
         if self.value is None or not {low, high} <= set(files.column_names):
             return None
@@ -70,7 +70,7 @@ class Where:
 def few_rows(
     path: str, where: Sequence[Where], session: Callable[[], SparkSession], columns: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
-    """Rows for which all conditions hold, as `rows_where` finds them."""
+    """Rows for which all conditions hold, as in `rows_where`."""
     found = rows_where(path, where, session, columns)
     return [] if found is None else found.to_pylist()
 
@@ -78,16 +78,16 @@ def few_rows(
 def rows_where(
     path: str, where: Sequence[Where], session: Callable[[], SparkSession], columns: Sequence[str] | None = None
 ) -> pa.Table | None:
-    """Rows for which all conditions hold, in any order; None where there is no table, or no such column.
+    """Rows for which all conditions hold, in any order; None if there is no table, or no such column.
 
     Parameters
     ----------
     columns
-        Those that are wanted; None for all.
+        Columns to read; None for all.
     session
-        Gives the session for a table that Delta has to read.
+        Opens the session for a table that Delta has to read.
     """
-    table = opened(path)
+    table = open_table(path)
     if table is None:
         return None
     schema = pa.schema(table.schema().to_arrow())
@@ -115,7 +115,7 @@ def _by_spark(
 
     frame = read(session(), path)
     for one in where:
-        column = F.col(".".join(quoted(name) for name in one.column))
+        column = F.col(".".join(quote(name) for name in one.column))
         if one.value is None:
             frame = frame.where(column.isNull())
             continue
@@ -125,15 +125,15 @@ def _by_spark(
         value = F.lit(one.value)
         frame = frame.where({"==": column == value, "<=": column <= value, ">": column > value}[one.is_])
     names = frame.columns if columns is None else [name for name in columns if name in frame.columns]
-    return frame.select(*(quoted(name) for name in names)).toArrow()
+    return frame.select(*(quote(name) for name in names)).toArrow()
 
 
-def _compared(field: pc.Expression, how: str, value: pa.Scalar) -> pc.Expression:
+def _compare(field: pc.Expression, how: str, value: pa.Scalar) -> pc.Expression:
     return {"==": field == value, "<=": field <= value, ">": field > value}[how]
 
 
 def _type(schema: pa.Schema, column: tuple[str, ...]) -> pa.DataType | None:
-    """Type of a column or a field of a struct; None where there is none."""
+    """Type of a column or a field of a struct; None if there is none."""
     if column[0] not in schema.names:
         return None
     kind = schema.field(column[0]).type

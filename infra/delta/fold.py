@@ -1,19 +1,19 @@
-"""Folding: a changelog's records, brought into its table up to a committed epoch.
+"""Folding: merges a changelog's records into its table, up to a committed epoch.
 
-The table is a cache: its commit notes say up to which offsets it holds the changelog, so a fold that is behind by any
-number of epochs catches up in one commit, and one that is up to date does nothing.
+The table is a cache: its commit notes say up to which offsets it contains the changelog, so a fold that is behind by
+any number of epochs catches up in one commit, and one that is up to date does nothing.
 
 | the table | how |
 |---|---|
-| has few rows, and never had many | written whole by the driver (``fold_few.py``): a MERGE takes ten actions |
-| has more | MERGE with deletion vectors: what is written grows with the records, not with the table |
-| is not there, or one of an earlier incarnation | written whole |
+| has few rows, and never had many | rewritten by the driver (``fold_few.py``): a MERGE takes ten actions |
+| has more | MERGE with deletion vectors: writes grow with the records, not with the table |
+| does not exist, or belongs to an earlier incarnation | rewritten |
 
-    3,000 rows, 100 records      one file of some 3,000 rows takes the place of all
-    1,000,000 rows, 10,000       a file of the rows that came or changed, and which rows of the others no longer count
+    3,000 rows, 100 records      one file of some 3,000 rows replaces all files
+    1,000,000 rows, 10,000       a file of new and changed rows, and deletion vectors for rows of the others
 
-Of a first fold that is large each file has the keys of one range, where keys are numbers; a MERGE looks for its keys in
-the files that may have them.
+In a large first fold each file has the keys of one range, if keys are numbers; a MERGE reads only the files that may
+have its keys.
 
 Held by ``tests/infra/delta/test_fold.py``.
 """
@@ -34,7 +34,7 @@ from rivermeet.infra.delta.column_ranges import ColumnRanges, has_range
 from rivermeet.infra.delta.fold_few import stage_few
 from rivermeet.infra.delta.io import FOLDED, RETENTION, VECTORS, append, last_note, merge
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.lines import opened, rows_in
+from rivermeet.infra.delta.lines import open_table, rows_in
 from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.delta.staged import commit_staged
 from rivermeet.pipelines import limits
@@ -48,17 +48,17 @@ def fold(
     upto: CommitNote,
     token: int | None = None,
 ) -> bool:
-    """Bring the table to the epoch of ``upto``; True if it was behind.
+    """Fold the table up to the epoch of ``upto``; return whether it was behind.
 
     Parameters
     ----------
     session
-        Gives a session that only folds use: its settings are changed while a MERGE runs.
+        Opens a session that only folds use: its settings are changed while a MERGE runs.
     token
-        Of the lease under which it is folded, where there is one.
+        Token of the lease under which it is folded, if there is one.
     """
     found = last_note(paths.table)
-    # Offsets of an earlier incarnation count other records.
+    # Offsets of an earlier incarnation denote other records.
     done = found[1] if found is not None and found[1].incarnation == upto.incarnation else None
     if done is not None and done.epoch >= upto.epoch:
         return False
@@ -84,13 +84,14 @@ def fold(
     return True
 
 
-def fold_anew(session: Callable[[], SparkSession], paths: NodeTables, key: list[str], upto: CommitNote) -> None:
-    """Replace the table by the fold of the whole changelog: whatever it holds, it is a cache."""
+def refold(session: Callable[[], SparkSession], paths: NodeTables, key: list[str], upto: CommitNote) -> None:
+    """Replace the table by the fold of the whole changelog; its contents do not matter, because it is a cache."""
     changelog = records(session(), paths.changelog, {}, upto.ends)
     rows = _last_by_key(changelog, paths, key, {}, upto.ends)
     live = rows.where(~F.col("_deleted")).drop("_deleted")
-    found = opened(paths.table)
-    # Folds of this epoch are done for Delta, so that this is a write of another kind, numbered by what it replaces.
+    found = open_table(paths.table)
+    # For Delta, folds of this epoch are done; so this write has another id, and the version that it replaces as its
+    # number.
     app_id, number = paths.app_id("fold-anew", upto.incarnation), found.version() + 1 if found else 0
     append(live, paths.table, app_id, number, note=upto, properties=FOLDED, replace=found is not None)
 
@@ -98,10 +99,10 @@ def fold_anew(session: Callable[[], SparkSession], paths: NodeTables, key: list[
 def _last_by_key(
     changelog: DataFrame, paths: NodeTables, key: list[str], after: Mapping[int, int], upto: Offsets
 ) -> DataFrame:
-    """The last record of each key as columns of the table, in ranges of keys where these are numbers: a file each.
+    """The last record of each key as columns of the table, in one file per range of keys if these are numbers.
 
     An epoch then reads the files that may have its keys (``joins/equal_columns.py``). The fold groups by key and needs
-    a shuffle anyway, so that this one takes its place; it looks at its input twice.
+    a shuffle anyway, which this one replaces; it reads its input twice.
     """
     kind = cast(StructType, changelog.schema["key"].dataType)
     ranges = bytes_between(paths.changelog, after, upto) // limits.KEY_RANGE_BYTES
@@ -111,6 +112,6 @@ def _last_by_key(
 
 
 def _is_few(path: str, new: int) -> bool:
-    table = opened(path)
+    table = open_table(path)
     rows = 0 if table is None else rows_in(table)
     return rows is not None and rows + new <= limits.WHOLE_TABLE_ROWS

@@ -1,11 +1,11 @@
-"""A table of few rows, folded by the driver: no request to the engine, which plans longer than this takes.
+"""Folds a table of few rows in the driver, without a request to the engine, whose planning would take longer.
 
-    table  a 1, b 1     records  a 2, c 1, c NULL     written whole:  a 2, b 1
+    table  a 1, b 1     records  a 2, c 1, c NULL     rewritten:  a 2, b 1
 
 The last record of a key is that of the latest epoch with the highest offset (``records/changelog.py``: a key may begin
-again in another partition). Not folded here, but by Spark: tables and changelogs that are more than a list of files,
-rows of a shape that the table does not have yet, what is large though it is few, and keys whose equality is not that of
-their bytes or that Arrow does not group by (numbers with a point, collations, nested ones). Held by
+again in another partition). Spark folds instead: tables and changelogs that are more than a list of files,
+rows with columns that the table does not have yet, few but large rows, and keys whose equality is not that of
+their bytes or by which Arrow cannot group (fractional numbers, collations, nested ones). Held by
 ``tests/infra/delta/test_fold_few.py``, which compares both.
 """
 
@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.changelog_files import bytes_between, part_rows
-from rivermeet.infra.delta.lines import lines_of, opened
+from rivermeet.infra.delta.lines import lines_of, open_table
 from rivermeet.infra.delta.plain_files import is_plain, schema_of
 from rivermeet.infra.delta.staged import Staged, arrow_schema, stage_arrow
 from rivermeet.pipelines import limits
@@ -35,16 +35,16 @@ _GROUPED = (
 
 
 def stage_few(changelog: str, path: str, after: Mapping[int, int], upto: Offsets, name: str) -> Staged | None:
-    """Stage the whole table at ``path`` as of ``upto``; None where Spark has to fold it.
+    """Stage the whole table at ``path`` as of ``upto``; None if Spark has to fold it.
 
     Parameters
     ----------
     after
-        Up to where the table is folded.
+        Offsets up to which the table is folded.
     name
         Start of the name of the files' folder.
     """
-    table, log = opened(path), opened(changelog)
+    table, log = open_table(path), open_table(changelog)
     if log is None or not is_plain(log) or (table is not None and not is_plain(table)):
         return None
     shape = schema_of(log)
@@ -79,14 +79,14 @@ def _no_engine() -> SparkSession:
 
 
 def _flat(records: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Records as the columns of a folded table; of a tombstone those of the value are null."""
+    """Records as the columns of a folded table; for a tombstone, those of the value are null."""
     placed = (records[name] for name in ("timestamp", "partition", "offset"))
     columns = [*records["key"].flatten(), *records["value"].flatten(), *placed]
     return pa.Table.from_arrays(columns, names=schema.names).cast(schema)
 
 
 def _last(rows: pa.Table, key: list[str], epochs: pa.ChunkedArray) -> pa.Array:
-    """Places of the last row of each key: what was folded has epoch 0, before all records."""
+    """Indexes of the last row of each key; rows of the table have epoch 0, before all records."""
     keyed = rows.select(key).rename_columns([f"key_{at}" for at in range(len(key))])
     placed = (
         keyed.append_column("epoch", epochs)

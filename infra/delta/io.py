@@ -1,8 +1,8 @@
-"""Delta reads at pinned versions, and writes that take effect once.
+"""Delta reads at pinned versions, and writes that take effect exactly once.
 
-Every write is stamped ``txnAppId``/``txnVersion``: Delta skips one whose version it has already. Facts: an append of
-no rows is a commit all the same, so "epoch done, nothing came out" is durable; the two settings that stamp a MERGE
-would leak into every later write of their session, so a MERGE runs in a session of its own.
+Every write is stamped ``txnAppId``/``txnVersion``: Delta skips a version that it already has. An append of
+no rows is a commit too, so an epoch without results is durable. The two settings that stamp a MERGE
+would affect every later write of their session, so a MERGE runs in a separate session.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from rivermeet.infra.commit_note import CommitNote, Offsets
-from rivermeet.infra.delta.evolution import fitted, without_zone
-from rivermeet.infra.delta.lines import commits, opened
+from rivermeet.infra.delta.evolution import fit_rows, without_zone
+from rivermeet.infra.delta.lines import commits, open_table
 from rivermeet.infra.delta.log import KEPT
-from rivermeet.infra.delta.pinned_versions import pinned
-from rivermeet.infra.delta.plain_files import listed
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.infra.delta.pinned_versions import read_pinned
+from rivermeet.infra.delta.plain_files import read_files
+from rivermeet.pipelines.expressions import quote
 
 RETENTION = {
     **KEPT,
     "delta.logRetentionDuration": "interval 90 days",
     "delta.deletedFileRetentionDuration": "interval 60 days",
 }
-"""Long enough for any plan that still has to be run: Delta refuses a pinned version past the second of them."""
+"""Long enough for any open plan: Delta refuses a pinned version that is older than the second of them."""
 APPEND_ONLY = {**RETENTION, "delta.appendOnly": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FOLDED = {**RETENTION, **VECTORS}
@@ -56,12 +56,12 @@ def last_note(path: str) -> tuple[int, CommitNote] | None:
 
 
 def note_upto(path: str, epoch: int) -> tuple[int, CommitNote]:
-    """(version, note) of the newest commit of ours at or before an epoch; StopIteration where there is none."""
+    """(version, note) of the newest commit of ours at or before an epoch; StopIteration if there is none."""
     return next((version, note) for version, note in notes(path) if note.epoch <= epoch)
 
 
 def _noted(path: str) -> Iterator[tuple[Mapping[str, Any], CommitNote]]:
-    table = opened(path)
+    table = open_table(path)
     for commit in commits(table) if table is not None else ():
         note = note_of(commit)
         if note is not None:
@@ -69,7 +69,7 @@ def _noted(path: str) -> Iterator[tuple[Mapping[str, Any], CommitNote]]:
 
 
 def note_of(commit: Mapping[str, Any]) -> CommitNote | None:
-    """The note that a commit of ours carries; None for one of others, or of maintenance."""
+    """The note of a commit of ours; None for other commits and those of maintenance."""
     try:
         return CommitNote.model_validate_json(commit.get("userMetadata") or "")
     except ValidationError:
@@ -79,15 +79,15 @@ def note_of(commit: Mapping[str, Any]) -> CommitNote | None:
 def read(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
     """The table at ``path`` as of ``version``; None for the newest.
 
-    A changelog is read at its newest version and cut by offsets: what lies below an offset never changes.
+    A changelog is read at its newest version and restricted by offsets: records below an offset never change.
     """
-    rows = listed(spark, path, version)
+    rows = read_files(spark, path, version)
     if rows is not None:
         return rows
     reader = spark.read.format("delta")
     if version is None:
         return reader.load(path)
-    return pinned(spark, path, version, lambda: reader.option("versionAsOf", version).load(path))
+    return read_pinned(spark, path, version, lambda: reader.option("versionAsOf", version).load(path))
 
 
 def append(
@@ -103,18 +103,18 @@ def append(
 ) -> None:
     """Append once: a second call with the same ``app_id`` and ``epoch`` (or a lower one) does nothing.
 
-    A table that lacks a column of the rows, or has a narrower type, grows with the commit (``evolution.py``).
+    If the table lacks a column of the rows, or has a narrower type, the commit adds it (``evolution.py``).
 
     Parameters
     ----------
     note, metadata
-        What the commit says of itself; one of the two.
+        The metadata of the commit; one of the two.
     properties
-        Of a table that is not there yet.
+        Properties of a table that does not exist yet.
     replace
-        Whether the rows take the place, and the schema, of all that the table has.
+        Whether the rows and their schema replace the table's.
     """
-    table = opened(path)
+    table = open_table(path)
     options = dict(properties) if table is None else {}
     if table is None and needs_mapping(frame.schema):
         options["delta.columnMapping.mode"] = "name"
@@ -124,7 +124,7 @@ def append(
             set_properties(frame.sparkSession, path, without_zone(frame, table))
         options["overwriteSchema"] = "true"
     elif table is not None:
-        frame, needed = fitted(frame, table)
+        frame, needed = fit_rows(frame, table)
         if needed is not None:
             set_properties(frame.sparkSession, path, needed)
             options["mergeSchema"] = "true"
@@ -138,34 +138,34 @@ def append(
 
 
 def allow_removal(session: SparkSession, path: str, table: DeltaTable) -> None:
-    """Lift the protection of an append-only table; `protect` puts it back."""
+    """Lift the protection of an append-only table; `protect` restores it."""
     if table.metadata().configuration.get("delta.appendOnly") == "true":
         set_properties(session, path, {"delta.appendOnly": "false"})
 
 
 def is_protected(path: str) -> bool:
     """Whether a changelog is append-only."""
-    table = opened(path)
+    table = open_table(path)
     return table is not None and table.metadata().configuration.get("delta.appendOnly") == "true"
 
 
 def protect(session: Callable[[], SparkSession], path: str) -> None:
-    """Make a changelog append-only, where a replacement has lifted that."""
-    if opened(path) is not None and not is_protected(path):
+    """Make a changelog append-only again, after a replacement."""
+    if open_table(path) is not None and not is_protected(path):
         set_properties(session(), path, {"delta.appendOnly": "true"})
 
 
 @contextmanager
 def once(path: str, app_id: str, epoch: int) -> Iterator[None]:
-    """Let a write pass that failed because the same one has landed in the meantime.
+    """Ignore the failure of a write if the same write has been committed in the meantime.
 
-    An engine goes on with what a killed client asked of it, so that a run may meet the write of the one before it
+    An engine continues the queries of a killed client, so a run may conflict with the write of the previous run
     (``tests/infra/epochs/test_soak.py``).
     """
     try:
         yield
-    except Exception:  # Delta's conflicts have no class in common, and none at all on Spark Connect
-        table = opened(path)
+    except Exception:  # Delta's conflicts have no common class, and no class at all on Spark Connect
+        table = open_table(path)
         done = table.transaction_version(app_id) if table is not None else None
         if done is None or done < epoch:
             raise
@@ -186,31 +186,31 @@ def merge(
     Parameters
     ----------
     rows
-        One row per key, with the table's columns and ``_deleted``; of a session that does nothing else.
+        One row per key, with the table's columns and ``_deleted``; from a session that does nothing else.
     key
         Columns that identify a row.
     properties
-        That the table is given where it lacks them.
+        Properties that the table gets if it lacks them.
     within
-        SQL that holds for all rows of the table with such a key: its other files are not read.
+        SQL that is true for all rows of the table with such a key: its other files are not read.
     """
     session = rows.sparkSession
     _grow(rows, path)
     set_properties(session, path, _lacking(path, properties))
     # mergeInto gives its target no alias, so the source's columns get names that the target cannot have.
-    source = rows.select(*(F.col(quoted(c)).alias(f"__new_{c}") for c in rows.columns))
+    source = rows.select(*(F.col(quote(c)).alias(f"__new_{c}") for c in rows.columns))
     live = ~F.col("__new__deleted")
     same = F.expr(within or "true")
     for name in key:
-        same = same & (F.col(quoted(name)) == F.col(quoted(f"__new_{name}")))
-    values = {quoted(c): F.col(quoted(f"__new_{c}")) for c in rows.columns if c != "_deleted"}
+        same = same & (F.col(quote(name)) == F.col(quote(f"__new_{name}")))
+    values = {quote(c): F.col(quote(f"__new_{c}")) for c in rows.columns if c != "_deleted"}
     settings = {f"{_TXN}AppId": app_id, f"{_TXN}Version": str(epoch), _NOTE: note.model_dump_json()}
     for name, value in settings.items():
         session.conf.set(name, value)
     try:
         with once(path, app_id, epoch):
             (
-                source.mergeInto(f"delta.{quoted(path)}", same)
+                source.mergeInto(f"delta.{quote(path)}", same)
                 .whenMatched(~live)
                 .delete()
                 .whenMatched()
@@ -225,14 +225,14 @@ def merge(
 
 
 def _grow(rows: DataFrame, path: str) -> None:
-    """Give a folded table the columns and types of the rows.
+    """Add the columns and types of the rows to a folded table.
 
-    A MERGE adds no column under another name than its source's, so they come in a commit of no rows before it. That
-    carries the note of the fold before: the table holds what it held, in another shape.
+    A MERGE can add columns only under the names of its source, so a commit without rows adds them before. It
+    carries the note of the previous fold, because the rows of the table have not changed.
     """
-    table, found = opened(path), last_note(path)
+    table, found = open_table(path), last_note(path)
     assert table is not None and found is not None, path
-    fit, needed = fitted(rows.drop("_deleted"), table)
+    fit, needed = fit_rows(rows.drop("_deleted"), table)
     if needed is not None:
         set_properties(rows.sparkSession, path, needed)
         writer = fit.where("false").write.format("delta").mode("append").option("mergeSchema", "true")
@@ -240,21 +240,21 @@ def _grow(rows: DataFrame, path: str) -> None:
 
 
 def _lacking(path: str, properties: Mapping[str, str]) -> dict[str, str]:
-    table = opened(path)
+    table = open_table(path)
     assert table is not None, path
     have = table.metadata().configuration
     return {name: value for name, value in properties.items() if have.get(name) != value}
 
 
 def set_properties(session: SparkSession, path: str, properties: Mapping[str, str]) -> None:
-    """Give a table properties: by Spark, as delta-rs alters no table of features that it does not know."""
+    """Set table properties, with Spark, because delta-rs cannot alter tables with features that it does not know."""
     if properties:
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-        session.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({listed})")
+        session.sql(f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ({listed})")
 
 
 def needs_mapping(schema: StructType) -> bool:
-    """Whether columns have names that Parquet takes for syntax: their files then have names of their own."""
+    """Whether column names contain characters that Parquet does not allow; the files then have other names."""
     return any(map(_SYNTAX.search, _names(schema)))
 
 

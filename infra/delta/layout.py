@@ -1,4 +1,4 @@
-"""Where the Delta tables of a pipeline lie."""
+"""Locations of the Delta tables of a pipeline."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class NodeTables:
 
     @property
     def changelog(self) -> str:
-        """The records: the truth."""
+        """The records."""
         return self._at("changelog")
 
     @property
     def table(self) -> str:
-        """The fold of the changelog, where the node is a table."""
+        """The fold of the changelog, if the node is a table."""
         return self._at("table")
 
     @property
@@ -33,17 +33,17 @@ class NodeTables:
 
     @property
     def memory(self) -> str:
-        """What an operator must remember from epoch to epoch and no changelog holds."""
+        """Operator state from epoch to epoch that no changelog contains."""
         return self._at("memory")
 
     @property
     def dead_letter(self) -> str:
-        """Rows of a source's files that are no records."""
+        """Rows of a source's files that are not records."""
         return self._at("dead_letter")
 
     @property
     def rejected(self) -> str:
-        """Bad rows of a source's newest epoch that was refused for their number."""
+        """Bad rows of a source's newest epoch that was refused because of their number."""
         return self._at("rejected")
 
     @property
@@ -52,7 +52,7 @@ class NodeTables:
         return self._at("quarantine")
 
     def shadow(self, topic: str) -> str:
-        """Differences from what an application wrote to a topic."""
+        """Differences from the output topic of an application."""
         return self._at(f"shadow/{topic}")
 
     @property

@@ -16,31 +16,31 @@ from rivermeet.infra.delta.location import files_below, is_local, tag_of
 from rivermeet.infra.delta.log import LOG
 from rivermeet.pipelines import limits
 
-# Files from before timestamps were written as microseconds have INT96, of which nanoseconds end in 2262.
+# Files from before timestamps were written as microseconds have INT96, whose nanoseconds end in 2262.
 _PARQUET = ParquetFileFormat(read_options=ParquetReadOptions(coerce_int96_timestamp_unit="us"))
 
 
-def opened(path: str, version: int | None = None) -> DeltaTable | None:
-    """Metadata of a Delta table, to be read and not written with; None where there is no table.
+def open_table(path: str, version: int | None = None) -> DeltaTable | None:
+    """A cached, read-only DeltaTable; None if there is no table.
 
-    A table of this machine whose newest commit is the very file that it was is not opened again: an epoch asks a
-    hundred times, at some 10 ms each. A log that was replaced by an older copy has other files, and is. Of a table
-    behind a URL two objects are asked for, the newest commit and the one after it, and nothing is listed.
+    A local table whose newest commit is the same file as before is not opened again: an epoch calls this a hundred
+    times, at some 10 ms each. A log that was replaced by an older copy has other files, so it is reopened. For a table
+    at a URL two objects are requested, the newest commit and the one after it, and nothing is listed.
     """
     if not is_local(path):
-        return _opened_behind(path, version)
+        return _open_at_url(path, version)
     newest = _newest_commit(path)
     try:
-        return _opened(path, version, newest) if newest else DeltaTable(path, version=version)
+        return _open_local(path, version, newest) if newest else DeltaTable(path, version=version)
     except TableNotFoundError:
         return None
 
 
 _behind: dict[str, tuple[DeltaTable, str]] = {}
-"""The newest version that was seen of a table behind a URL, and the tag of its commit."""
+"""The newest version seen of a table at a URL, and the tag of its commit."""
 
 
-def _opened_behind(path: str, version: int | None) -> DeltaTable | None:
+def _open_at_url(path: str, version: int | None) -> DeltaTable | None:
     table, tag = _behind.get(path, (None, ""))
     if table is None or tag != _tag(path, table.version()) or _tag(path, table.version() + 1) is not None:
         _behind.pop(path, None)
@@ -53,7 +53,7 @@ def _opened_behind(path: str, version: int | None) -> DeltaTable | None:
             _behind[path] = table, tag
     if version is None or version == table.version():
         return table
-    return _opened(path, version, (path, hash(tag), table.version())) if tag else DeltaTable(path, version=version)
+    return _open_local(path, version, (path, hash(tag), table.version())) if tag else DeltaTable(path, version=version)
 
 
 def _tag(path: str, version: int) -> str | None:
@@ -61,7 +61,7 @@ def _tag(path: str, version: int) -> str | None:
 
 
 @lru_cache(maxsize=128)
-def _opened(path: str, version: int | None, newest: tuple[str, int, int]) -> DeltaTable:
+def _open_local(path: str, version: int | None, newest: tuple[str, int, int]) -> DeltaTable:
     return DeltaTable(path, version=version)
 
 
@@ -69,15 +69,15 @@ def _newest_commit(path: str) -> tuple[str, int, int] | None:
     try:
         with os.scandir(os.path.join(path, LOG)) as log:
             name = max(file.name for file in log if file.name.endswith(".json"))
-    except (OSError, ValueError):  # no folder of this machine, or no commit in it
+    except (OSError, ValueError):  # not a local folder, or no commit in it
         return None
     return _file(path, name)
 
 
 def commit_file(path: str, version: int) -> tuple[str, int, int] | None:
-    """Name, inode and time (ns) of a commit's file; None where that is unknown, or its log was cut.
+    """Name, inode and time (ns) of a commit's file; None if unknown, or if its log was cut.
 
-    Behind a URL: what distinguishes it from another commit of that version.
+    At a URL: the tag of the commit's object.
     """
     if is_local(path):
         return _file(path, f"{version:020}.json")
@@ -94,7 +94,7 @@ def _file(path: str, name: str) -> tuple[str, int, int] | None:
 
 
 def rows_in(table: DeltaTable) -> int | None:
-    """How many rows a table has, by the statistics of its log; None where a file has none, or only Spark reads it."""
+    """The number of rows, from the statistics of the log; None if a file has none, or if only Spark can read it."""
     written = pa.table(table.get_add_actions(flatten=True))["num_records"]
     if written.null_count:
         return None
@@ -107,7 +107,7 @@ def rows_in(table: DeltaTable) -> int | None:
 
 
 def commits(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
-    """Commits of a table, newest first, each with its ``version``; read only as far back as they are asked for."""
+    """Commits of a table, newest first, each with its ``version``; read lazily."""
     known, limit = 0, 8
     while True:
         found = table.history(limit)
@@ -120,28 +120,28 @@ def commits(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
 def lines_of(table: DeltaTable, path: str, schema: pa.Schema, files: Callable[[pa.Table], pa.Table]) -> Dataset:
     """Lines of some of the table's files; a column that a file lacks is null.
 
-    Delta's own dataset looks at every file's statistics one by one: 4 s for 10,000 lines.
+    Delta's own dataset examines every file's statistics one by one: 4 s for 10,000 lines.
 
     Parameters
     ----------
     files
-        Leaves those that are wanted of the files, one a row: ``path``, and ``min.COLUMN`` and ``max.COLUMN`` where the
-        table has statistics of them.
+        Filters the files, one a row: ``path``, and ``min.COLUMN`` and ``max.COLUMN`` if the table has statistics of
+        them.
     """
     wanted = files(pa.table(table.get_add_actions(flatten=True)))
     return dataset(wanted["path"].to_pylist(), schema, _PARQUET, files_below(path))
 
 
 def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: str, app_id: str, version: int) -> None:
-    """Append lines, unless a write of ``app_id`` with this ``version`` or a higher one is there already.
+    """Append lines, unless a write of ``app_id`` with this ``version`` or a higher one exists.
 
-    A table that an older version of the code wrote gets the columns that it lacks. Of two machines that write the same
-    at once one does: the commit is made on top of what was looked at, and Delta lets no commit pass another one of the
-    same ``app_id``.
+    A table from an older version of the code gets the columns that it lacks. If two machines write the same line at
+    once, one succeeds: the commit is made on top of the version that was read, and Delta rejects a commit that
+    conflicts with another one of the same ``app_id``.
     """
     for rival in range(limits.RIVAL_LINES):
-        if (table := opened(path)) is not None:
-            # It is written with, and `opened` gives what others read too.
+        if (table := open_table(path)) is not None:
+            # Not `open_table`, whose result is shared: this table is written.
             table = DeltaTable(path)
             done = table.transaction_version(app_id)
             if done is not None and done >= version:
@@ -153,7 +153,7 @@ def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: st
                 mode="error" if table is None else "append",
                 schema_mode=None if table is None else "merge",
                 commit_properties=CommitProperties(
-                    # A table that is made is tried once: the second try of a loser would append, and look at nothing.
+                    # The creation of a table is tried once: a second attempt of the loser would append without a check.
                     max_commit_retries=0 if table is None else None,
                     app_transactions=[Transaction(app_id, version)],
                 ),

@@ -1,10 +1,10 @@
-"""Where a table lies: on a disk of this machine or behind a URL, and its files as Arrow reads them.
+"""The location of a table, on a local disk or at a URL, and its files as read by Arrow.
 
     /data/tables/shop/orders/changelog          this machine
     file:///data/tables/shop/orders/changelog   this machine
-    s3://lake/river/shop/orders/changelog       a store: no folders, no renames, and what is put is whole
+    s3://lake/river/shop/orders/changelog       a store: no folders, no renames, and puts are atomic
 
-Spark and delta-rs take the same text (``infra/engine/conf.py``). Held by ``tests/infra/delta/test_on_s3.py``.
+Spark and delta-rs accept the same text (``infra/engine/conf.py``). Held by ``tests/infra/delta/test_on_s3.py``.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSys
 
 
 def is_local(path: str) -> bool:
-    """Whether a location is on a disk of this machine."""
+    """Whether a location is on a local disk."""
     return "://" not in path or urlsplit(path).scheme == "file"
 
 
 def local(path: str) -> Path:
-    """A location on a disk of this machine as a path."""
+    """A location on a local disk as a path."""
     return Path(unquote(urlsplit(path).path)) if "://" in path else Path(path)
 
 
 def files_below(path: str) -> FileSystem:
-    """The files below a location, named from there."""
-    # Arrow's threads read ahead. Behind delta-rs' handler they call Python, and a process that ends meanwhile aborts
+    """The files below a location, with names relative to it."""
+    # Arrow's threads read ahead. With delta-rs' handler they call Python, and a process that ends meanwhile aborts
     # (tests/assets/cli/test_idle.py).
     return SubTreeFileSystem(str(local(path)), LocalFileSystem()) if is_local(path) else _behind(path)
 
 
 def tag_of(path: str, name: str) -> str | None:
-    """What distinguishes the object ``name`` below a URL from another of that name; None where it is not there.
+    """The tag of the object ``name`` below a URL; None if it does not exist.
 
-    None also for stores that obstore does not know.
+    Also None for stores that obstore does not know.
     """
     try:
         from obstore import head

@@ -1,11 +1,11 @@
-"""Versions of Delta tables, each opened once in a session.
+"""Versions of Delta tables, each opened once per session.
 
-Delta keeps the list of files of a table's newest version alone. It makes that of another one anew from the log for
-each frame that reads it, in four jobs and a third of a second, and an epoch reads what its inputs were before it in
-its operator, its audit and its checks. A temporary view keeps the version that was opened first.
+Delta caches only the list of files of a table's newest version. For another version it reconstructs the list from the
+log for each frame that reads it, in four jobs and a third of a second, and an epoch reads earlier versions of its
+inputs in its operator, its audit and its checks. A temporary view keeps an opened version.
 
-    commit 3 is the newest      3 is read as Delta holds it
-    commit 4 comes              3 is opened anew, once: Delta drops what it kept of it
+    commit 3 is the newest      3 is read from Delta's cache
+    commit 4 comes              3 is opened again, once: Delta drops it from its cache
 
 Held by ``tests/infra/delta/test_pinned_versions.py``.
 """
@@ -25,7 +25,7 @@ from rivermeet.pipelines import limits
 _views: WeakKeyDictionary[SparkSession, OrderedDict[str, DataFrame]] = WeakKeyDictionary()
 
 
-def pinned(spark: SparkSession, path: str, version: int, opened: Callable[[], DataFrame]) -> DataFrame:
+def read_pinned(spark: SparkSession, path: str, version: int, opened: Callable[[], DataFrame]) -> DataFrame:
     """The table at ``path`` as of ``version``; ``opened`` opens it if the session has not, or its log is another one.
 
     A table whose log was cut is opened each time.

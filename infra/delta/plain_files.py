@@ -1,8 +1,8 @@
-"""Tables that are no more than the files that their log lists: Spark reads these, without a job of Delta's.
+"""Tables that consist only of the files that their log lists: Spark reads the files, without a Delta job.
 
-Delta looks for the files of each scan of each plan by jobs on its log, a tenth of what a run of ten small nodes takes.
-A log is read in 5 ms without Spark. What is more than a list of files is left to Delta: deletion vectors, column
-mapping, other features of readers. Held by ``tests/infra/delta/test_changelog_files.py``.
+Delta determines the files of each scan of each plan by jobs on its log, a tenth of the time of a run of ten small
+nodes. Without Spark, a log is read in 5 ms. Tables with deletion vectors, column mapping or other reader features are
+left to Delta. Held by ``tests/infra/delta/test_changelog_files.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.pipelines import limits
 from rivermeet.records.known_schemas import with_schema
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 PATTERN = re.compile(r"[*?\[\]{}\\]")
-"""Characters of a path that Spark would take for a pattern."""
+"""Characters of a path that Spark interprets as a pattern."""
 
 
 def is_plain(table: DeltaTable) -> bool:
-    """Whether a table's rows are all that its files have, under their own names."""
+    """Whether a table's rows are exactly the rows of its files, with the same column names."""
     return table.protocol().min_reader_version == 1 and not table.metadata().partition_columns
 
 
 def schema_of(table: DeltaTable) -> StructType:
-    """Columns of a table as Spark has them, without asking the engine: a tenth of a second for each frame."""
+    """Columns of a table in Spark's types, without a request to the engine: a tenth of a second per frame."""
     return StructType.fromJson(json.loads(table.schema().to_json()))
 
 
@@ -46,16 +46,16 @@ def fields_at(path: str, column: str, version: int | None = None) -> Sequence[St
 
 
 def schema_at(path: str, version: int | None = None) -> StructType:
-    """The same of the table at a path; of the newest version where none is given."""
-    table = opened(path, version)
+    """The same for the table at a path; by default for its newest version."""
+    table = open_table(path, version)
     assert table is not None, f"there is a table at {path}"
     return schema_of(table)
 
 
-def listed(
+def read_files(
     spark: SparkSession, path: str, version: int | None, chosen: Callable[[pa.Table], pa.Table] = lambda files: files
 ) -> DataFrame | None:
-    """Rows of the files of a table that are ``chosen``; None where Delta has to read them.
+    """Rows of the ``chosen`` files of a table; None if Delta has to read them.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def listed(
         Leaves those that are wanted of the files, one a row: ``path``, and ``min.COLUMN`` and ``max.COLUMN`` where the
         table has statistics of them.
     """
-    table = opened(path, version)
+    table = open_table(path, version)
     if table is None or not is_plain(table) or PATTERN.search(path):
         return None
     files = pa.table(table.get_add_actions(flatten=True))

@@ -1,9 +1,9 @@
-"""A Delta table at a version as a reader of Parquet needs it: files, columns, and the rows that are gone from them.
+"""A Delta table at a version, for a reader of Parquet: files, columns, and deleted rows.
 
-    version 7   part-a.parquet   rows 0 to 999, of which a deletion vector takes out 17 and 512
+    version 7   part-a.parquet   rows 0 to 999, without 17 and 512, which a deletion vector removes
                 part-b.parquet   rows 0 to 49
 
-A file may lack columns that came after it, or have a narrower type; the schema is that of the version. Held by
+A file may lack columns that were added later, or have a narrower type; the schema is that of the version. Held by
 ``tests/infra/delta/test_scan.py``.
 """
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 from pyspark.sql.types import StructType
 
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.plain_files import schema_of
 from rivermeet.pipelines.errors import RivermeetError
 
@@ -26,7 +26,7 @@ MAPPING = "delta.columnMapping.mode"
 
 
 class UnreadableTableError(RivermeetError):
-    """A table whose files do not say by themselves what its rows are."""
+    """A table whose rows cannot be determined from its files alone."""
 
     remedy = "Nothing: the table is read by Spark instead."
 
@@ -42,13 +42,13 @@ class Scan:
     files
         Paths below it.
     schema
-        Columns of the version; where columns are mapped, each field's metadata has its name in the files.
+        Columns of the version; with column mapping, each field's metadata has its name in the files.
     deleted
-        File to the positions of its rows that are gone, from 0.
+        File to the positions of its deleted rows, from 0.
     mapped
-        Whether columns have other names in the files.
+        Whether columns have different names in the files.
     bytes
-        Of the files.
+        Total size of the files.
     """
 
     root: str
@@ -60,14 +60,14 @@ class Scan:
 
     @property
     def paths(self) -> Sequence[str]:
-        """The files, each by its whole path."""
+        """The files, with complete paths."""
         return [f"{self.root}/{file}" for file in self.files]
 
 
 def scan(
     path: str, version: int | None = None, chosen: Callable[[pa.Table], pa.Table] = lambda files: files
 ) -> Scan | None:
-    """The table at ``path`` as of ``version``, by default the newest; None where there is no table.
+    """The table at ``path`` as of ``version``, by default the newest; None if there is no table.
 
     Parameters
     ----------
@@ -78,9 +78,9 @@ def scan(
     Raises
     ------
     UnreadableTableError
-        If values of columns stand in the names of folders, or the table has a feature that delta-rs does not know.
+        If the table is partitioned, or has a feature that delta-rs does not know.
     """
-    table = opened(path, version)
+    table = open_table(path, version)
     if table is None:
         return None
     about = table.metadata()

@@ -1,8 +1,8 @@
-"""A scan of a Delta table as a query of DuckDB.
+"""A scan of a Delta table as a DuckDB query.
 
-Columns that a file lacks are null, and narrower ones are widened: an empty relation of the table's own types goes
-first, and the files follow by name. Without it DuckDB takes the columns of the first file, and drops what later files
-have more. Held by ``tests/infra/delta/test_scan.py``.
+Columns that a file lacks are null, and narrower ones are widened: an empty relation with the table's types comes first,
+and the files follow by name. Without it DuckDB uses the columns of the first file, and drops additional columns of
+later files. Held by ``tests/infra/delta/test_scan.py``.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ _TYPES = {
 _PHYSICAL = "delta.columnMapping.physicalName"
 
 
-def named(name: str) -> str:
-    """A name as DuckDB's SQL must have it, whatever characters are in it."""
+def quote_name(name: str) -> str:
+    """A name, quoted for DuckDB's SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def rows_of(scan: Scan, connection: DuckDBPyConnection) -> str:
-    """The query that gives a scan's rows, in the columns of its schema.
+    """The query for a scan's rows, in the columns of its schema.
 
     Raises
     ------
     UnreadableTableError
-        If the table has a column of a type whose values DuckDB cannot hold as they are.
+        If the table has a column of a type that DuckDB cannot represent exactly.
     """
     name = _in_file if scan.mapped else _own
     empty, shown = [], []
     for field in scan.schema.fields:
-        column = named(name(field))
+        column = quote_name(name(field))
         empty.append(f"CAST(NULL AS {type_of(field.dataType, name)}) AS {column}")
-        shown.append(f"{_logical(column, field.dataType) if scan.mapped else column} AS {named(field.name)}")
+        shown.append(f"{_logical(column, field.dataType) if scan.mapped else column} AS {quote_name(field.name)}")
     parts = [f"SELECT {', '.join(empty)} WHERE false", *_files(scan, connection)]
     return f"SELECT {', '.join(shown)} FROM ({' UNION ALL BY NAME '.join(parts)})"
 
 
-def given(rows: pa.Table, connection: DuckDBPyConnection) -> str:
-    """A name by which queries of this connection read Arrow's rows."""
+def register_rows(rows: pa.Table, connection: DuckDBPyConnection) -> str:
+    """Register Arrow rows with a connection, and return the name for queries."""
     name = f"given_{uuid4().hex}"
     connection.register(name, rows)
     return name
@@ -75,7 +75,7 @@ def _files(scan: Scan, connection: DuckDBPyConnection) -> list[str]:
 
         let_read(connection, scan.root)
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in scan.paths)
-    # A home below a folder like epoch=0 would have its number in place of what the files say.
+    # In a home below a folder like epoch=0, the folder's number would replace the column of the files.
     options = f"[{listed}], union_by_name = true, hive_partitioning = false"
     if not scan.deleted:
         return [f"SELECT * FROM read_parquet({options})"]
@@ -83,25 +83,26 @@ def _files(scan: Scan, connection: DuckDBPyConnection) -> list[str]:
     return [
         "SELECT p.* EXCLUDE (filename, file_row_number) FROM "
         f"read_parquet({options}, filename = true, file_row_number = true) p ANTI JOIN "
-        f"{given(pa.concat_tables(gone), connection)} g ON ends_with(p.filename, g.file) AND g.row = p.file_row_number"
+        f"{register_rows(pa.concat_tables(gone), connection)} g "
+        "ON ends_with(p.filename, g.file) AND g.row = p.file_row_number"
     ]
 
 
 def type_of(kind: DataType, name: Callable[[StructField], str] = lambda field: field.name) -> str:
-    """DuckDB's type of the same values.
+    """The DuckDB type of the same values.
 
     Parameters
     ----------
     name
-        What a field of a struct is called.
+        Returns the name of a struct's field.
 
     Raises
     ------
     UnreadableTableError
-        If there is none that holds them as they are.
+        If none represents them exactly.
     """
     if isinstance(kind, StructType):
-        return f"STRUCT({', '.join(f'{named(name(f))} {type_of(f.dataType, name)}' for f in kind.fields)})"
+        return f"STRUCT({', '.join(f'{quote_name(name(f))} {type_of(f.dataType, name)}' for f in kind.fields)})"
     if isinstance(kind, ArrayType):
         return f"{type_of(kind.elementType, name)}[]"
     if isinstance(kind, MapType):
@@ -109,7 +110,7 @@ def type_of(kind: DataType, name: Callable[[StructField], str] = lambda field: f
     if isinstance(kind, DecimalType):
         return f"DECIMAL({kind.precision}, {kind.scale})"
     found = _TYPES.get(kind.typeName())
-    # A text with a collation of its own has a type name of its own as well.
+    # A string with a collation has a different type name.
     if found is None or "collate" in kind.simpleString():
         raise UnreadableTableError(f"values of type {kind.simpleString()} are read by Spark alone")
     return found
@@ -124,9 +125,11 @@ def _own(field: StructField) -> str:
 
 
 def _logical(value: str, kind: DataType) -> str:
-    """A value of a file whose columns are mapped, under the names of the table."""
+    """A value of a file with column mapping, with the field names of the table."""
     if isinstance(kind, StructType):
-        fields = (f"{named(f.name)} := {_logical(f'{value}.{named(_in_file(f))}', f.dataType)}" for f in kind.fields)
+        fields = (
+            f"{quote_name(f.name)} := {_logical(f'{value}.{quote_name(_in_file(f))}', f.dataType)}" for f in kind.fields
+        )
         return f"CASE WHEN {value} IS NOT NULL THEN struct_pack({', '.join(fields)}) END"
     if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType):
         return f"list_transform({value}, lambda e: {_logical('e', kind.elementType)})"

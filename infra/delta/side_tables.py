@@ -1,15 +1,15 @@
-"""Tables beside a changelog (late, dead letters, memory): written before the commit, counted after it.
+"""Tables beside a changelog (late, dead letters, memory): written before the commit, valid after it.
 
-Their rows carry the epoch. One counts if its epoch is committed and of the incarnation that the changelog has now: from
-the note's ``since`` to its ``epoch``, without those whose plan was put aside. An epoch that is run again as it was
-planned finds its rows written. One that was planned by two homes that share tables, the first of which died before its
-commit, may be another epoch with other rows, or with none: then those of the first are replaced
+Their rows carry the epoch. A row counts if its epoch is committed and belongs to the changelog's current incarnation:
+from the note's ``since`` to its ``epoch``, without epochs whose plan was put aside. If an epoch is run again with the
+same plan, its rows are already written. If two homes that share tables plan the same epoch, and the first dies before
+its commit, the second plan may have other rows, or none: then those of the first are replaced
 (``tests/infra/sources/test_dead_letters.py::test_letters_of_an_attempt_by_another_home``).
 
-The rows of an epoch that has any are staged with its result, where they are judged, and its commit names both
-(``infra/delta/staged.py``). Files of an attempt that came to nothing lie in folders that no log names.
+The rows are staged and judged with the epoch's result, and its commit names both
+(``infra/delta/staged.py``). Files of a failed attempt stay in folders that no log names.
 
-The quarantine has the rows of epochs that were refused, as the last attempt gave them.
+The quarantine contains the rows of refused epochs, from the last attempt.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.delta.io import RETENTION, allow_removal, append
-from rivermeet.infra.delta.lines import commits, opened
+from rivermeet.infra.delta.lines import commits, open_table
 from rivermeet.infra.delta.staged import Staged, commit_staged, stage
 
 
 class Planned(Protocol):
-    """What an epoch's rows depend on."""
+    """The plan that an epoch's rows depend on."""
 
     @property
     def epoch(self) -> int:
@@ -41,16 +41,16 @@ class Planned(Protocol):
 
 
 def stage_side(frame: DataFrame, path: str, plan: Planned) -> Staged | None:
-    """Write a side frame of an epoch below its table; None where Spark has to append it."""
+    """Write a side frame of an epoch below its table; None if Spark has to append it."""
     return stage(_with_epoch(frame, plan), path, f"epoch-{plan.epoch}")
 
 
 def drop_other_attempt(session: Callable[[], SparkSession], path: str, app_id: str, plan: Planned) -> None:
-    """Delete what an attempt by another plan has written for an epoch that has no rows itself.
+    """Delete the rows that an attempt with another plan has written, for an epoch without rows.
 
-    The commit says which plan it is of, as one with rows does: the other home would take its own rows for written.
+    The commit names its plan, like one with rows: otherwise the other home would assume that its own rows are written.
     """
-    table = opened(path)
+    table = open_table(path)
     if table is not None and (table.transaction_version(app_id) or 0) >= plan.epoch:
         _replace(session().read.format("delta").load(path).where("false"), path, table, plan.epoch, _mark(plan))
 
@@ -63,12 +63,12 @@ def write_side(
     Parameters
     ----------
     besides
-        What the rows depend on other than the plan.
+        A text for what the rows depend on in addition to the plan.
     staged
-        The same rows in files, where they are.
+        The same rows in files, if they are staged.
     """
     rows, mark = _with_epoch(frame, plan), _mark(plan, besides)
-    table = opened(path)
+    table = open_table(path)
     if table is not None and (table.transaction_version(app_id) or 0) >= plan.epoch:
         _replace(rows, path, table, plan.epoch, mark)
     elif staged is not None:
@@ -78,7 +78,7 @@ def write_side(
 
 
 def _replace(rows: DataFrame, path: str, table: DeltaTable, epoch: int, mark: str) -> None:
-    """Put rows in place of those of an epoch, unless they are there: the newest commit of the epoch has their mark."""
+    """Replace the rows of an epoch, unless the newest commit of the epoch has the mark of the same rows."""
     written = next((c for c in commits(table) if (c.get("userMetadata") or "").startswith(f"{epoch} ")), {})
     if written.get("userMetadata") != mark:
         # An earlier version may have made the table append-only, and with fewer columns.
@@ -88,7 +88,7 @@ def _replace(rows: DataFrame, path: str, table: DeltaTable, epoch: int, mark: st
 
 
 def _mark(plan: Planned, besides: str = "") -> str:
-    """What the commit of an epoch's rows says of itself: of which plan they are."""
+    """The metadata of the commit of an epoch's rows, which identifies their plan."""
     return f"{plan.epoch} {hashlib.sha256((plan.model_dump_json() + besides).encode()).hexdigest()}"
 
 

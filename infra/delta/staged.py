@@ -1,19 +1,19 @@
 """Rows written once: staged as Parquet files below a table, then named by one entry of its log.
 
     changelog/epoch-7-5f0c…/part-00000-….parquet      staged: no log names it yet
-    changelog/epoch-7-5f0c…/files.txt                 on S3: the files that count, of all that lie there
+    changelog/epoch-7-5f0c…/files.txt                 on S3: the valid files of the folder
     changelog/_delta_log/00000000000000000007.json    the commit: names the file, with note and transaction
 
-Spark writes the files in one action; what is judged is read from them, and the log entry is made by delta-rs without a
-job. Statistics come from the files' footers, so that readers prune. An attempt that is killed leaves files that no log
-names; VACUUM removes them. Each attempt has a folder of its own, as the engine may still be writing for a killed run.
-Spark renames the files of a finished task, and a store has no renames: there the engine names the files that count
+Spark writes the files in one action; the judge reads them, and delta-rs makes the log entry without a
+job. Statistics for pruning come from the files' footers. A killed attempt leaves files that no log
+names; VACUUM removes them. Each attempt has its own folder, because the engine may still be writing for a killed run.
+Spark renames the files of a finished task, and stores have no renames: there the engine lists the valid files
 (``infra/engine/NamedFilesProtocol.java``).
 
-Not staged, but appended by Spark: rows that a table has to grow for, tables with features that a list of files does not
-express (column mapping, wider types), and tables in a folder whose name Spark would take for a pattern. The rows of a
-rebuild are staged whatever the table has, as they take its place; where the log needs more than their names, Spark
-writes them once more.
+Spark appends instead: rows that add columns to a table, rows of tables with features that a list of files cannot
+express (column mapping, wider types), and rows of tables in a folder whose name Spark would interpret as a pattern. The
+rows of a rebuild are always staged, because they replace the table; if the log needs more than their names, Spark
+writes them again.
 
 Held by ``tests/infra/delta/test_staged.py``, ``tests/infra/engine/test_named_files.py`` and
 ``tests/infra/epochs/test_kill.py``.
@@ -39,23 +39,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.delta.evolution import fitted
+from rivermeet.infra.delta.evolution import fit_rows
 from rivermeet.infra.delta.fence import refuse_fenced
 from rivermeet.infra.delta.io import APPEND_ONLY, needs_mapping, once
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.location import files_below, is_local, local
 from rivermeet.infra.delta.plain_files import PATTERN
 from rivermeet.records.known_schemas import with_schema
 
 _OPTIONS = {
-    # Each attempt has its own folder: there is nothing to be renamed into place, and no marker that would be data.
+    # Each attempt has its own folder, so nothing is renamed into place, and no marker file could be mistaken for data.
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "rivermeet.named-files": "true",
 }
 _NAMED = "files.txt"
 _NEW_FEATURES = re.compile(r"timestamp_ntz|variant|interval|void")
-"""Types that a table needs a feature for."""
+"""Types that require a table feature."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ class Staged:
     Attributes
     ----------
     table
-        The table's location, as Spark is given it.
+        The table's location, as passed to Spark.
     folder
-        Of the files, relative to it.
+        Folder of the files, relative to it.
     schema
-        Of the rows, as the table has it.
+        Schema of the rows in the table.
     can_be_named
-        Whether a list of files says all about the table's rows, so that `commit_staged` can name them.
+        Whether a list of files describes the table's rows completely, so that `commit_staged` can name them.
     """
 
     table: str
@@ -81,18 +81,18 @@ class Staged:
 
     @cached_property
     def files(self) -> list[FileInfo]:
-        """Its files, in the order of their names; each path is one below the table. Looked for once.
+        """Its files, in the order of their names, with paths relative to the table. Listed once.
 
         Raises
         ------
         FileNotFoundError
-            If one that the engine has named is not there.
+            If one that the engine has listed does not exist.
         """
         below = files_below(self.table)
         try:
             with below.open_input_file(f"{self.folder}/{_NAMED}") as listed:
                 names = listed.read().decode().split()
-        except FileNotFoundError:  # an engine that renames: what is there counts
+        except FileNotFoundError:  # an engine that renames: all existing files count
             found = below.get_file_info(FileSelector(self.folder, allow_not_found=True))
             return sorted((file for file in found if file.extension == "parquet"), key=lambda file: file.path)
         named = below.get_file_info([f"{self.folder}/{name}" for name in names])
@@ -101,14 +101,14 @@ class Staged:
         return named
 
     def opened(self, file: FileInfo) -> pq.ParquetFile:
-        """One of its files, to be read and closed."""
+        """Open one of its files; the caller closes it."""
         return pq.ParquetFile(file.path, filesystem=files_below(self.table))
 
 
 def stage(
-    rows: DataFrame, path: str, name: str, schema: StructType | None = None, *, anew: bool = False
+    rows: DataFrame, path: str, name: str, schema: StructType | None = None, *, own_schema: bool = False
 ) -> Staged | None:
-    """Write rows below the table at ``path``; None where they are to be appended by Spark.
+    """Write rows below the table at ``path``; None if Spark has to append them.
 
     Parameters
     ----------
@@ -116,21 +116,21 @@ def stage(
         Start of the folder's name.
     schema
         Of the rows, where it is known: to ask for it, the engine analyses all that they are made of.
-    anew
-        Whether they keep their own shape, as they do not come to the table's rows.
+    own_schema
+        Whether they keep their own schema, because they replace the table's rows.
     """
     if PATTERN.search(path):
         return None
-    table = opened(path)
+    table = open_table(path)
     is_plain = table is None or _is_plain(table)
-    if table is None or anew:
+    if table is None or own_schema:
         if not _is_plainly_made(schema or rows.schema):
             return None
         fit = rows
     else:
         if not is_plain:
             return None
-        fit, needed = fitted(rows, table, schema)
+        fit, needed = fit_rows(rows, table, schema)
         if needed is not None:
             return None
     kind = _nullable(schema if schema is not None and fit is rows else fit.schema)
@@ -140,16 +140,16 @@ def stage(
 
 
 def stage_arrow(rows: pa.Table, path: str, name: str, schema: StructType) -> Staged | None:
-    """Write rows of the driver below the table at ``path``, in one file; None where they are to be written by Spark.
+    """Write rows of the driver below the table at ``path``, in one file; None if Spark has to write them.
 
     Parameters
     ----------
     rows
-        In Arrow's types of the schema (`arrow_schema`).
+        Rows in the Arrow types of the schema (`arrow_schema`).
     schema
-        Of the rows, and of the table, where that is there.
+        Schema of the rows, and of the table if it exists.
     """
-    table = opened(path)
+    table = open_table(path)
     if PATTERN.search(path) or not (_is_plainly_made(schema) if table is None else _is_plain(table)):
         return None
     staged = Staged(path, f"{name}-{uuid4().hex}", _nullable(schema))
@@ -165,7 +165,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return pa.schema(Schema.from_json(_nullable(schema).json()).to_arrow())
 
 
-def staged_rows(staged: Staged, like: DataFrame) -> DataFrame:
+def read_staged(staged: Staged, like: DataFrame) -> DataFrame:
     """The rows, read from their files in the session of ``like``."""
     reader = like.sparkSession.read.schema(staged.schema)
     rows = reader.parquet(*(f"{staged.table.rstrip('/')}/{file.path}" for file in staged.files))
@@ -173,7 +173,7 @@ def staged_rows(staged: Staged, like: DataFrame) -> DataFrame:
 
 
 def discard(staged: Staged) -> None:
-    """Remove files that no log is to name."""
+    """Remove files that will not be committed."""
     files_below(staged.table).delete_dir(staged.folder)
 
 
@@ -190,34 +190,34 @@ def commit_staged(
 ) -> None:
     """Name the files in one commit, once; with ``rows=False`` the commit has the note and no rows.
 
-    Another commit of ``app_id`` with this epoch or a later one wins; then no log ever names the files.
+    An existing commit of ``app_id`` with this epoch or a later one wins; then the files are never named.
 
     Parameters
     ----------
     note
         What the commit says of itself.
     mode
-        Whether the rows come to those of the table, or take their place.
+        Whether the rows are added to the table, or replace it.
     properties
         Of a table that is not there yet.
     token
-        Of the lease under which the rows were made, where there is one.
+        Token of the lease under which the rows were computed, if there is one.
 
     Raises
     ------
     LeaseLostError
         If the table has the fence of a later holder; nothing is committed.
     """
-    if (table := opened(staged.table)) is not None:
-        # What is looked at is what the commit is made on top of: a rival may have come in since.
+    if (table := open_table(staged.table)) is not None:
+        # The commit is made on top of the version that was checked: another run may have committed since.
         table = DeltaTable(staged.table)
         if (table.transaction_version(app_id) or 0) >= epoch:
             return
         refuse_fenced(table, token)
-    added = [action for file in staged.files if (action := _added(staged, file)) is not None] if rows else []
+    added = [action for file in staged.files if (action := _add_action(staged, file)) is not None] if rows else []
     commit = CommitProperties(
         custom_metadata={"userMetadata": note if isinstance(note, str) else note.model_dump_json()},
-        # A rival's commit is not appended to: whoever comes second looks again.
+        # After another run's commit, the check is repeated before a new attempt.
         max_commit_retries=0,
         app_transactions=[Transaction(app_id, epoch)],
     )
@@ -246,13 +246,13 @@ def _is_plainly_made(schema: StructType) -> bool:
 
 
 def _is_plain(table: DeltaTable) -> bool:
-    """Whether a list of files says all about its rows, under their own names."""
+    """Whether a list of files describes a table's rows completely, with the same column names."""
     protocol = table.protocol()
     return protocol.min_reader_version == 1 and protocol.min_writer_version <= 2
 
 
-def _added(staged: Staged, file: FileInfo) -> AddAction | None:
-    """The log's line about a file; None where it has no rows."""
+def _add_action(staged: Staged, file: FileInfo) -> AddAction | None:
+    """The log's line about a file; None if it has no rows."""
     statistics = statistics_of(staged, file)
     if statistics is None:
         return None
@@ -267,7 +267,7 @@ def _added(staged: Staged, file: FileInfo) -> AddAction | None:
 
 
 def statistics_of(staged: Staged, file: FileInfo) -> Mapping[str, Any] | None:
-    """Rows of a file, and lowest, highest and missing values of its whole numbers; None where it has no rows."""
+    """Rows of a file, with minimum, maximum and null count of its whole numbers; None if it has no rows."""
     with staged.opened(file) as read:
         metadata = read.metadata
     if metadata.num_rows == 0:
@@ -292,13 +292,13 @@ def _numbers(
 ) -> Iterator[tuple[Sequence[str], list[pq.ColumnChunkMetaData]]]:
     paths = {".".join(path): path for path in _leaves(schema)}
     columns = [metadata.schema.column(at) for at in range(metadata.num_columns)]
-    # A footer calls a column `a.b` like the field b of a: where both are there, it does not say which one it means.
+    # In a footer, a column `a.b` has the same name as the field b of a: if both exist, it is ambiguous.
     times = Counter(column.path for column in columns)
     for at, column in enumerate(columns):
-        # A log has no statistics of elements, and one that names them is read as if it had none at all.
+        # A log has no statistics of elements; readers ignore all statistics of an entry that has some.
         if column.path not in paths or column.max_repetition_level or times[column.path] > 1:
             continue
-        # Dates and decimals are whole numbers in the file, and not in the log.
+        # Dates and decimals are whole numbers in the file, but not in the log.
         if column.physical_type in ("INT32", "INT64") and column.logical_type.type in ("NONE", "INT"):
             groups = range(metadata.num_row_groups)
             yield paths[column.path], [metadata.row_group(group).column(at) for group in groups]
@@ -319,7 +319,7 @@ def _put(tree: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def _nullable(kind: Any) -> Any:
-    """A type as a new Delta table has it: whatever it is made of may be null, and carries no metadata."""
+    """A type as in a new Delta table: all parts are nullable, without metadata."""
     if isinstance(kind, StructType):
         return StructType([StructField(f.name, _nullable(f.dataType), True) for f in kind.fields])
     if isinstance(kind, ArrayType):

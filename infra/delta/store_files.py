@@ -1,7 +1,7 @@
-"""Files of a store as DuckDB reads them: by the client that reads the store's tables, as if they were files here.
+"""Files of a store for DuckDB, read by the client that reads the store's tables, like local files.
 
-DuckDB's own client of stores is an extension, to be had from the network. Through fsspec its reader of Parquet asks for
-the parts of a file that a query needs: footers, columns, and row groups that may have what is wanted. Held by
+DuckDB's own client of stores is an extension that has to be downloaded. Through fsspec its Parquet reader requests only
+the parts of a file that a query needs: footers, columns, and row groups that may match. Held by
 ``tests/infra/delta/test_on_s3.py``.
 """
 
@@ -24,21 +24,22 @@ if TYPE_CHECKING:
 
 
 def let_read(connection: DuckDBPyConnection, url: str) -> None:
-    """Let queries of a connection read the files of the store that a URL is of."""
+    """Enable queries of a connection to read the files of a URL's store."""
     scheme = urlsplit(url).scheme
     if not connection.filesystem_is_registered(scheme):
         connection.register_filesystem(_Store(scheme))
 
 
 class _Store(AbstractFileSystem):
-    """All URLs of one scheme; only what DuckDB asks for."""
+    """All URLs of one scheme; implements only the operations that DuckDB calls."""
 
     cachable = False
 
     def __init__(self, scheme: str) -> None:
         super().__init__()
         self.protocol = scheme
-        # DuckDB opens a file three times a query, and asks about it each time; what is in a store does not change.
+        # DuckDB opens a file three times per query, and requests its metadata each time; files of a store do not
+        # change.
         self._opened: dict[str, _File] = {}
         self._known: dict[str, FileInfo] = {}
 
@@ -55,7 +56,7 @@ class _Store(AbstractFileSystem):
         return self._about(path).mtime
 
     def glob(self, path: str, **_: Any) -> list[str]:
-        # A log names its files: what looks like a pattern in a name is none.
+        # Names come from a log: characters that look like a pattern are literal.
         return [path]
 
     def _about(self, path: str) -> FileInfo:
@@ -66,7 +67,7 @@ class _Store(AbstractFileSystem):
 
 
 class _File(RawIOBase):
-    """A file that several threads read: each has a place of its own in it, and one reads at a time.
+    """A file that several threads read: each has its own position, and one reads at a time.
 
     It stays open as long as the connection.
     """
@@ -85,7 +86,7 @@ class _File(RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        # delta-rs' file refuses a second reader.
+        # The file of delta-rs refuses a second concurrent reader.
         with self._reading:
             found = self._file.read_at(self._size - self._at if size < 0 else size, self._at)
         self._here.at = self._at + len(found)
@@ -96,6 +97,6 @@ class _File(RawIOBase):
 
 
 def _split(url: str) -> tuple[str, str]:
-    """The bucket or the like, and a name in it."""
+    """The bucket or equivalent, and a name in it."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}", url.removeprefix(f"{parts.scheme}://{parts.netloc}/")

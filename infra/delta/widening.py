@@ -1,4 +1,4 @@
-"""Which type may follow which: a wider one holds every value of the narrower.
+"""Type widening: a wider type contains every value of the narrower one.
 
     INT → BIGINT              wider: files written as INT are read as BIGINT
     FLOAT → DOUBLE            wider
@@ -22,13 +22,13 @@ _SYNONYMS = {
 }
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _DIGITS = {"TINYINT": 10, "SMALLINT": 10, "INT": 10, "BIGINT": 20}
-"""Digits that Delta wants of a DECIMAL before its point, where a whole number becomes one."""
+"""Digits before the point that Delta requires of a DECIMAL to which a whole number is widened."""
 _OTHERS = {("FLOAT", "DOUBLE"), ("DATE", "TIMESTAMP_NTZ"), *((kind, "DOUBLE") for kind in _WHOLE[:3])}
 _NUMBERED = re.compile(r"(\w+)(?:\((\d+)(?:,(\d+))?\))?")
 
 
 def normal(kind: str) -> str:
-    """A Spark type's name as it is compared: upper case, no blanks, one name per type."""
+    """A Spark type's name in normal form: upper case, no blanks, one name per type."""
     text = re.sub(r"\s+", "", kind).upper()
     found = _NUMBERED.fullmatch(text)
     if found is None:
@@ -39,7 +39,7 @@ def normal(kind: str) -> str:
 
 
 def widens(then: str, now: str) -> bool:
-    """Whether type ``now`` holds every value of ``then``, and is another type."""
+    """Whether type ``now`` contains every value of ``then``, and is another type."""
     old, new = normal(then), normal(now)
     if old in _WHOLE and new in _WHOLE:
         return _WHOLE.index(old) < _WHOLE.index(new)

@@ -81,7 +81,7 @@ def classic(settings: Settings, master: str, jars: list[Path]) -> dict[str, str]
 def s3(settings: Settings) -> dict[str, str]:
     """Return what an engine needs for tables and files on S3; credentials it takes from its environment."""
     wanted = {
-        # One name for a table, whoever opens it: delta-rs and AWS say s3, Hadoop s3a.
+        # One name for a table in all libraries: delta-rs and AWS use s3, Hadoop s3a.
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         "spark.delta.logStore.s3.impl": LOG_STORE,
         "spark.delta.logStore.s3a.impl": LOG_STORE,

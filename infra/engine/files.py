@@ -64,7 +64,7 @@ class EngineFiles:
 
     @property
     def start_lock(self) -> Path:
-        """Held by whoever starts or stops the engine."""
+        """Held by the process that starts or stops the engine."""
         return self.folder / "start.lock"
 
     @property

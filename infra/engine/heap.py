@@ -1,7 +1,7 @@
 """How the engine's heap is doing: the share of the last minute that went into garbage collection.
 
-A JVM whose heap is full does not end: it collects, frees next to nothing, and collects again. To whoever waits it looks
-like a long query. Held by ``tests/infra/engine/test_watch.py``.
+A JVM whose heap is full does not end: it collects, frees next to nothing, and collects again. To a waiting client it
+looks like a long query. Held by ``tests/infra/engine/test_watch.py``.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Apart:
 
 
 def spawn(command: Sequence[str], env: Mapping[str, str], folder: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own, so that Ctrl-C in the terminal of whoever starts it does not reach it.
+    """Start a process in its own session, so that Ctrl-C in the terminal of the starting process does not reach it.
 
     Parameters
     ----------

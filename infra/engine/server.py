@@ -41,7 +41,7 @@ from rivermeet.infra.settings import Settings
 IDLE_LOOK_SECONDS = 0.5
 MEASURE_SECONDS = 5.0
 SPENT_SECONDS = 20.0
-"""After the last client of a full engine: what it has left is given up meanwhile, and the heap measured anew."""
+"""After the last client of a full engine: its memory is freed meanwhile, and the heap is measured again."""
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ def main() -> None:
     if cache is not None:
         cache.remove_if_refused(files.log.read_text(errors="replace"))
     files.write(started)
-    # In a thread of its own: a JVM that is stopped, or full, does not answer, and is to be ended all the same.
+    # In a thread of its own: a JVM that is stopped, or full, does not answer, and has to be ended nevertheless.
     Thread(target=_look_after, args=(inside, files), daemon=True).start()
     try:
         _watch(jvm, files, settings.engine_idle_minutes * 60, ends_within(command))

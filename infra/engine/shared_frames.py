@@ -35,7 +35,7 @@ class SharedFrames:
     name
         Start of the views' names; no other epoch of the session has it.
     records
-        How many records the epoch reads; None where nobody knows.
+        The number of records of the epoch; None if unknown.
     """
 
     def __init__(self, name: str, records: int | None = None) -> None:
@@ -52,7 +52,7 @@ class SharedFrames:
             self._checkpoints.append(kept)
             return like(kept, frame)
         view = f"{self._name}_{len(self._views)}"
-        kept = anew(frame)
+        kept = persist_again(frame)
         kept.createOrReplaceTempView(view)
         self._views.append((kept, view))
         return like(frame.sparkSession.table(view), frame)
@@ -95,7 +95,7 @@ def _active(spark: SparkSession) -> Iterator[None]:
         held.session = before
 
 
-def anew(frame: DataFrame) -> DataFrame:
+def persist_again(frame: DataFrame) -> DataFrame:
     """Persist a frame without anything that a killed run has left of it.
 
     An engine caches by plan and for all sessions, and the next run of a planned epoch has the plan of the killed one.

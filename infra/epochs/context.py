@@ -1,4 +1,4 @@
-"""Where a pipeline's epochs lie, and the sessions that compute them: what every stage of an epoch is given."""
+"""The context that every stage of an epoch gets: locations of a pipeline's epochs, and sessions that compute them."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ Folds = Literal["never", "run", "due"]
 
 @dataclass(frozen=True)
 class Quality:
-    """Where verdicts are kept, and who judges.
+    """Where verdicts are stored, and which engine judges.
 
     Attributes
     ----------
     table, lock
-        The quality table, and the lock that its writers take.
+        The quality table, and the lock of its writers.
     judge
         The engine that evaluates: DuckDB in the run's process, Spark, or ``auto``.
     memory, spill
-        What DuckDB may take for one evaluation, such as ``1g``, and the folder for the rest.
+        Memory that DuckDB may use for one evaluation, such as ``1g``, and the folder for the rest.
     """
 
     table: str
@@ -57,19 +57,19 @@ class EpochContext:
     log
         The pipeline's epoch log.
     locks
-        Folder of the home's locks for tables that are on no local disk.
+        Folder of the home's locks for tables that are not on a local disk.
     session
-        Gives the session when it is first needed; a run that finds nothing new needs none.
+        Opens the session when it is first needed; a run that finds nothing new needs none.
     fold_session
-        Gives a session that only MERGEs use.
+        Opens a session that only MERGEs use.
     folds
         When results are folded into their tables; they can be at any later time.
     engine
         Folder of the warm engine that the sessions are on, if it is one.
     quality
-        Where verdicts are kept; None where epochs are not judged (`rivermeet replay`).
+        Where verdicts are stored; None if epochs are not judged (`rivermeet replay`).
     lease_seconds
-        Term of the leases of tables behind a URL.
+        Term of the leases of tables at a URL.
     """
 
     tables: str
@@ -85,7 +85,7 @@ class EpochContext:
 
     @contextmanager
     def room(self, records: int) -> Iterator[None]:
-        """Room in the engine for an epoch of so many records: of large ones it has it for one at a time."""
+        """Reserve room in the engine for an epoch of that many records; large epochs run one at a time."""
         if records <= limits.KEPT_RECORDS:
             yield
             return
@@ -111,7 +111,7 @@ class EpochContext:
         return NodeLock(folder, lambda: Lease(url, self.lease_seconds, identity(self.locks)), taken_over)
 
     def use_sessions(self, node: Node) -> SparkSession:
-        """The session for the node's frames, written beside its lock for whoever finds the lock after a kill."""
+        """The session for the node's frames; the lock records it, for the run that takes the lock after a kill."""
         spark = self.session()
         self.lock(node).uses(self.engine, [spark, self.fold_session()])
         return spark

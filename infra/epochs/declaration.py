@@ -1,20 +1,21 @@
-"""A node's declaration as flat text, kept with every plan and commit; and which changes of it rows can live with.
+"""A node's declaration as flat text, stored with every plan and commit, and which changes are compatible with its rows.
 
     then                        now
-    value.n      INT            BIGINT          flows: a wider type
-    value.note                  STRING          flows: a new column; old rows have NULL there
-    select.note                 right.note      flows if right.note is as new: old rows would have NULL anyway
-    select.who   right.name     right.title     refused: old rows were made by the other expression
-    partitions   4              8               refused: the keys of old rows lie elsewhere
+    value.n      INT            BIGINT          accepted: a wider type
+    value.note                  STRING          accepted: a new column; old rows have NULL there
+    select.note                 right.note      accepted if right.note is equally new: old rows would have NULL anyway
+    select.who   right.name     right.title     refused: old rows were computed by the other expression
+    partitions   4              8               refused: the keys of old rows are in other partitions
 
-What flows is what a rebuild would give as well, so that nothing needs one. Refused is all that belongs to the key (of a
-wider type it has another hash, and so another partition) and all that an operation's earlier rows depend on. Not so:
+A change is accepted if a rebuild would give the same rows. Changes of the key are refused (with a
+wider type it has another hash, and so another partition), and of everything that an operation's earlier rows depend on.
+Exceptions:
 
-- How a source reads its files may change at any time, but for its key: a file is consumed once, and what was read of it
-  stays as it was read. Such a change is shown, and holds for what comes later.
-- ``max_task_idle_ms`` says when rows come and not which, and a table's own ``history`` matters to its readers alone.
+- How a source reads its files may change at any time, except its key: a file is consumed once, and its records
+  stay as they were read. Such a change is shown, and applies to later files.
+- ``max_task_idle_ms`` affects when rows come and not which, and a table's own ``history`` matters only to its readers.
 - An expression over a column whose type got wider is the same expression; it sees the wider type from now on. But
-  profile "0.10.2" keeps hashes of a foreign-key join's left rows from epoch to epoch, and those change with the type.
+  profile "0.10.2" stores hashes of a foreign-key join's left rows from epoch to epoch, and those change with the type.
 
 Source: the documents of Delta on schema evolution and type widening. Held by ``tests/infra/epochs/test_declaration.py``
 and ``tests/infra/delta/test_schema_evolution.py``.
@@ -29,7 +30,7 @@ from dataclasses import dataclass
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.widening import widens
-from rivermeet.infra.epochs.declared_text import UNKNOWN, column_name, comparable, declared, referred
+from rivermeet.infra.epochs.declared_text import UNKNOWN, column_name, comparable, describe_declaration, split_reference
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import Node
@@ -41,21 +42,22 @@ _VALUE = re.compile(r"((?:left|right)\.)*value\..+")
 
 
 class DeclarationChangedError(EpochRefusedError):
-    """A node that is not declared as its rows were made; the message has the difference, and what heals it."""
+    """A node whose declaration differs from the one its rows were computed with; the message has the difference."""
 
     remedy = "Rebuild the node, or take the change back."
 
 
 @dataclass(frozen=True)
 class Change:
-    """What is different between two declarations, in lines like ``partitions: 4 -> 8``.
+    """The differences between two declarations, in lines like ``partitions: 4 -> 8``.
 
     Attributes
     ----------
     flowing, refused
-        What rows can live with, and what not.
+        Changes that are compatible with the rows, and those that are not.
     columns
-        Value columns that the node gets. Its changelog has them from its next epoch on, which is due for that alone.
+        Value columns that the node gains. Its changelog has them from its next epoch on, which is due for that reason
+        alone.
     """
 
     flowing: tuple[str, ...] = ()
@@ -64,17 +66,17 @@ class Change:
 
     @property
     def compatible(self) -> bool:
-        """Whether the rows so far and those to come are of one kind."""
+        """Whether earlier and later rows are compatible."""
         return not self.refused
 
 
 def changes(then: Mapping[str, str], now: Mapping[str, str], hashed: Collection[str] = ()) -> Change:
-    """What is different; nothing where ``then`` is empty, as in notes of before declarations were kept.
+    """The differences; none if ``then`` is empty, as in notes from before declarations were stored.
 
     Parameters
     ----------
     hashed
-        Sides of whose values hashes are kept from epoch to epoch: they change with a column's type.
+        Sides with stored hashes of their values: hashes change with a column's type.
     """
     flowing: list[str] = []
     refused: list[str] = []
@@ -91,12 +93,12 @@ def changes(then: Mapping[str, str], now: Mapping[str, str], hashed: Collection[
 
 
 def refuse_changed(node: Node, made: CommitNote | EpochPlan, version: int | None = None) -> Change:
-    """What changed since then; `DeclarationChangedError` where the node's rows cannot live with that.
+    """The changes since then; raise `DeclarationChangedError` if they are incompatible with the node's rows.
 
     Parameters
     ----------
     made, version
-        The note of the node's newest commit and its version, or a plan that is still to be run.
+        The note of the node's newest commit and its version, or a plan that has not run yet.
     """
     change = changes_of(node, made.declared)
     if not change.compatible:
@@ -112,19 +114,19 @@ def refuse_changed(node: Node, made: CommitNote | EpochPlan, version: int | None
 
 
 def changes_of(node: Node, then: Mapping[str, str]) -> Change:
-    """What is different between a node and the text that it was declared by."""
+    """The differences between a node and the stored text of its declaration."""
     made = node.operation
     hashed = [side for side in made.inputs if made.keeps_hashes_of(side)] if made is not None else []
-    return changes(then, declared(node), hashed)
+    return changes(then, describe_declaration(node), hashed)
 
 
 def new_columns(node: Node, note: CommitNote | None) -> tuple[str, ...]:
-    """Columns that the node gets with its next epoch; ``note`` is that of its newest commit."""
+    """Columns that the node gains with its next epoch; ``note`` is that of its newest commit."""
     return changes_of(node, note.declared).columns if note is not None else ()
 
 
 def refuse_lacking(node: Node, note: CommitNote) -> None:
-    """Raise `DeclarationChangedError` where an input is declared with a column that no epoch has given it yet."""
+    """Raise `DeclarationChangedError` if an input is declared with a column that no epoch has written yet."""
     columns = new_columns(node, note)
     if columns:
         pipeline = node.pipeline.name
@@ -147,6 +149,6 @@ def _flows(name: str, then: Mapping[str, str], now: Mapping[str, str], hashed: C
     selected = _SELECTED.fullmatch(name)
     if selected is None or old is not None or new is None:
         return False
-    side, column = referred(new)
+    side, column = split_reference(new)
     read = f"{selected[1]}{side}.value.{column_name(column)}"
     return read in now and read not in then

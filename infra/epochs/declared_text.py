@@ -1,4 +1,4 @@
-"""A node's declaration as flat text: one line for each thing that is said, with the path to it.
+"""A node's declaration as flat text: one line per declared value, with the path to it.
 
     JoinWindow(before=1, after=2) under "window"     window.before 1, window.after 2, window.grace 0
     semantics="3.1"                                  nothing: it is the default
@@ -6,8 +6,8 @@
     a node under "left"                              left orders
     lambda left, right: left.n - right.n             function 3f0c… of Python 3.12
 
-An option that has its default is not written, so that a new release's new options change no declaration. A function
-stands for its bytecode and the values that it closes over: the columns that it makes have no stable text.
+An option with its default is not written, so new options of a new release change no declaration. A function is
+represented by its bytecode and the values that it closes over, because the columns that it returns have no stable text.
 
 Held by ``tests/infra/epochs/test_declaration.py``.
 """
@@ -31,23 +31,26 @@ _OWN = ("pipeline", "name", "key", "value", "partitions", "origin", "description
 _REFERENCE = re.compile(r"(?:(left|right)\.)?(?:(\w+)|`((?:[^`]|``)+)`)")
 
 
-def declared(node: Node) -> dict[str, str]:
-    """All that a node's rows depend on, as flat text: equal declarations give equal text."""
+def describe_declaration(node: Node) -> dict[str, str]:
+    """Everything that a node's rows depend on, as flat text: equal declarations give equal text."""
     found = _shape(node)
     if node.operation is None:
         return found | dict(lines(node.origin))
     found["operation"] = node.operation.family
     for name, text in lines(node.operation):
-        # What a join calls its key is what it looks up: the node's own key stands there already.
+        # The `key` of a join is what it looks up; the node's own key is already in the text.
         found[name.replace("key.", "lookup.", 1) if name.startswith("key.") and node.join_spec else name] = text
     for side, part in node.operation.inputs.items():
-        # A view has no rows of its own: a reader's depend on how it is resolved.
-        found |= {f"{side}.{name}": text for name, text in (_shape(part) if part.is_stored else declared(part)).items()}
+        # A view has no rows: a reader's rows depend on how it is resolved.
+        found |= {
+            f"{side}.{name}": text
+            for name, text in (_shape(part) if part.is_stored else describe_declaration(part)).items()
+        }
     return found
 
 
 def _shape(node: Node) -> dict[str, str]:
-    """What readers see of a node: its kind, partitions and columns, and what its kind has besides, like a history."""
+    """The properties that a node's readers see: kind, partitions, columns, and those of its kind, as history."""
     found = {"kind": node.kind, "partitions": str(node.partitions)}
     found |= {f"key.{column_name(c)}": normal(kind) for c, kind in node.key.items()}
     found |= {f"value.{column_name(c)}": kind for c, kind in _types(node).items()}
@@ -69,14 +72,14 @@ def _types(node: Node) -> dict[str, str]:
         return {c: kind if all(o.get(c) == kind for o in others) else UNKNOWN for c, kind in first.items()}
     found = dict.fromkeys(node.value, UNKNOWN)
     for column, expression in made.select.items():
-        side, name = referred(expression)
+        side, name = split_reference(expression)
         if side in inputs:
             found[column] = inputs[side].get(name) or normal(made.inputs[side].key.get(name, UNKNOWN))
     return found
 
 
-def referred(expression: object) -> tuple[str, str]:
-    """(side, column) of an expression that is a column and nothing else; of any other two empty texts."""
+def split_reference(expression: object) -> tuple[str, str]:
+    """(side, column) of an expression that is just a column; for any other, two empty texts."""
     found = _REFERENCE.fullmatch(expression.strip()) if isinstance(expression, str) else None
     if found is None:
         return "", ""
@@ -85,7 +88,7 @@ def referred(expression: object) -> tuple[str, str]:
 
 
 def lines(value: object, path: str = "", default: object = MISSING) -> Iterator[tuple[str, str]]:
-    """(path, text) of all that a value says; nothing where it is the default."""
+    """(path, text) of all parts of a value; nothing if it is the default."""
     if value is default or value == default:
         return
     if isinstance(value, Node):
@@ -105,17 +108,17 @@ def lines(value: object, path: str = "", default: object = MISSING) -> Iterator[
 
 
 def default_of(item: Field[Any]) -> object:
-    """What a field is where nothing is said; MISSING where something must be."""
+    """A field's default; MISSING if it has none."""
     return item.default_factory() if item.default_factory is not MISSING else item.default
 
 
 def column_name(name: str) -> str:
-    """A column's name within a path: one that has dots would look like two."""
+    """A column's name within a path, quoted if it has dots."""
     return name if name.isidentifier() else "`" + name.replace("`", "``") + "`"
 
 
 def comparable(one: str | None, other: str | None) -> bool:
-    """Whether two texts show a difference: bytecode of two Python versions does not."""
+    """Whether two texts differ; bytecode of different Python versions is not compared."""
     functions = [text.rpartition(" of ")[2] for text in (one, other) if text and text.startswith("function ")]
     return len(set(functions)) < 2
 
@@ -126,7 +129,7 @@ def _function(function: Callable[..., object]) -> str:
 
 
 def _done_by(value: object) -> object:
-    """What a function does, without its place in the file; of what it closes over, values that have a stable text."""
+    """A function's code without its position in the file, and the closed-over values that have a stable text."""
     if isinstance(value, CodeType):
         return value.co_code, value.co_names, value.co_varnames, [_done_by(c) for c in value.co_consts]
     if isinstance(value, FunctionType):

@@ -1,15 +1,15 @@
-"""Detects external modifications of a table, which no run of ours made, before anything is planned on it.
+"""Detects external modifications of a table, which no run of Rivermeet made, before anything is planned on it.
 
-A table of ours has commits that carry a note, and those of maintenance, which leave its rows as they are. All else
-means that offsets no longer count what they counted: an append, a RESTORE, a DELETE, another schema, files that
-are gone. A RESTORE to the very version of our last commit takes such changes back, and is fine:
+A table of ours has commits that carry a note, and maintenance commits, which do not change rows. Any other commit
+means that offsets no longer denote the same records: an append, a RESTORE, a DELETE, another schema, missing
+files. A RESTORE to exactly the version of our last commit reverts such changes, and is accepted:
 
     version 4   epoch 4                    ours
     version 5   WRITE, no note             refused: the changelog has rows that no epoch wrote
-    version 6   RESTORE to version 4       healed
+    version 6   RESTORE to version 4       repaired
     version 6   RESTORE to version 3       refused: epoch 4 is gone, and Delta would skip it when it is run again
 
-Delta keeps transaction ids through a RESTORE, so that an epoch run again after one is skipped without a word: nothing
+Delta keeps transaction ids through a RESTORE, so an epoch that is run again after one is silently skipped: nothing
 may be planned then. Held by ``tests/infra/delta/test_external_modifications.py``.
 """
 
@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 
 from rivermeet.infra.delta.io import note_of
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.lines import commits, opened
+from rivermeet.infra.delta.lines import commits, open_table
 from rivermeet.infra.refusal import EpochRefusedError
 
 HARMLESS = frozenset(
@@ -39,31 +39,31 @@ HARMLESS = frozenset(
         "UPGRADE PROTOCOL",
     }
 )
-"""Operations that leave rows and columns as they are."""
+"""Operations that do not change rows or columns."""
 
 
 class ExternalModificationError(EpochRefusedError):
-    """A table is not what the runs that are recorded made of it; the message says what heals it."""
+    """A table was modified by something other than the recorded runs; the message says how to repair it."""
 
     remedy = "RESTORE the version or put back the file that the message names, or rebuild the node."
 
 
 def refuse_modified(path: str, table: str, heal: str) -> None:
-    """Raise `ExternalModificationError` where a table was changed by others since our last commit but one.
+    """Raise `ExternalModificationError` if a table was changed by others since our last commit but one.
 
     Parameters
     ----------
     path
         The Delta table.
     table
-        What the message calls it, such as ``changelog of 'shop.orders'``.
+        Its name in the message, such as ``changelog of 'shop.orders'``.
     heal
-        The command that makes it right again.
+        The command that repairs it.
     """
-    found = opened(path)
+    found = open_table(path)
     if found is None:
         return
-    modified = _modified(found)
+    modified = _find_modification(found)
     if modified is not None:
         ours, commit = modified
         raise ExternalModificationError(
@@ -81,7 +81,7 @@ def refuse_modified(path: str, table: str, heal: str) -> None:
 
 
 def refuse_modified_node(paths: NodeTables, folded: bool) -> None:
-    """Raise `ExternalModificationError` where others changed a node's changelog, or its ``folded`` table."""
+    """Raise `ExternalModificationError` if others changed a node's changelog, or its ``folded`` table."""
     name = f"'{paths.pipeline}.{paths.node}'"
     refuse_modified(paths.changelog, f"changelog of {name}", paths.rebuild)
     if folded:
@@ -89,7 +89,7 @@ def refuse_modified_node(paths: NodeTables, folded: bool) -> None:
 
 
 def refuse_unreadable(path: str, version: int, table: str, heal: str) -> None:
-    """Raise `ExternalModificationError` where a version that a plan pins is gone: VACUUM took its files."""
+    """Raise `ExternalModificationError` if VACUUM removed files of a version that a plan pins."""
     try:
         pinned = DeltaTable(path, version=version)
         missing = next(missing_files(pinned), None)
@@ -104,16 +104,16 @@ def refuse_unreadable(path: str, version: int, table: str, heal: str) -> None:
 
 
 def missing_files(table: DeltaTable) -> Iterator[str]:
-    """Data files of a table that are not there; of a table behind a URL none is looked for: reading it shows them."""
+    """Missing data files of a table; tables at a URL are not checked: reading them fails for a missing file."""
     for uri in table.file_uris():
         if "://" not in uri or urlsplit(uri).scheme == "file":
-            # A local path is encoded like a URL too.
+            # A local path is URL-encoded too.
             local = unquote(urlsplit(uri).path if "://" in uri else uri)
             if not os.path.exists(local):
                 yield local
 
 
-def _modified(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
+def _find_modification(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
     """(version of our commit, the first of others after it), back to our last commit but one."""
     others: list[Mapping[str, Any]] = []
     notes = 0
@@ -132,7 +132,7 @@ def _modified(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
 
 
 def _replaces(commit: Mapping[str, Any]) -> bool:
-    """Whether nothing is left of what went before."""
+    """Whether a commit replaces everything before it."""
     return (commit.get("operationParameters") or {}).get("mode") == "Overwrite"
 
 

@@ -1,4 +1,4 @@
-"""What a plan pins, as DataFrames: an epoch's records, what is still open, and tables as of a position."""
+"""The pinned inputs of a plan, as DataFrames: an epoch's records, open records, and tables as of a position."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rivermeet.infra.delta.changelog_files import earlier_epochs, records
 from rivermeet.infra.delta.column_ranges import ColumnRanges, all_of_ranges, any_of_ranges, has_range
 from rivermeet.infra.delta.io import notes, read
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.delta.offsets import any_of_sql, count_between, looked_up
+from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.delta.offsets import any_of_sql, count_between, lookup_sql
 from rivermeet.infra.delta.plain_files import schema_at
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node, limits
@@ -25,9 +25,9 @@ from rivermeet.records.known_schemas import with_schema
 
 
 def broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:
-    """About so many rows of an epoch, marked to be broadcast if they are few.
+    """Rows of an epoch, about that many, marked to be broadcast if they are few.
 
-    Spark does not know how few they are before they are counted, and it would sort a million rows to meet ten thousand.
+    Spark does not know the number before it counts them, and would sort a million rows to join ten thousand.
     """
     return F.broadcast(rows) if count <= limits.BROADCAST_ROWS else rows
 
@@ -48,14 +48,14 @@ class PinnedInputs:
     nodes: Mapping[str, Node]
 
     def paths(self, side: str) -> NodeTables:
-        """Where the input's tables lie."""
+        """Locations of the input's tables."""
         return NodeTables(self.tables, self.nodes[side].pipeline.name, self.nodes[side].name)
 
     def changelog(self, side: str, after: Mapping[int, int], upto: Offsets) -> DataFrame:
         """Records of the input's changelog with offsets in ``(after, upto]``.
 
-        They are read in its newest shape: those of before a column came have NULL there. A record that is skipped is
-        gone from a stream; in a table it is a tombstone, as no row can be made of what it puts there.
+        They are read with its newest columns: records from before a column was added have NULL there. A skipped record
+        is absent from a stream; in a table it is a tombstone, because no row can be computed from its value.
         """
         return self._records(side, after, upto, RECORD)
 
@@ -72,14 +72,14 @@ class PinnedInputs:
         return with_schema(found.withColumn("value", F.when(~skipped, F.col("value"))), kinds)
 
     def skipped(self, side: str) -> DataFrame | None:
-        """The epoch's records that are skipped, as they are; None where all are taken."""
+        """The epoch's skipped records, unchanged; None if none is skipped."""
         part, skipped = self.plan.inputs[side], self._skipped(side)
         if skipped is None:
             return None
         return records(self.spark, self.paths(side).changelog, part.after, part.upto).where(skipped)
 
     def _skipped(self, side: str) -> Column | None:
-        # Both sides of a self-join are one input.
+        # Both sides of a self-join are the same input.
         skipped = [r for r in self.plan.skipped if self.nodes[r.side] is self.nodes[side]]
         places = [f"(partition = {r.partition} AND offset = {r.offset})" for r in skipped]
         return F.expr(any_of_sql(places)) if places else None
@@ -98,14 +98,14 @@ class PinnedInputs:
         return self.changelog(side, {}, self.plan.inputs[side].after)
 
     def needed(self, side: str, ways: Sequence[Mapping[str, tuple[str, str]]]) -> str | None:
-        """SQL that holds for at least the rows of an input's table that are needed; None where all of them may count.
+        """SQL that is true for at least the needed rows of an input's table; None if all rows may be needed.
 
-        It is made of ranges alone, so that files of the table are skipped by their statistics.
+        It consists of ranges only, so that files of the table are skipped by their statistics.
 
         Parameters
         ----------
         ways
-            In which a row is needed: columns of it to the side and the column that they are equal to there.
+            The ways in which a row is needed: its columns to the side and the column that they are equal to there.
         """
         shape = schema_at(self.paths(side).changelog)
         ranges: dict[str, ColumnRanges] = {}
@@ -127,28 +127,28 @@ class PinnedInputs:
         Parameters
         ----------
         needed
-            SQL for the rows that are needed of it; some of the others may be there, too.
+            SQL for the needed rows; the result may contain others, too.
         """
         part = self.plan.inputs[side]
         position = part.after if moment == "before" else part.upto
         tail, folded = self._records(side, part.table_ends, position, (*RECORD, "epoch")), None
         if part.table_version is not None:
             rows = read(self.spark, self.paths(side).table, part.table_version)
-            # The pinned version may be older than a column or a wider type: the changelog's shape is that of all rows.
+            # The pinned version may be older than a column or a wider type: all rows get the changelog's shape.
             shape = schema_at(self.paths(side).changelog)
             key, value = (cast(StructType, shape[column].dataType) for column in ("key", "value"))
             folded = unflatten(rows, key, value, schema_at(self.paths(side).table, part.table_version))
             if (skipped := self._skipped(side)) is not None:
                 folded = folded.where(~skipped)
             if needed is not None:
-                # What is left out here and changed since is there again, by the tail.
+                # Rows that are excluded here but changed since come from the tail.
                 folded = folded.where(needed)
             if part.table_ends == position:
                 return folded
         return as_of(folded, tail, few=count_between(part.table_ends, position) <= limits.BROADCAST_ROWS)
 
     def emitted(self, node: Node, slack: int | None) -> DataFrame | None:
-        """The node's own earlier rows, with ``timestamp + slack > stream time`` (ms) where a slack is given."""
+        """The node's own earlier rows, with ``timestamp + slack > stream time`` (ms) if a slack is given."""
         if self.plan.output_version is None:
             return None
         path = NodeTables(self.tables, self.plan.pipeline, node.name).changelog
@@ -156,12 +156,12 @@ class PinnedInputs:
         return earlier if slack is None else earlier.where(self._open(slack))
 
     def memory(self, node: Node) -> DataFrame | None:
-        """What the last committed epoch of the node's operator left for this one."""
+        """The operator state that the node's last committed epoch stored."""
         path = NodeTables(self.tables, self.plan.pipeline, node.name).memory
-        memory = opened(path)
+        memory = open_table(path)
         if self.plan.output_version is None or memory is None:
             return None
-        # Pinned: this epoch writes here before it has done reading, and a write drops what is cached of the newest
+        # Pinned: this epoch writes here before it has finished reading, and a write drops the cache of the newest
         # version.
         return read(self.spark, path, memory.version()).where(f"epoch = {self.plan.previous_epoch}").drop("epoch")
 
@@ -173,12 +173,12 @@ def open_sql(plan: EpochPlan, slack: int) -> str:
     """SQL for whether ``timestamp + slack > stream time`` of a record's partition (ms)."""
     times = plan.stream_time
     if len(times) > limits.NAMED_PARTITIONS:
-        return f"timestamp > {looked_up(times)} - {slack}L"
+        return f"timestamp > {lookup_sql(times)} - {slack}L"
     return any_of_sql([f"(partition = {int(p)} AND timestamp > {int(time) - slack}L)" for p, time in times.items()])
 
 
-def pinned_table(path: str, position: Offsets, incarnation: int) -> tuple[int | None, Offsets]:
-    """The newest version of a folded table that is not past ``position``, and up to where it is folded."""
+def pin_table(path: str, position: Offsets, incarnation: int) -> tuple[int | None, Offsets]:
+    """The newest version of a folded table that is not past ``position``, and the position up to which it is folded."""
     for version, note in notes(path):
         if note.incarnation == incarnation and within(note.ends, position):
             return version, note.ends

@@ -1,19 +1,19 @@
-"""A lease: the lock of tables behind a URL, one small object that is only ever put on a condition.
+"""A lease: the lock of tables at a URL, one small object that is only written with conditional puts.
 
-| the object | whoever wants the lease |
+| the object | a run that wants the lease |
 |---|---|
-| is not there, or was given back | puts its name: If-None-Match, or If-Match of what it read |
-| is of a dead run of this very home | takes it over at once: the home's own lock shows that the run has ended |
-| is another's, and changes | waits |
-| is another's, and has not changed for its term | takes it over, with the next token |
+| does not exist, or was released | writes its name: If-None-Match, or If-Match of the object it read |
+| belongs to a crashed run of this home | takes it over immediately: the home's own lock shows that the run has ended |
+| belongs to another run, and changes | waits |
+| belongs to another run, and has not changed for its term | takes it over, with the next token |
 
-No two clocks are compared: a term is what the one who waits has waited, by its own clock, and the holder counts its own
-from before it asked. The holder puts the object again three times a term. Held up for longer, it may still believe that
-it holds the lease; what counts is the token (``infra/delta/fence.py``).
+Clocks are never compared: the waiting run measures the term by its own clock, and the holder counts from before its
+request. The holder renews the object three times per term. If it is delayed for longer, it may still believe that
+it holds the lease; only the token counts (``infra/delta/fence.py``).
 
     A takes it, token 3; is stopped                     {"token": 3, "holder": "A…", "renewed": 12}
     B sees the same object for a term, takes it, raises the fence to 4
-    A goes on, and commits: refused
+    A resumes, and commits: refused
 
 Held by ``tests/infra/epochs/test_lease.py``.
 """
@@ -48,13 +48,13 @@ class Lease:
     Parameters
     ----------
     url
-        Of the folder; the object lies in it.
+        URL of the folder that contains the object.
     term
-        Seconds after which a silent holder counts as gone.
+        Seconds without a renewal after which a holder is considered dead.
     home
-        What the runs that the caller has already kept out have in common (`identity`).
+        Identity (`identity`) of the runs that the home's own lock already keeps out.
     clock, sleep
-        Stand in for the process's own.
+        Replace those of the process in tests.
     """
 
     url: str
@@ -71,12 +71,12 @@ class Lease:
     _turn: Lock = field(default_factory=Lock, repr=False)
 
     def take(self, taken_over: Callable[[int], None] = lambda token: None) -> None:
-        """Wait until it is ours.
+        """Acquire the lease, waiting if necessary.
 
         Parameters
         ----------
         taken_over
-            Called with the token where the holder before has not given it back.
+            Called with the token if the previous holder did not release it.
         """
         watched, since = "", 0.0
         while True:
@@ -104,11 +104,11 @@ class Lease:
         )
 
     def keep(self) -> None:
-        """Renew it in the background, until it is given back."""
+        """Renew it in the background until it is released."""
         Thread(target=self._keep, daemon=True, name=f"lease {self.url}").start()
 
     def renew(self) -> None:
-        """Say that we are there; where another has it, it is lost."""
+        """Renew the lease; mark it lost if another holder has taken it."""
         with self._turn:
             if self._ended.is_set() or self._lost:
                 return
@@ -120,19 +120,19 @@ class Lease:
                 self._until = began + self.term
 
     def check(self) -> int:
-        """The token, where the lease is ours still, by our clock and by the store.
+        """Return the token if the lease is still held, by our clock and by the store.
 
         Raises
         ------
         LeaseLostError
-            Where it is not.
+            If it is not.
         """
         if self._lost or self.clock() >= self._until or self._read()[0].get("holder") != self._body["holder"]:
             raise LeaseLostError(self.url)
         return self.token
 
     def give_back(self) -> None:
-        """Let the next one have it without waiting."""
+        """Release the lease."""
         with self._turn:
             self._ended.set()
             if not self._lost:
@@ -142,7 +142,7 @@ class Lease:
         while not self._ended.wait(self.term / 3) and not self._lost:
             try:
                 self.renew()
-            except Exception as error:  # the store is away: tried again, as long as the term lasts
+            except Exception as error:  # the store is unreachable: retried until the term ends
                 print(f"rivermeet: {self.url} could not be renewed ({type(error).__name__})", file=sys.stderr)
 
     def _is_dead(self, body: Mapping[str, Any]) -> bool:
@@ -162,7 +162,7 @@ class Lease:
         return True
 
     def _swap(self, body: Mapping[str, Any], mode: Any) -> str | None:
-        """Put the object on a condition; its new tag, or None where another one was first."""
+        """Put the object conditionally; return its new tag, or None if another run was first."""
         from obstore import put
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
@@ -170,14 +170,14 @@ class Lease:
             tag = put(self._store, NAME, json.dumps(body).encode(), mode=mode)["e_tag"] or ""
         except (AlreadyExistsError, PreconditionError):
             found, tag = self._read()
-            # The answer to our own put was lost, and it was sent again.
+            # The response to our own put was lost, and the put was repeated.
             if found != body:
                 return None
         self._body, self._tag = body, tag
         return tag
 
     def _read(self) -> tuple[dict[str, Any], str]:
-        # Before obstore is imported: it says what to install (test_without_obstore_it_is_said_what_to_install).
+        # Before obstore is imported, to say what to install (test_without_obstore_it_is_said_what_to_install).
         store = self._store
         from obstore import get
 
@@ -193,21 +193,21 @@ class Lease:
         from obstore.store import from_url
 
         patience = timedelta(seconds=self.term / 3)
-        # Given any, obstore looks for no others in the environment.
+        # If any is given, obstore reads no others from the environment.
         clear = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("true", "1")
         options: Any = {"timeout": patience, "allow_http": clear}
         return from_url(self.url, retry_config={"retry_timeout": patience}, client_options=options)
 
 
 def identity(locks: Path) -> str:
-    """What distinguishes a home on this machine, since it was started, from all others."""
+    """Identifies a home on this machine since its last boot."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     own = locks / "home-id"
     if not own.exists():
         locks.mkdir(parents=True, exist_ok=True)
         half = own.with_name(f".home-id-{uuid4().hex}")
         half.write_text(uuid4().hex)
-        # Of two that start at once one gives the name.
+        # If two start at the same time, one of them sets the name.
         with contextlib.suppress(FileExistsError):
             own.hardlink_to(half)
         half.unlink()

@@ -1,15 +1,16 @@
 """The epoch log: one small append-only Delta table per pipeline, a line for each plan, refusal and measurement.
 
-A plan that was put aside has the line ``refused``; one that its audit refused has ``held``, and ``decided`` where a
-person decided about it (``assets/refused/states.py``). An epoch without ``judged`` was committed by a run that came to
-no checks; the line ``folded`` is of an epoch that the folded table was judged at. What was ``delivered`` to a topic is
-kept under the sink's id, and what an audit of an application found (``shadowed``) under the shadow's. ``position`` is
-what an epoch saw last of a topic of envelopes (``infra/sources/kafka/debezium/repeats.py``). Where in the log of a
-database a ``snapshot`` was taken is known once it was, and what its ``slot`` keeps under the database's name.
+A plan that was put aside has the line ``refused``; one that its audit refused has ``held``, and ``decided`` if a person
+decided about it (``assets/refused/states.py``). An epoch without ``judged`` was committed by a run that ended before
+its checks; the line ``folded`` belongs to an epoch at which the folded table was judged. The line ``delivered`` of a
+topic is stored under the sink's id, and the result of an application's audit (``shadowed``) under the shadow's.
+``position`` is the last position that an epoch saw in a topic of envelopes
+(``infra/sources/kafka/debezium/repeats.py``). ``snapshot`` is the position of a snapshot in a database's log, and
+``slot`` the state of the slot, under the database's name.
 
-A plan counts as consumed when its output's commit has reached its epoch; one that is not is executed unchanged.
+A plan counts as consumed when its output's commit has reached its epoch; until then it is executed unchanged.
 Lines are written and read without Spark: a plan costs milliseconds, and a run that finds nothing new needs no engine.
-A refused plan of a source is passed over: its files were never consumed, so they may be mended.
+A refused plan of a source is skipped: its files were never consumed, so they can be corrected.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from filelock import FileLock
 
-from rivermeet.infra.delta.lines import append_lines, lines_of, opened
+from rivermeet.infra.delta.lines import append_lines, lines_of, open_table
 from rivermeet.infra.epochs.plan import EpochPlan
 
 Kind = Literal[
@@ -59,7 +60,7 @@ class EpochLog:
     path
         Its Delta table.
     lock
-        A file of this machine: "not there yet" and "written" must not be interleaved by two processes.
+        A local lock file: two processes must not interleave the check for a line and its write.
     """
 
     def __init__(self, path: str, lock: str) -> None:
@@ -68,7 +69,7 @@ class EpochLog:
         self._read: tuple[DeltaTable | None, dict[tuple[str, int], pa.Table]] = None, {}
 
     def write(self, node: str, incarnation: int, epoch: int, kind: Kind, body: str, attempt: int | None = None) -> None:
-        """Add a line, once; of one ``attempt``, where the epoch may have several lines of the kind."""
+        """Add a line, once; with an ``attempt``, if the epoch may have several lines of the kind."""
         line = {"node": node, "incarnation": incarnation, "epoch": epoch, "kind": kind, "body": body}
         app_id, number = f"{node}/{kind}/{incarnation}", epoch
         if attempt is not None:
@@ -81,7 +82,7 @@ class EpochLog:
         return dict(self.bodies(node, kind, after))
 
     def bodies(self, node: str, kind: Kind, after: int = 0) -> list[tuple[int, str]]:
-        """The same, where an epoch may have several lines; theirs come in any order."""
+        """The same for kinds with several lines per epoch, in any order."""
         found = self._asked(node, after).filter(pc.field("kind") == kind).sort_by("epoch")
         return list(zip(found["epoch"].to_pylist(), found["body"].to_pylist(), strict=True))
 
@@ -96,7 +97,7 @@ class EpochLog:
         return next(iter(self.open_plans(node, committed).values()), None)
 
     def next_epoch(self, node: str, committed: int) -> int:
-        """The lowest epoch that no plan has."""
+        """The lowest epoch without a plan."""
         return max(self.lines(node, "plan", committed), default=committed) + 1
 
     def last_incarnation(self, node: str) -> int:
@@ -104,8 +105,8 @@ class EpochLog:
         return max(self._asked(node)["incarnation"].to_pylist(), default=0)
 
     def _asked(self, node: str, after: int = 0) -> pa.Table:
-        """The node's lines past epoch ``after``; of a log that has not changed they are read once."""
-        log = opened(self.path)
+        """The node's lines past epoch ``after``; cached until the log changes."""
+        log = open_table(self.path)
         if log is None:
             return _SCHEMA.empty_table()
         read = self._read if self._read[0] is log else (log, {})
@@ -126,7 +127,7 @@ class EpochLog:
         return lines.to_table(filter=(pc.field("node") == node) & (pc.field("epoch") > after))
 
     def measurements(self, node: str) -> list[Mapping[str, Any]]:
-        """What was measured of each epoch, oldest first; ``seconds`` with those of the fold that ended with it."""
+        """Measurements of each epoch, oldest first; ``seconds`` include those of the fold that ended with it."""
         folds = {epoch: json.loads(body)["fold"] for epoch, body in self.lines(node, "folded").items()}
         lines = [json.loads(body) for body in self.lines(node, "measured").values()]
         for line in lines:

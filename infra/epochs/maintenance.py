@@ -1,20 +1,20 @@
-"""Maintenance: small files become large ones, and what no run can need any more goes.
+"""Maintenance: small files are compacted, and files that no run can need are removed.
 
 For each table, in this order, under the lock of its node:
 
 | what | bound |
 |---|---|
-| rows | what an operator remembers of epochs before the last; late and dead rows past a retention that was requested |
-| OPTIMIZE | where more than `Retention.small_files` files are small, or as many deletion vectors lie about |
-| VACUUM | files that no version since the oldest needed one has (``oldest_needed.py``), and an hour or two more |
-| log | what lies below that version (``infra/delta/log.py``) |
+| rows | operator state of epochs before the last; late and dead rows past a retention that was requested |
+| OPTIMIZE | if more than `Retention.small_files` files are small, or there are as many deletion vectors |
+| VACUUM | files that no version since the oldest needed one has (``oldest_needed.py``), after an hour or two |
+| log | entries below that version (``infra/delta/log.py``) |
 
-Whoever writes a table maintains it: Spark the nodes' tables, delta-rs those of lines. The commits carry no note and no
-transaction id, so that positions and plans look through them. Killed anywhere, nothing that counts has changed.
+The writer of a table maintains it: Spark the nodes' tables, delta-rs those of lines. The commits carry no note and no
+transaction id, so positions and plans ignore them. A kill at any point changes no result.
 
-Plans are never removed: they are the recorded cuts that a result is a function of, and a source's say which files were
-consumed. ``delta.deletedFileRetentionDuration`` stays as it is, since Delta refuses to read a version that is older,
-whether its files are there or not. Held by ``tests/infra/delta/test_maintenance.py`` and
+Plans are never removed: a result is a function of the recorded cuts, and a source's plans say which files were
+consumed. ``delta.deletedFileRetentionDuration`` is not changed, because Delta refuses to read a version that is older,
+even if its files exist. Held by ``tests/infra/delta/test_maintenance.py`` and
 ``tests/infra/delta/test_many_epochs.py``.
 """
 
@@ -30,17 +30,17 @@ from pyspark.sql import SparkSession
 from rivermeet.infra import crash
 from rivermeet.infra.delta.care.table_care import Maintained, Retention, TableCare
 from rivermeet.infra.delta.io import last_note
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.log import KEPT
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.oldest_needed import oldest_needed
 from rivermeet.pipelines import Node, Pipeline, limits
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 TABLES = ("changelog", "table", "memory", "late", "dead_letter", "rejected", "quarantine")
 _SETTINGS = {
     "spark.databricks.delta.optimize.minFileSize": str(limits.SMALL_FILE_BYTES),
-    # VACUUM is to take the bound that it is given, and to add no commits of its own.
+    # VACUUM has to accept the given bound, and to add no commits.
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
     "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
     "spark.databricks.delta.vacuum.logging.enabled": "false",
@@ -51,12 +51,12 @@ Sql = Callable[[str], None]
 def maintain(
     runner: EpochContext, pipeline: Pipeline, session: Callable[[], SparkSession], keep: Retention | None = None
 ) -> list[Maintained]:
-    """Maintain all tables of a pipeline and its epoch log; what was done, table by table.
+    """Maintain all tables of a pipeline and its epoch log; return what was done, table by table.
 
     Parameters
     ----------
     session
-        Gives a session whose settings may be changed meanwhile; opened only where Spark has something to do.
+        Opens a session whose settings may be changed; called only if Spark has something to do.
     """
     keep = keep or Retention()
     runner.locks.mkdir(parents=True, exist_ok=True)
@@ -64,10 +64,10 @@ def maintain(
         done: list[Maintained] = []
         for node in pipeline.stored:
             lock = runner.lock(node)
-            with lock.held():
+            with lock.hold():
                 for name in TABLES:
                     path = getattr(runner.paths(node), name)
-                    table = opened(path)
+                    table = open_table(path)
                     if table is not None:
                         care = TableCare(path, table, keep)
                         done.append(_table(runner, node, name, care, _statements(runner, node, path, session), keep))
@@ -76,15 +76,15 @@ def maintain(
 
 def maintain_lines(path: str, name: str, keep: Retention, past: str = "") -> list[Maintained]:
     """Maintain a table of lines, without Spark; ``past`` is SQL for lines that may go."""
-    if opened(path) is None:
+    if open_table(path) is None:
         return []
-    table = DeltaTable(path)  # It is written with, and `opened` gives what others read too.
+    table = DeltaTable(path)  # Not `open_table`, whose result is shared: this table is written.
     care = TableCare(path, table, keep)
     if past and table.delete(past)["num_deleted_rows"]:
         care.did.append("old lines removed")
-    if care.crumbled(limits.SMALL_LINE_FILE_BYTES):
+    if care.has_many_small_files(limits.SMALL_LINE_FILE_BYTES):
         table.optimize.compact(target_size=limits.SMALL_LINE_FILE_BYTES)
-        # Without it, whoever opens the table next reads commits that each name all that was put together.
+        # Otherwise the next reader of the table reads commits that each name all compacted files.
         table.create_checkpoint()
         care.did.append("optimized")
     oldest = table.version() - keep.versions + 1
@@ -96,18 +96,18 @@ def maintain_lines(path: str, name: str, keep: Retention, past: str = "") -> lis
 
 
 def _table(runner: EpochContext, node: Node, name: str, care: TableCare, sql: Sql, keep: Retention) -> Maintained:
-    # First of all: a commit of OPTIMIZE may be the one with which Delta cleans its log.
+    # This comes first: a commit of OPTIMIZE may be the one at which Delta cleans its log.
     properties = KEPT if name in ("changelog", "table") else {**KEPT, "delta.appendOnly": "false"}
     if care.lacks(properties):
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ({listed})")
     found = last_note(runner.paths(node).changelog)
-    # What an operator remembers of its last epoch is all that the next one reads.
+    # The next epoch reads only the operator state of the last one.
     kept = {"memory": 1, "late": keep.late, "dead_letter": keep.dead_letter}.get(name)
     if found is not None and kept is not None and care.has_before(first := found[1].epoch - kept + 1):
         sql(f"DELETE FROM {{table}} WHERE epoch < {first}")
         care.did.append("old rows removed")
-    if care.crumbled(limits.SMALL_FILE_BYTES) or care.scattered:
+    if care.has_many_small_files(limits.SMALL_FILE_BYTES) or care.has_many_deletion_vectors:
         sql("OPTIMIZE {table}")
         care.did.append("optimized")
     crash.reached("maintained", node.name)
@@ -136,7 +136,7 @@ def _statements(runner: EpochContext, node: Node, path: str, session: Callable[[
         spark = session()
         runner.lock(node).uses(runner.engine, [spark])
         with _settings(spark):
-            spark.sql(statement.format(table=f"delta.{quoted(path)}"))
+            spark.sql(statement.format(table=f"delta.{quote(path)}"))
 
     return run
 

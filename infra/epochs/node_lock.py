@@ -1,10 +1,10 @@
-"""One run of a node at a time, on all engines and homes of a machine, and the end of what a killed run left going.
+"""One run of a node at a time, on all engines and homes of a machine; ends the queries of a killed run.
 
-Delta's log store for local files keeps two writers apart within one JVM only, so that the lock lies beside the tables:
-homes that share tables share it. Tables behind a URL are locked per home, and between homes by a lease (``lease.py``).
+Delta's log store for local files coordinates writers within one JVM only, so the lock is a file beside the tables:
+homes that share tables share it. Tables at a URL are locked per home, and between homes by a lease (``lease.py``).
 
-An engine goes on with what a killed client asked of it. Who takes a lock that was not given back closes the sessions of
-the one who died, so that its last write cannot come up behind the new one's back
+An engine continues the queries of a killed client. A run that takes a lock which was not released closes the sessions
+of the dead holder, so that the holder's last write cannot take effect later
 (``tests/infra/epochs/test_two_at_once.py``).
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def lock_folder(tables: str, pipeline: str, node: str, otherwise: Path) -> Path:
-    """Where the lock of a node lies: beside its tables, or in ``otherwise`` where they are on no local disk."""
+    """The folder of a node's lock: beside its tables, or ``otherwise`` if they are not on a local disk."""
     place = urlsplit(tables)
     if "://" not in tables:
         return Path(tables) / pipeline / node
@@ -41,16 +41,16 @@ _LEASES: dict[Path, Lease] = {}
 
 
 class NodeLock:
-    """A lock that knows who held it last.
+    """A lock that records its last holder.
 
     Parameters
     ----------
     folder
         From `lock_folder`.
     lease
-        Makes the lease that is held with it, where the tables are behind a URL.
+        Creates the lease that is held with it, if the tables are at a URL.
     taken_over
-        Called with the lease's token where the holder before has not given it back.
+        Called with the lease's token if the previous holder did not release it.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class NodeLock:
         self._folder = folder
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold it; waits for whoever does, but for an outer block of the same thread."""
+    def hold(self) -> Iterator[None]:
+        """Acquire the lock, waiting if necessary. Reentrant within a thread."""
         if self._lock.is_locked:
             yield
             return
@@ -80,7 +80,7 @@ class NodeLock:
             except Exception:
                 self._holder.unlink(missing_ok=True)
                 raise
-            # Left there by Ctrl-C, as by a kill: what it was about may still be going on.
+            # Left by Ctrl-C or a kill: its queries may still be running.
             self._holder.unlink(missing_ok=True)
 
     @property
@@ -97,12 +97,12 @@ class NodeLock:
         return True
 
     def check(self) -> int | None:
-        """The token of the lease, which a commit is to ask for; None where there is no lease.
+        """Return the token of the lease, which a commit has to check; None if there is no lease.
 
         Raises
         ------
         LeaseLostError
-            Where another run has taken the lease.
+            If another run has taken the lease.
         """
         held = _LEASES.get(self._folder)
         return None if held is None else held.check()
@@ -120,11 +120,11 @@ class NodeLock:
             yield
         finally:
             del _LEASES[self._folder]
-            with contextlib.suppress(Exception):  # then it runs out
+            with contextlib.suppress(Exception):  # then it expires
                 lease.give_back()
 
     def uses(self, engine: Path | None, sessions: Sequence[SparkSession]) -> None:
-        """Note which sessions of a warm engine the holder asks, for the one who finds the lock after its death."""
+        """Record the holder's sessions of a warm engine, for the run that takes the lock after its death."""
         if engine is not None:
             ids = [session.session_id for session in sessions]  # pyright: ignore[reportAttributeAccessIssue]
             self._holder.write_text(json.dumps({"engine": str(engine), "sessions": ids}))
@@ -137,7 +137,7 @@ class NodeLock:
 
 
 def close_sessions(engine: Path, sessions: Sequence[str]) -> None:
-    """End sessions of a warm engine that another process opened, and what they are doing; none where it has gone."""
+    """End sessions of a warm engine that another process opened, with their queries; none if the engine has ended."""
     from pyspark.sql.connect.client import SparkConnectClient
 
     from rivermeet.infra.engine.channel import LocalChannelBuilder
@@ -150,7 +150,7 @@ def close_sessions(engine: Path, sessions: Sequence[str]) -> None:
     for session in sessions:
         channel = LocalChannelBuilder(state, files.token())
         channel.set(channel.PARAM_SESSION_ID, session)
-        with contextlib.suppress(Exception):  # it has ended by itself: all that is wanted
+        with contextlib.suppress(Exception):  # it has already ended
             client = SparkConnectClient(channel)
             client.set_retry_policies([channel.retry_policy])
             client.release_session()

@@ -1,16 +1,16 @@
-"""The oldest version of a table that anyone may still need: maintenance leaves it readable, and all newer ones.
+"""The oldest version of a table that may still be needed: maintenance keeps it and all newer ones readable.
 
-| who | needs |
+| reader | needs |
 |---|---|
 | a plan that is logged and not committed | the version that it pins |
 | the next plan of a join, however far behind | the newest version that is not past what the join has consumed |
 | the next run of the node itself | the commit with the newest note |
-| a query that runs now | one of the newest versions, as many as are kept for that |
+| a running query | one of the newest versions; a number of them is kept |
 
     table: versions 3 (up to offset 10), 4 (20), 5 (30), 6 (OPTIMIZE); a join has consumed up to 20
     the join's next plan pins 4 or a newer one       oldest needed: 4
     a plan of it from before version 4 is open       oldest needed: 3
-    the join has never run                           oldest needed: 0, for its plan may pin any
+    the join has never run                           oldest needed: 0, because its plan may pin any
 
 Why: ``docs/decisions/one-commit-is-the-epoch.md``. Held by ``tests/infra/delta/test_maintenance.py``.
 """
@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 
 from rivermeet.infra.commit_note import CommitNote, within
 from rivermeet.infra.delta.io import last_note, notes
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.pipelines import Node
 
@@ -30,16 +30,16 @@ EVERYTHING = 0
 
 
 def oldest_needed(runner: EpochContext, node: Node, path: str, newest: int) -> int:
-    """The oldest needed version of one of the node's tables; 0 where in doubt.
+    """The oldest needed version of one of the node's tables; 0 if it is unknown.
 
     Parameters
     ----------
     path
         Location of the table; plans pin changelogs and folded tables only.
     newest
-        So many of the newest versions are needed by whoever reads just now.
+        The number of newest versions that running queries may need.
     """
-    table, paths = opened(path), runner.paths(node)
+    table, paths = open_table(path), runner.paths(node)
     if table is None:
         return EVERYTHING
     kept = [table.version() - newest + 1]
@@ -54,8 +54,8 @@ def oldest_needed(runner: EpochContext, node: Node, path: str, newest: int) -> i
 
 
 def _pinned(runner: EpochContext, reader: Node, side: str, ours: Notes, folded: bool) -> Iterator[int]:
-    """What the reader's plans pin, those that are logged and the next one."""
-    # The position first: a plan that is made after it pins nothing older than what the position says.
+    """The versions that the reader's logged plans and its next plan pin."""
+    # The position is read first: a plan that is made later pins nothing older.
     found = last_note(runner.paths(reader).changelog)
     committed = found[1].epoch if found else 0
     for plan in runner.log.open_plans(reader.name, committed).values():

@@ -1,4 +1,4 @@
-"""An epoch's plan: what it reads, to the offset and the version. Data, so that it can be kept, shown and run again."""
+"""An epoch's plan: the offsets and versions that it reads. Data that can be stored, shown and run again."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ class InputSlice(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def records(self) -> int:
-        """How many records the slice holds: offsets are dense."""
+        """The number of records of the slice: offsets are dense."""
         return sum(end - self.after.get(p, -1) for p, end in self.upto.items())
 
     @property
     def consumed(self) -> int:
-        """How many records of the input's incarnation have been read with it."""
+        """The number of records of the input's incarnation that have been read, including the slice."""
         return sum(end + 1 for end in self.upto.values())
 
 
 _FIELDS = frozenset(("files", "topic", "delta", "wal"))
-"""Fields that plans had, one for each kind of source, before they had ``reads``."""
+"""Fields of earlier plans, one for each kind of source, in place of ``reads``."""
 
 
 class EpochPlan(BaseModel, frozen=True, extra="forbid"):
-    """All that one epoch of one node depends on.
+    """Everything that one epoch of one node depends on.
 
     ``previous_epoch`` is the last committed one of the incarnation (0: none); ``ends`` and ``stream_time`` (ms) are the
     output's before the epoch, ``output_version`` its changelog's version then (None: not written yet). An incarnation
-    begins with epoch ``since``, which replaces all that went before. ``declared`` is the node's declaration, flat;
-    ``grace`` (ms), where the incarnation was rebuilt with another one than declared, holds for all of it.
+    begins with epoch ``since``, which replaces everything before. ``declared`` is the node's declaration as flat text;
+    ``grace`` (ms) applies to the whole incarnation if it was rebuilt with another one than declared.
     ``reads`` is what a source reads. The open dead letters of the epochs ``retries`` are read again. Records
     ``skipped`` stay out of this epoch and of all later ones of the incarnation.
     """
@@ -72,7 +72,7 @@ class EpochPlan(BaseModel, frozen=True, extra="forbid"):
     @model_validator(mode="before")
     @classmethod
     def _of_before(cls, given: Any) -> Any:
-        """A plan as it was written before: files, where it has no inputs and no other kind of source."""
+        """Read a plan in the earlier format: files, if it has no inputs and no other kind of source."""
         if not isinstance(given, Mapping) or not _FIELDS & given.keys():
             return given
         old = {kind: given[kind] for kind in _FIELDS & given.keys()}
@@ -82,12 +82,12 @@ class EpochPlan(BaseModel, frozen=True, extra="forbid"):
 
     @classmethod
     def after(cls, previous: CommitNote | None, version: int | None, **fields: Any) -> EpochPlan:
-        """The plan that goes on from a commit, which made ``version`` of the changelog; ``None``: the first.
+        """The plan that continues from a commit, which created ``version`` of the changelog; ``None``: the first.
 
         Parameters
         ----------
         fields
-            Of which node and epoch it is, and what it reads.
+            Its node, its epoch and what it reads.
         """
         if previous is None:
             return cls(incarnation=1, output_version=version, **fields)
@@ -111,7 +111,7 @@ class EpochPlan(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def rows(self) -> int:
-        """About how many rows its queries may read: of an operator all that its inputs and its own changelog hold."""
+        """An estimate of the rows that its queries read: for an operator, all of its inputs and its changelog."""
         if not self.inputs:
             return self.records
         known = sum(part.consumed for part in self.inputs.values()) + sum(end + 1 for end in self.ends.values())
@@ -122,6 +122,6 @@ class EpochPlan(BaseModel, frozen=True, extra="forbid"):
         """Whether the epoch begins a new incarnation: its commit replaces the changelog."""
         return self.incarnation > 1 and self.epoch == self.since
 
-    def anew(self, incarnation: int, grace: int | None) -> EpochPlan:
-        """The same plan as the first of a new incarnation."""
+    def begin_incarnation(self, incarnation: int, grace: int | None) -> EpochPlan:
+        """The same plan, as the first of a new incarnation."""
         return self.model_copy(update={"incarnation": incarnation, "since": self.epoch, "grace": grace})

@@ -1,4 +1,4 @@
-"""An epoch's rows: numbered as the changelog goes on, and counted in one pass."""
+"""An epoch's rows: numbered from the end of the changelog, and counted in one pass."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from rivermeet.infra.commit_note import Offsets
-from rivermeet.infra.delta.offsets import looked_up
+from rivermeet.infra.delta.offsets import lookup_sql
 from rivermeet.infra.delta.staged import Staged
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import limits
 
 
 def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
-    """Rows with ``offset`` (dense, going on where the changelog ends) and ``epoch`` in place of ``sequence``."""
+    """Rows with ``offset`` (dense, continuing from the end of the changelog) and ``epoch`` in place of ``sequence``."""
     order = Window.partitionBy("partition").orderBy("sequence")
-    last = F.coalesce(F.expr(looked_up(plan.ends)), F.lit(-1))
+    last = F.coalesce(F.expr(lookup_sql(plan.ends)), F.lit(-1))
     offset = (last + F.row_number().over(order)).cast("bigint")
     front = ["key", "value", "timestamp", "partition"]
     rest = [c for c in rows.columns if c not in (*front, "sequence")]
@@ -31,7 +31,7 @@ def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
 
 
 def schema_with_offsets(rows: StructType) -> StructType:
-    """The schema of `with_offsets`, of that of the rows that it was given."""
+    """The schema of the result of `with_offsets`, derived from that of its input."""
     front = [rows[name] for name in ("key", "value", "timestamp", "partition")]
     own = [StructField("offset", LongType()), StructField("epoch", LongType())]
     known = {field.name for field in front} | {"sequence"}
@@ -42,7 +42,7 @@ def schema_with_offsets(rows: StructType) -> StructType:
 class Totals:
     """Counts of an epoch, and per partition its last offset, highest timestamp (ms) and stream time (ms).
 
-    ``one_sided`` counts rows without a partner; None where the rows do not hold their records' offsets.
+    ``one_sided`` counts rows without a partner; None if the rows do not contain the offsets of their records.
     """
 
     rows: int
@@ -54,13 +54,13 @@ class Totals:
     sides: Mapping[str, int]
 
     def without_rows(self) -> Totals:
-        """Those of an epoch whose rows are not committed: stream time moves on, and side tables count."""
+        """Counts of an epoch whose rows are not committed: stream time advances, and side tables count."""
         alone = None if self.one_sided is None else 0
         return replace(self, rows=0, tombstones=0, one_sided=alone, ends={}, times={})
 
 
 def totals(rows: DataFrame | Staged, sides: Mapping[str, DataFrame], timed: Sequence[DataFrame]) -> Totals:
-    """Counts of an epoch: of staged rows from their files, of all else in one pass that also fills the caches."""
+    """Counts of an epoch: staged rows from their files, everything else in one pass that also fills the caches."""
     paired = {"left_offset", "right_offset"} <= set(rows.schema.names if isinstance(rows, Staged) else rows.columns)
     alone = "count_if(left_offset IS NULL OR right_offset IS NULL)" if paired else "0"
 
@@ -83,7 +83,11 @@ def totals(rows: DataFrame | Staged, sides: Mapping[str, DataFrame], timed: Sequ
             summed(rows, "rows", "partition", "max(offset)", "max(timestamp)", "count_if(value IS NULL)", alone)
         )
     lines = [Count(**line.asDict()) for line in reduce(DataFrame.unionByName, parts).collect()] if parts else []
-    own = list(_counted(rows, paired)) if isinstance(rows, Staged) else [line for line in lines if line.what == "rows"]
+    own = (
+        list(_count_staged(rows, paired))
+        if isinstance(rows, Staged)
+        else [line for line in lines if line.what == "rows"]
+    )
     stream_time: Offsets = {}
     for line in lines:
         if line.what == "time":
@@ -116,19 +120,19 @@ class Count:
     time: int
 
 
-def _counted(staged: Staged, paired: bool) -> Iterator[Count]:
+def _count_staged(staged: Staged, paired: bool) -> Iterator[Count]:
     """Counts of staged rows by file and partition, read a batch at a time."""
     for one in staged.files:
         with staged.opened(one) as file:
             leaves = [file.schema.column(at).path for at in range(file.metadata.num_columns)]
-            # Any one part of the value shows where the whole is NULL.
+            # Any part of the value shows whether the value is NULL.
             value = next(leaf for leaf in leaves if leaf.startswith("value."))
             columns = ["partition", "offset", "timestamp", value, *(("left_offset", "right_offset") if paired else ())]
             for batch in file.iter_batches(columns=columns, batch_size=limits.COUNTED_ROWS):
-                yield from _summed(batch, paired)
+                yield from _sum_batch(batch, paired)
 
 
-def _summed(batch: pa.RecordBatch, paired: bool) -> Iterator[Count]:
+def _sum_batch(batch: pa.RecordBatch, paired: bool) -> Iterator[Count]:
     alone = [batch["left_offset"].is_null(), batch["right_offset"].is_null()] if paired else []
     table = pa.table(
         {

@@ -1,4 +1,4 @@
-"""What a node is to the commit protocol: plans, frames, verdicts, and what came of them."""
+"""The interface of a node to the commit protocol: plans, frames, conditions and results."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node
 
 Accept = Callable[[int, Mapping[str, int]], None]
-"""Takes the counts of an epoch's rows and of its side tables'; raises `EpochRefusedError` where they are too bad."""
+"""Checks the counts of an epoch's rows and of its side tables; raises `EpochRefusedError` if too many are bad."""
 
 
 @dataclass(frozen=True)
 class StepFrames:
-    """What a step computes.
+    """The frames that a step computes.
 
-    Rows with ``sequence``, side tables by name, the frames that carry stream time, what the operator remembers, and the
+    Rows with ``sequence``, side tables by name, the frames that determine stream time, the operator state, and the
     step's own condition on the counts. Side tables that are known to get no rows are named in ``without_rows``.
-    ``counted`` is what else a person should know the number of, by name, such as records that were passed over.
+    ``counted`` has extra counters to report, by name, such as skipped records.
     """
 
     rows: DataFrame
@@ -37,11 +37,11 @@ class StepFrames:
 
 @dataclass(frozen=True)
 class EpochResult:
-    """What one epoch did; counts of rows, seconds per phase.
+    """The result of one epoch: counts of rows, seconds per phase.
 
-    ``one_sided`` is None where the rows do not show it. ``committed_at`` is the wall clock at the commit and
-    ``newest_event`` the highest event time that the epoch took in, or gave where no operator keeps stream time (ms).
-    ``staged`` is False where the rows were appended by Spark.
+    ``one_sided`` is None if the rows do not show it. ``committed_at`` is the wall clock at the commit and
+    ``newest_event`` the highest event time of the epoch's input, or of its output if no operator has stream time (ms).
+    ``staged`` is False if the rows were appended by Spark.
     """
 
     plan: EpochPlan
@@ -96,9 +96,9 @@ class Step(Protocol):
         ...
 
     def check(self, plan: EpochPlan) -> str | None:
-        """Why a plan that was logged must be passed over, None where it stands.
+        """Why a logged plan must be skipped; None if it is still valid.
 
-        Raises `ExternalModificationError` where what it pins is gone.
+        Raises `ExternalModificationError` if a pinned version is gone.
         """
         ...
 
@@ -107,15 +107,15 @@ class Step(Protocol):
         ...
 
     def give_up(self, is_running: Callable[[Node], bool]) -> None:
-        """Leave nothing behind elsewhere of an epoch that came to nothing.
+        """Clean up external resources of an epoch that failed.
 
         Parameters
         ----------
         is_running
-            Whether somebody runs an epoch of a node now.
+            Whether an epoch of a node is running now.
         """
         ...
 
     def without_failing_records(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
-        """The plan without the records that make it fail; None where the error is of no record."""
+        """The plan without the records that make it fail; None if no record causes the error."""
         ...

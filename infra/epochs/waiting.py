@@ -1,20 +1,21 @@
-"""Waiting for a slower input: which of the new records must be held back, so that none is overtaken.
+"""Waiting for a slower input: determines which new records must be held back, so that none is overtaken.
 
-A record may go when no other queue (input and partition) can still send one that goes first. With M the running
-maximum of timestamps in the record's own queue, and T(q) the highest timestamp that queue q has sent so far, that is
-when ``M <= T(q)`` for every other queue q, or ``M < T(q)`` where q goes first on a tie (the left input, then the lower
-partition). Records at 10 and 12 on the left, 11 on the right:
+A record may be processed when no other queue (input and partition) can still send one that comes first. With M the
+running maximum of timestamps in the record's own queue, and T(q) the highest timestamp that queue q has sent so far,
+that is when ``M <= T(q)`` for every other queue q, or ``M < T(q)`` where q goes first on a tie (the left input, then
+the lower partition). Records at 10 and 12 on the left, 11 on the right:
 
-    left 10     goes: the right has reached 11
-    right 11    goes: the left has reached 12
+    left 10     is processed: the right has reached 11
+    right 11    is processed: the left has reached 12
     left 12     waits: the right may still send an 11
 
-What goes is a beginning of the one order over all that was ever sent: a record still to come has a running maximum of
-at least ``T(q)``, and goes after it. So where all wait for ever, the result does not depend on how inputs are cut into
-commits and epochs.
+The processed records are a prefix of the order over all records that are ever sent: a later record has a running
+maximum of at least ``T(q)``, and comes after them. So with unlimited waiting, the result does not depend on how inputs
+are cut into commits and epochs.
 
-After ``max_task_idle_ms`` of wall time since the first held record arrived, everything goes; of a join whose partitions
-meet no others, everything of that partition. Source: KIP-353, KIP-695. Held by ``tests/joins/epochs/test_waiting.py``.
+After ``max_task_idle_ms`` of wall time since the first held record arrived, all records are processed; in a join whose
+partitions are independent, all records of that partition. Source: KIP-353, KIP-695. Held by
+``tests/joins/epochs/test_waiting.py``.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from rivermeet.infra.delta.offsets import any_of
 Queue = tuple[str, int]
 """Side and partition, in the order of ties."""
 NOTHING = -(2**63)
-"""Time that a queue without records has reached."""
+"""The time of a queue without records."""
 
 
 @dataclass(frozen=True)
 class Queues:
-    """What the inputs of one operation have sent.
+    """The records that the inputs of one operation have sent.
 
     Attributes
     ----------
@@ -58,7 +59,7 @@ class Queues:
     alone: bool
 
     def others(self, queue: Queue) -> Iterator[Queue]:
-        """Queues whose records may go before those of ``queue``."""
+        """Queues whose records may come before those of ``queue``."""
         side, partition = queue
         for other, count in self.partitions.items():
             for p in range(count):
@@ -66,12 +67,12 @@ class Queues:
                     yield other, p
 
     def bound(self, queue: Queue) -> int | None:
-        """Highest running maximum that may go; None without a bound."""
+        """Highest running maximum that may be processed; None without a bound."""
         limits = [self.times[side].get(p, NOTHING) - (0 if queue < (side, p) else 1) for side, p in self.others(queue)]
         return min(limits, default=None)
 
 
-def held_back(
+def hold_back(
     queues: Queues,
     after: Mapping[str, Mapping[int, int]],
     idle_ms: int | None,
@@ -91,7 +92,7 @@ def held_back(
     if idle_ms is not None and waiting:
         commits = {side: arrivals(queues.changelogs[side]) for side in {side for side, _ in waiting}}
         for side, p in waiting:
-            if now_ms - _arrived(commits[side], p, upto[side][p] + 1) >= idle_ms:
+            if now_ms - _read_arrival_time(commits[side], p, upto[side][p] + 1) >= idle_ms:
                 over.add(p if queues.alone else None)
         for side, ends in queues.ends.items():
             upto[side] |= {p: end for p, end in ends.items() if p in over or None in over}
@@ -114,6 +115,6 @@ def _first_above(
     return dict(found.groupBy("partition").agg(F.min("offset")).collect())  # pyright: ignore[reportReturnType]
 
 
-def _arrived(commits: Sequence[tuple[int, Offsets]], partition: int, offset: int) -> int:
+def _read_arrival_time(commits: Sequence[tuple[int, Offsets]], partition: int, offset: int) -> int:
     """When the commit that brought a record was made, epoch millis."""
     return min(at for at, ends in commits if ends.get(partition, -1) >= offset)

@@ -1,1 +1,1 @@
-"""What topics that are read and topics that are written have in common."""
+"""Code shared by topics that are read and topics that are written."""

@@ -1,4 +1,4 @@
-"""Columns as a schema of Avro: what Arrow has of a changelog, and so what its node declares.
+"""Columns as an Avro schema, from the Arrow schema of a changelog.
 
 | Spark | Avro |
 |---|---|
@@ -7,7 +7,7 @@
 | DECIMAL(p,s) | bytes ``decimal`` |
 | ARRAY, MAP with STRING keys, STRUCT | array, map, record |
 
-Every field may be null, and is null by default, so that a column more or less is compatible in both directions. Held by
+Every field is nullable with default null, so adding or removing a column is compatible in both directions. Held by
 ``tests/infra/kafka/test_avro_types.py``.
 """
 
@@ -36,7 +36,7 @@ _PLAIN = (
 
 
 class TypeWithoutFormError(RivermeetError):
-    """A column whose name or type a format has no form for; the message names it."""
+    """A column with a name or type that a format cannot represent; the message names it."""
 
     remedy = "Leave the column out, cast it, or write JSON."
 
@@ -47,7 +47,7 @@ def avro_schema(name: str, columns: Iterable[pa.Field]) -> dict[str, Any]:
     Raises
     ------
     TypeWithoutFormError
-        Where Avro has none for a name or a type.
+        If Avro cannot represent a name or a type.
     """
     return {"type": "record", "name": name, "fields": [_field(name, column) for column in columns]}
 

@@ -1,4 +1,4 @@
-"""Clients of the broker that the settings name; nothing that they say shows where it is or how to log in there.
+"""Clients of the broker that the settings name; their messages reveal neither its address nor credentials.
 
 | what fails | what a message says |
 |---|---|
@@ -7,7 +7,7 @@
 | the broker is down | the broker that RIVERMEET_KAFKA names does not answer (_TRANSPORT) |
 | the password is wrong; the certificate is not trusted | the same, (_AUTHENTICATION); (_SSL) |
 
-librdkafka's own messages name hosts, so that only the names of its errors are shown. Held by
+librdkafka's own messages contain hosts, so only the names of its errors are shown. Held by
 ``tests/infra/sources/kafka/test_connection.py``.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _silent = logging.getLogger("rivermeet.librdkafka")
-# Not `disabled`: whoever configures logging, Dagster among them, sets that to False for every logger that there is.
+# Not `disabled`: programs that configure logging, such as Dagster, set that to False for all existing loggers.
 _silent.addFilter(lambda _: False)
 
 
@@ -57,13 +57,13 @@ class Connection:
         return self._made(AdminClient, {})
 
     def consumer(self) -> Consumer:
-        """Reads assigned partitions: committed records only, from the offsets that it is given, in no group."""
+        """Reads assigned partitions: only committed records, from given offsets, without a group."""
         from confluent_kafka import Consumer
 
         return self._made(
             Consumer,
             {
-                # A name that librdkafka asks for; nothing is ever committed under it.
+                # librdkafka requires a name; nothing is ever committed under it.
                 "group.id": "rivermeet",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
@@ -79,7 +79,7 @@ class Connection:
         )
 
     def producer(self, writer: str) -> Producer:
-        """Writes in transactions, as the one writer of that name."""
+        """Writes in transactions, as the only writer of that name."""
         from confluent_kafka import Producer
 
         return self._made(
@@ -87,25 +87,25 @@ class Connection:
             {
                 "transactional.id": writer,
                 "transaction.timeout.ms": 300_000,
-                # As Java's: a topic is co-partitioned with those that Kafka Streams writes.
+                # Like Java's clients: the topic is co-partitioned with those that Kafka Streams writes.
                 "partitioner": "murmur2_random",
                 "compression.type": "zstd",
                 "linger.ms": 20,
                 "queue.buffering.max.messages": 500_000,
-                # How large a record may be is said by the topic alone.
+                # Only the topic limits the size of a record.
                 "message.max.bytes": 1_000_000_000,
                 "queue.buffering.max.kbytes": 256 << 10,
             },
         )
 
     def named(self, error: KafkaError) -> str:
-        """The name of an error; of a question that was never answered, why nobody was let in to answer it."""
-        # Only a poll says what the client has heard meanwhile.
+        """The name of an error; for a request that timed out, the reason why the login was refused, if it was."""
+        # Only a poll delivers the errors of the client.
         self.admin.poll(0.1)
         return ", ".join(sorted(self._refused)) or error.name()
 
     def _heard(self, error: KafkaError) -> None:
-        """Lost connections come back by themselves, or end the wait for records; a login that is refused stays so."""
+        """Record refused logins; lost connections are retried by the client, or end the wait for records."""
         from confluent_kafka import KafkaError
 
         if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):

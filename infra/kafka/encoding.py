@@ -1,10 +1,10 @@
-"""Values as bytes, by the format of a sink or a feed: JSON bare, Avro and Protobuf behind the id of their schema.
+"""Encodes values in the format of a sink or a feed: JSON bare, Avro and Protobuf behind the id of their schema.
 
     JSON()                    {"n": 1}                      7b 22 6e 22 3a 20 31 7d
     Avro()                    the same, schema 7            00 00000007 02 02
     Protobuf(message="s.T")   the same, schema 8            00 00000008 00 08 01
 
-That is Confluent's wire format: its deserializers read it, and so do we (``infra/kafka/formats/framing.py``).
+This is Confluent's wire format, which its deserializers and ours read (``infra/kafka/formats/framing.py``).
 The 0 in front of Protobuf's body names the first message of the schema. Held by
 ``tests/infra/sinks/test_registry_values.py``.
 """
@@ -24,45 +24,46 @@ from rivermeet.infra.kafka.formats.framing import MAGIC
 from rivermeet.infra.kafka.formats.protobuf import message_class
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.json_text import as_json
-from rivermeet.infra.kafka.protobuf_types import filled, protobuf_file
-from rivermeet.infra.kafka.written_schemas import registered
+from rivermeet.infra.kafka.protobuf_types import fill_message, protobuf_file
+from rivermeet.infra.kafka.written_schemas import register_schema
 from rivermeet.pipelines import JSON, Avro, Protobuf
 from rivermeet.pipelines.extras import require
 
 Encode = Callable[[Mapping[str, Any]], bytes]
-"""Gives the bytes of a row."""
+"""Returns the bytes of a row."""
 
 
 def value_encoder(
     format: JSON | Avro | Protobuf, topic: str, columns: Iterable[pa.Field], registry: Registry
 ) -> Encode:
-    """What makes bytes of values with these columns; their schema is in the registry from then on.
+    """Create the encoder of values with these columns, and register their schema.
 
     Raises
     ------
     TypeWithoutFormError
-        Where the format has no form for a column.
+        If the format cannot represent a column.
     TopicRefusedError
-        Where the registry does not take the schema.
+        If the registry does not accept the schema.
     """
     if isinstance(format, JSON):
         return lambda row: as_json(row).encode()
     subject = f"{topic}-value"
     if isinstance(format, Avro):
-        return _avro(topic, columns, lambda schema: registered(registry, subject, schema, "AVRO"))
+        return _avro(topic, columns, lambda schema: register_schema(registry, subject, schema, "AVRO"))
     file = protobuf_file(format.message, columns)
-    # The descriptor itself, in base64: a registry takes it as well as text, and not every one makes it of the text.
+    # The descriptor itself, in base64: registries accept it as well as text, and not all of them can derive it from
+    # text.
     described = base64.b64encode(file.SerializeToString(deterministic=True)).decode()
-    id = registered(registry, subject, described, "PROTOBUF")
+    id = register_schema(registry, subject, described, "PROTOBUF")
     made, head = message_class([file], format.message), MAGIC + id.to_bytes(4, "big") + b"\x00"
-    return lambda row: head + filled(made(), row).SerializeToString(deterministic=True)
+    return lambda row: head + fill_message(made(), row).SerializeToString(deterministic=True)
 
 
 def _avro(topic: str, columns: Iterable[pa.Field], register: Callable[[str], int]) -> Encode:
     require("fastavro")
     from fastavro import parse_schema, schemaless_writer
 
-    # A topic's name may hold what no name of Avro does.
+    # A topic's name may contain characters that are invalid in Avro names.
     name = "".join(letter if NAME.fullmatch(f"_{letter}") else "_" for letter in topic)
     schema = avro_schema(name if NAME.fullmatch(name) else f"_{name}", columns)
     head = MAGIC + register(json.dumps(schema)).to_bytes(4, "big")

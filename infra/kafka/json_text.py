@@ -1,4 +1,4 @@
-"""Values as JSON text; what JSON has no form for is text that Spark casts.
+"""Values as JSON text; values that JSON cannot represent are text that Spark casts.
 
     the byte ff                      "/w==": base64
     Decimal("1.50")                  "1.50"

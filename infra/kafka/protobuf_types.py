@@ -1,4 +1,4 @@
-"""Columns as a message of Protobuf: what Arrow has of a changelog, and so what its node declares.
+"""Columns as a Protobuf message, from the Arrow schema of a changelog.
 
 | Spark | Protobuf |
 |---|---|
@@ -7,8 +7,8 @@
 | DATE, TIMESTAMP_NTZ, DECIMAL | string: the text that Spark casts |
 | ARRAY of these; STRUCT | repeated; a message in the message |
 
-Fields are numbered as the columns stand, so that a column that comes last is compatible. Each is ``optional``:
-absent is null, and 0 is not. Held by ``tests/infra/kafka/test_protobuf_types.py``.
+Fields are numbered in the order of the columns, so a column that is added at the end is compatible. Each is
+``optional``: an absent field is null, and 0 is not. Held by ``tests/infra/kafka/test_protobuf_types.py``.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ TIMESTAMP = "google.protobuf.Timestamp"
 
 
 def protobuf_file(message: str, columns: Iterable[pa.Field]) -> FileDescriptorProto:
-    """The file that declares the message, named in full such as ``shop.Trip``.
+    """The file that declares the message with this full name, such as ``shop.Trip``.
 
     Raises
     ------
     TypeWithoutFormError
-        Where Protobuf has none for a name or a type.
+        If Protobuf cannot represent a name or a type.
     """
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
@@ -76,7 +76,7 @@ def _declare(made: DescriptorProto, full: str, columns: Iterable[pa.Field]) -> N
                 _declare(made.nested_type.add(name=inner), f"{full}.{inner}", kind)
         else:
             raise TypeWithoutFormError(f"column {column.name!r} is of type {kind}, which Protobuf has no form for")
-        # What is no message has presence only as the one member of a group of its own.
+        # A scalar has presence only as the only member of a oneof.
         if not repeated and field.type != field.TYPE_MESSAGE:
             field.proto3_optional, field.oneof_index = True, len(made.oneof_decl)
             made.oneof_decl.add(name=f"_{column.name}")
@@ -86,17 +86,17 @@ def _has_timestamp(made: DescriptorProto) -> bool:
     return any(f.type_name == f".{TIMESTAMP}" for f in made.field) or any(map(_has_timestamp, made.nested_type))
 
 
-def filled(message: Message, row: Mapping[str, Any]) -> Message:
-    """The message with the values of a row in it; a null leaves its field absent."""
+def fill_message(message: Message, row: Mapping[str, Any]) -> Message:
+    """The message with the values of a row; a null leaves its field absent."""
     for column, value in row.items():
         if value is None:
             continue
         if isinstance(value, list):
             _extend(message, column, value)
         elif isinstance(value, Mapping):
-            # Also one without any value is there.
+            # A nested message without any value is present, too.
             getattr(message, column).SetInParent()
-            filled(getattr(message, column), value)
+            fill_message(getattr(message, column), value)
         elif isinstance(value, datetime) and value.tzinfo is not None:
             getattr(message, column).FromDatetime(value.astimezone(UTC))
         else:
@@ -110,7 +110,7 @@ def _extend(message: Message, column: str, values: list[Any]) -> None:
         raise TypeWithoutFormError(f"column {column!r} has an array with a null in it, which Protobuf has no form for")
     for value in values:
         if isinstance(value, Mapping):
-            filled(target.add(), value)
+            fill_message(target.add(), value)
         elif isinstance(value, datetime) and value.tzinfo is not None:
             target.add().FromDatetime(value.astimezone(UTC))
         else:

@@ -1,4 +1,4 @@
-"""What keeps a topic from being read: each with what is gone, and the command that goes on."""
+"""Errors about a topic that cannot be read: each names what is missing, and the command that continues."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class RecordsGoneError(TopicRefusedError):
 
 
 class TopicRemadeError(TopicRefusedError):
-    """The topic is another one than its records so far came from: made anew, or declared under another name."""
+    """The topic differs from the one that the earlier records came from: it was recreated, or has another name."""
 
     remedy = "Run `rivermeet accept-loss`, or rebuild with `--lose-missing-files`."
 
 
 class AnotherDatabaseError(TopicRefusedError):
-    """Changes come from another log than those that were read: of another server, or of one that was put back."""
+    """Changes come from another log than the earlier ones: from another server, or from a restored one."""
 
     remedy = "Run `rivermeet accept-loss`, or read a new topic with a new snapshot."
 
@@ -38,32 +38,32 @@ class TopicMissingError(TopicRefusedError):
 
 
 class EndWentBackError(TopicRefusedError):
-    """A topic ends before the records that were read of it: the broker has lost some."""
+    """A topic ends before records that were already read: the broker has lost some."""
 
     remedy = "Rebuild from what the topic has, or run `rivermeet accept-loss`."
 
 
 class TopicPositionLostError(TopicRefusedError):
-    """The epoch log does not say up to where a topic was read."""
+    """The epoch log does not say up to which offsets a topic was read."""
 
     remedy = "Put the epoch log back, or rebuild the source."
 
 
 class NotCoPartitionedError(TopicRefusedError):
-    """A join of two topics with other numbers of partitions."""
+    """A join of two topics with different numbers of partitions."""
 
     remedy = "Give both topics the same number of partitions, or declare `partitions=N` at both sources."
 
 
 class BrokerUnavailableError(TopicRefusedError):
-    """The broker does not answer, or does not let us in; the plan stands, and the next run goes on with it."""
+    """The broker does not answer, or refuses the login; the next run continues with the plan."""
 
     is_transient = True
-    remedy = "See to the broker, or to RIVERMEET_KAFKA, and run again."
+    remedy = "Check the broker and RIVERMEET_KAFKA, and run again."
 
 
 class RegistryUnavailableError(TopicRefusedError):
-    """The schema registry does not answer, or does not let us in; the plan stands, and the next run goes on with it."""
+    """The schema registry does not answer, or refuses the login; the next run continues with the plan."""
 
     is_transient = True
-    remedy = "See to the registry, or to RIVERMEET_SCHEMA_REGISTRY, and run again."
+    remedy = "Check the registry and RIVERMEET_SCHEMA_REGISTRY, and run again."

@@ -1,9 +1,9 @@
-"""Topics made, and what an error of the broker about one means: in one place for feeds, sources and sinks.
+"""Creates topics, and translates errors of the broker about topics, for feeds, sources and sinks.
 
-| librdkafka says | here |
+| error of librdkafka | result |
 |---|---|
-| there is no such topic, in any of its three ways | `TopicMissingError` |
-| the topic is there already, when it is to be made | nothing: somebody else was first |
+| one of its three errors for a missing topic | `TopicMissingError` |
+| the topic to be created exists | none: another client was first |
 | anything else | `BrokerUnavailableError`, with the error's name and no host |
 
 Held by ``tests/infra/sources/kafka/test_faults.py`` and ``tests/infra/sinks/test_delivery.py``.
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 KEEPS_ALL = {"retention.ms": "-1"}
-"""Settings of a topic whose event times may be long past: by default the broker would remove its records at once."""
+"""Settings of a topic with possibly old event times: by default the broker would remove such records immediately."""
 
 
 def cluster_id(connection: Connection) -> str:
-    """What distinguishes the broker's cluster from all others."""
+    """The id of the broker's cluster."""
     from confluent_kafka import KafkaException
 
     try:
@@ -42,7 +42,7 @@ def cluster_id(connection: Connection) -> str:
 
 
 def make_topic(connection: Connection, topic: str, partitions: int, config: Mapping[str, str]) -> bool:
-    """Make a topic, and wait until every partition has a leader; one that is there stays as it is, and False."""
+    """Create a topic, and wait until every partition has a leader; return False for an existing one, unchanged."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.cimpl import NewTopic  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -58,14 +58,15 @@ def make_topic(connection: Connection, topic: str, partitions: int, config: Mapp
 
 
 def _wait(connection: Connection, topic: str, partitions: int) -> None:
-    """Wait until the broker knows what its controller has made, and leads each partition."""
+    """Wait until the broker knows the topic, and each partition has a leader."""
     from confluent_kafka import KafkaException, TopicCollection, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
     deadline, asked = time.monotonic() + limits.BROKER_SECONDS, TopicCollection([topic])
     while True:
         try:
-            # Before offsets: asked for those of no topic, librdkafka remembers for half a minute that there is none.
+            # Before the offsets: after a request for those of a missing topic, librdkafka caches its absence for half a
+            # minute.
             found = (
                 connection.admin.describe_topics(asked, request_timeout=limits.BROKER_SECONDS)[topic]
                 .result()
@@ -83,7 +84,7 @@ def _wait(connection: Connection, topic: str, partitions: int) -> None:
 
 
 def topic_refusal(error: KafkaException, topic: str, connection: Connection) -> TopicRefusedError:
-    """The refusal for what the broker says of a topic."""
+    """Translate an error of the broker about a topic."""
     from confluent_kafka import KafkaError
 
     found = error.args[0]

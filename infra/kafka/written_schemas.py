@@ -1,4 +1,4 @@
-"""Schemas of what is written: put into the registry under a topic's subject, by which their ids are given.
+"""Schemas of written values: registered under a topic's subject, which gives their ids.
 
     POST /subjects/trips-value/versions {"schema": …}      {"id": 7}, the same for the same schema ever after
     the registry refuses it as incompatible (409)          `SchemaRefusedError`: the node's columns have changed
@@ -23,13 +23,13 @@ from rivermeet.pipelines import limits
 
 
 class SchemaRefusedError(TopicRefusedError):
-    """The registry does not take the schema of what is to be written."""
+    """The registry refuses the schema of the values to be written."""
 
     remedy = "Write another topic, or change the rule of compatibility of the subject."
 
 
-def registered(registry: Registry, subject: str, schema: str, kind: str) -> int:
-    """The id of a schema, put into the registry if it is not there.
+def register_schema(registry: Registry, subject: str, schema: str, kind: str) -> int:
+    """Register a schema if necessary, and return its id.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""PostgreSQL: connections, what is there and what is wrong with it, its log, and a server of one's own for tests."""
+"""PostgreSQL: connections, the state of server and tables and their problems, the log, and a server for tests."""

@@ -1,20 +1,20 @@
-"""What the server's catalog says of a table, and what happened to the table since that the log does not say.
+"""The server's catalog entries of a table, and changes of the table since that are not in the log.
 
 | since | seen by | then |
 |---|---|---|
 | ``ALTER COLUMN … TYPE`` | a column's type; a new file, and the column's row | altered |
-| ``DROP`` and ``ADD`` of a column; names exchanged | another number of the column | altered |
+| ``DROP`` and ``ADD`` of a column; names swapped | another number of the column | altered |
 | ``ALTER TYPE … RENAME VALUE``, ``ADD ATTRIBUTE`` | rows of ``pg_enum``, attributes of a composite type | altered |
 | a partition detached, dropped, attached with rows, truncated by itself | its link, or its file | altered |
-| ``TRUNCATE`` of the table | a file of the transaction that the log has | read |
-| ``VACUUM FULL``, ``CLUSTER``, ``SET TABLESPACE`` | a new file that has a row of before | read |
-| a column that nobody declares, a label, an empty partition | all that was known is there | read |
-| the publication's options, its filter, its tables, also changed back | other rows of the catalog | altered |
+| ``TRUNCATE`` of the table | a file of a transaction that is in the log | read |
+| ``VACUUM FULL``, ``CLUSTER``, ``SET TABLESPACE`` | a new file with an earlier row | read |
+| an undeclared column, a label, an empty partition | everything known is still there | read |
+| the publication's options, filter or tables, also changed back | other rows of the catalog | altered |
 
-Rows of the catalog are compared by the transaction that wrote them (``xmin``), which freezing leaves as it is; a dump
-or an upgrade makes another server. A statement that writes the rows of a table anew gives them its own transaction,
-but for those that move them as they are. So a row that is older than what was known proves that nothing else was done
-to its file since. Held by ``tests/infra/postgres/test_catalog.py``.
+Rows of the catalog are compared by the transaction that wrote them (``xmin``), which freezing does not change; a dump
+or an upgrade counts as another server. A statement that rewrites a table gives all rows its own transaction,
+unless it only moves them. So a row that is older than the known state proves that its file was
+only moved since. Held by ``tests/infra/postgres/test_catalog.py``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from rivermeet.pipelines import Postgres
 if TYPE_CHECKING:
     import psycopg
 
-# One statement, so that it is of one moment. Types of the server's own have no parts that could be altered. A partition
-# that was made as one has a column that is as old as itself, to the command: ATTACH writes all of them anew.
+# One statement, for a consistent view. Built-in types have no parts that could be altered. A partition
+# that was created as one has a column written by the same command as itself: ATTACH rewrites all of them.
 _CATALOG = """
 WITH RECURSIVE declared AS (
   SELECT attname, attnum, atttypid, atttypmod, xmin FROM pg_attribute
@@ -94,7 +94,7 @@ _SCHEMAS = """
     AND s.pnnspid IN (SELECT relnamespace FROM pg_class WHERE oid IN (SELECT oid FROM own))
 """
 _TEXTS = frozenset({25, 1043})
-"""Types text and varchar, whose values are the same bytes and the same text."""
+"""Types text and varchar, whose values have the same bytes."""
 
 
 @dataclass(frozen=True)
@@ -104,17 +104,17 @@ class Relation:
     Attributes
     ----------
     shown
-        Its name, as SQL takes it.
+        Its name, quoted for SQL.
     known
-        What is kept of it.
+        The stored state of it.
     above
-        The relations that it is a part of, from the table down.
+        Its parent relations, from the table down.
     written_by
-        Who wrote its row in ``pg_class`` last: the transaction that gave it its file, if none came after.
+        The transaction that last wrote its row in ``pg_class``: the one that created its file, if none came later.
     is_born_partition
-        Whether it was made as a partition, and never was anything else.
+        Whether it was created as a partition.
     has_others_altered
-        Whether that transaction wrote the row of a column that nobody declares.
+        Whether that transaction wrote the row of an undeclared column.
     """
 
     oid: int
@@ -133,14 +133,14 @@ class Relation:
 
 @dataclass(frozen=True)
 class Catalog:
-    """The catalog of a table as it is now: what is kept of it, and what is asked when that is not what it was."""
+    """The current catalog of a table: the state that is stored, and details for when it has changed."""
 
     known: KnownTable
     relations: Mapping[int, Relation]
 
 
 def catalog(connection: psycopg.Connection[Any], reads: Postgres, publication: str, oid: int) -> Catalog:
-    """Read what the catalog says of a table; in a transaction that has a snapshot, as of that."""
+    """Read the catalog of a table; in a transaction with a snapshot, as of the snapshot."""
     schemas = _SCHEMAS if connection.info.server_version >= 150_000 else ""
     asked = {"oid": oid, "columns": list(reads.columns), "publication": publication}
     found = connection.execute(_CATALOG.replace("SCHEMAS", schemas).encode(), asked).fetchone()
@@ -167,7 +167,7 @@ def _relation(relname: str, relfilenode: int, link: int | None, **more: Any) -> 
 
 
 def log_problems(reads: Postgres, now: Catalog) -> Iterator[PostgresRefusedError]:
-    """What of a table's partitions no log has."""
+    """Problems of a table's partitions whose changes are not logged."""
     for relation in now.relations.values():
         if relation.above and relation.persistence != "p":
             yield NotLoggedError(
@@ -185,13 +185,13 @@ def log_problems(reads: Postgres, now: Catalog) -> Iterator[PostgresRefusedError
 
 @dataclass(frozen=True)
 class Alterations:
-    """What happened to a table between two readings of its catalog, and is not in the log.
+    """Changes of a table between two readings of its catalog that are not in the log.
 
     Attributes
     ----------
     truncates
-        Gives the transactions of the log that have truncated the table. Without it a new file counts as rows lost,
-        whoever wrote it, unless its rows are those of before.
+        Returns the transactions of the log that have truncated the table. Without it a new file counts as lost rows,
+        unless it has an earlier row.
     """
 
     connection: psycopg.Connection[Any]
@@ -247,11 +247,11 @@ class Alterations:
     def _files(self) -> Iterator[str]:
         for relation in self._rewritten:
             of = f" of partition '{relation.known.name}'" if relation.above else ""
-            yield f"all rows{of} were written anew, or removed"
+            yield f"all rows{of} were rewritten, or removed"
 
     @cached_property
     def _rewritten(self) -> list[Relation]:
-        """Those with a new file that nothing harmless explains."""
+        """Relations with a new file that has no harmless explanation."""
         files = [relation for relation in self.now.relations.values() if relation.kind == "r"]
         found = [relation for relation in files if relation.known.file != self._file_before(relation)]
         return [relation for relation in found if not self._is_harmless(relation)]
@@ -260,7 +260,7 @@ class Alterations:
         was = self.before.relations.get(relation.oid)
         if was is not None:
             return was.file
-        # A new table has a file of its own number; one that was attached, and is empty, may have any.
+        # The file of a new table has the table's number; that of an attached and empty one may have any.
         return relation.oid if relation.is_born_partition else relation.known.file
 
     def _is_harmless(self, relation: Relation) -> bool:
@@ -272,7 +272,7 @@ class Alterations:
             return True
         if any(was.written_by != now.written_by for _, was, now in self._both()):
             return False
-        # What is published by its name cannot have been UNLOGGED, and each of its truncates is in the log.
+        # A table that is published by name cannot have been UNLOGGED, and each TRUNCATE of it is in the log.
         is_named = any(row.startswith("table ") for row in self.now.known.published)
         return relation.has_others_altered or (not relation.above and is_named)
 
@@ -292,11 +292,11 @@ class Alterations:
         return found
 
     def _came_empty(self, relation: Relation) -> bool:
-        """Whether all rows that a new partition has, or had, came through the table."""
+        """Whether all present and past rows of a new partition came through the table."""
         new = [oid for oid in relation.above[1:] if oid not in self.before.relations]
         if not all(self.now.relations[oid].is_born_partition for oid in new):
             return False
-        # Of an attached one that has no page, and that nothing was done to since.
+        # An attached partition without pages that was not altered since.
         untouched = relation.kind == "r" and relation.is_empty and relation.written_by == relation.known.link
         return relation.is_born_partition or untouched
 

@@ -1,14 +1,14 @@
-"""Connections to the server that the settings name; nothing that they say shows where it is or how to log in there.
+"""Connections to the server that the settings name; their messages reveal neither its address nor credentials.
 
 | what fails | what a message says |
 |---|---|
 | no server is set | set RIVERMEET_POSTGRES |
 | the server is down | the server that RIVERMEET_POSTGRES names does not answer |
 | the password is wrong | the same, and what the server said: password authentication failed for user "u" |
-| a right is missing | permission denied for table orders |
+| a privilege is missing | permission denied for table orders |
 
-libpq's own messages name hosts, so that only what the server says is shown. Values come as text in one style, whatever
-the server's settings are: UTC, ISO dates, bytes in hexadecimal, money in dollars. Held by
+libpq's own messages contain hosts, so only the server's messages are shown. Values come as text in one format, whatever
+the server's settings: UTC, ISO dates, bytes in hexadecimal, money in dollars. Held by
 ``tests/infra/postgres/test_connection.py``.
 """
 
@@ -49,7 +49,7 @@ _KINDS: dict[str, type[PostgresRefusedError]] = {
     "55006": SlotBusyError,
     "55P03": SlotBusyError,
     "53400": ServerUnfitError,
-    # What a slot that was invalidated answers, and one that is not there.
+    # SQLSTATEs of an invalidated slot, and of a missing one.
     "55000": SlotLostError,
     "42704": SlotLostError,
 }
@@ -74,7 +74,7 @@ class Database:
         Parameters
         ----------
         replication
-            Whether it takes commands of the replication protocol besides SQL.
+            Whether it accepts commands of the replication protocol in addition to SQL.
         """
         require("psycopg")
         import psycopg
@@ -105,15 +105,15 @@ class Database:
         return connection
 
     @contextmanager
-    def asked(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection while the block lasts, whose errors are refusals."""
+    def open_connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection for the duration of a block, which translates errors into refusals."""
         with self.connect() as connection, refusing():
             yield connection
 
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Make refusals of the server's errors."""
+    """Translate the server's errors into refusals."""
     import psycopg
 
     try:
@@ -134,13 +134,13 @@ def refusal(state: str | None, said: str | None) -> PostgresRefusedError:
         "55006": "end what reads from it, and run again",
         "53400": "raise max_replication_slots, or drop a slot that nobody needs",
     }
-    mend = cure.get(state, "`rivermeet check` says more")
-    return _KINDS.get(state, PostgresRefusedError)(f"the server says: {said} ({state}); {mend}")
+    remedy = cure.get(state, "`rivermeet check` says more")
+    return _KINDS.get(state, PostgresRefusedError)(f"the server says: {said} ({state}); {remedy}")
 
 
 def unavailable(error: psycopg.OperationalError) -> ServerUnavailableError:
-    """The refusal where nobody was let in."""
-    # What comes after FATAL is the server's own word; before it stands where it is.
+    """The refusal for a failed connection."""
+    # The text after FATAL is the server's message; the text before it contains the address.
     _, fatal, said = str(error).partition("FATAL:")
     why = f" ({said.strip().splitlines()[0]})" if fatal else ""
     return ServerUnavailableError(

@@ -1,10 +1,10 @@
-"""Positions in the log of PostgreSQL, which it writes as two hexadecimal numbers, as one number."""
+"""Positions in PostgreSQL's log as one number; PostgreSQL prints them as two hexadecimal numbers."""
 
 from __future__ import annotations
 
 
 def lsn_text(lsn: int) -> str:
-    """A position as PostgreSQL writes it.
+    """A position as printed by PostgreSQL.
 
     Examples
     --------

@@ -1,12 +1,12 @@
 """Messages of the plugin pgoutput, protocol 1, as values.
 
-    B  commit LSN, time, transaction            the transaction begins; its changes follow, and no others
+    B  commit LSN, time, transaction            the transaction begins; only its changes follow
     R  relation 16384: public.orders, id, body  the columns, before the relation's first change and after it was altered
     I  relation, new row                        U  relation, old row or its identity or nothing, new row
-    D  relation, old row or its identity        T  relations that were emptied
+    D  relation, old row or its identity        T  truncated relations
     C  the transaction ends
 
-A value is text in bytes, None for null, or `UNCHANGED`: it lies out of line, was not changed, and is left out. Held by
+A value is text in bytes, None for null, or `UNCHANGED`: a large value (TOAST) that was not changed is omitted. Held by
 ``tests/infra/postgres/test_pgoutput.py``.
 """
 
@@ -18,11 +18,11 @@ from struct import unpack_from
 from typing import Literal
 
 EPOCH_US = 946_684_800_000_000
-"""Microseconds from 1970 to 2000, where PostgreSQL counts from."""
+"""Microseconds from 1970 to 2000, PostgreSQL's epoch."""
 
 
 class Mark(Enum):
-    """What stands in the place of a value that the log leaves out."""
+    """Placeholder of a value that the log omits."""
 
     UNCHANGED = "u"
 
@@ -34,7 +34,7 @@ Row = list[Value]
 
 @dataclass(frozen=True)
 class Begin:
-    """A transaction begins: where its commit lies in the log, when that was (us since 1970), and its number."""
+    """A transaction begins: position and time (us since 1970) of its commit, and its number."""
 
     lsn: int
     time_us: int
@@ -54,7 +54,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Change:
-    """A row that came, changed or went.
+    """An inserted, updated or deleted row.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Truncate:
-    """Tables that were emptied."""
+    """Truncated tables."""
 
     oids: tuple[int, ...]
 
@@ -84,8 +84,8 @@ def relation_of(data: bytes) -> int:
     return unpack_from(">I", data, 1)[0]
 
 
-def decoded(data: bytes) -> Message | None:
-    """The message; None for one that has no change in it."""
+def decode_message(data: bytes) -> Message | None:
+    """The message; None for one without a change."""
     kind = data[:1]
     if kind == b"I":
         return Change("i", relation_of(data), None, _row(data, 6)[0])

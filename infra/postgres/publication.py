@@ -1,14 +1,14 @@
-"""The publication of a pipeline in a database: all tables that its sources read there, and all of their changes.
+"""The publication of a pipeline in a database, with all tables that its sources read and all of their changes.
 
 | the publication | a source that is read for the first time |
 |---|---|
-| is not there, or lacks the table | makes it, or puts the table in, with all others that the pipeline reads there |
-| and the user may not | is refused, with the statements for whoever may |
-| leaves out changes, rows or columns, or names the partitions in a table's place | is refused, with the statements |
+| does not exist, or lacks the table | creates it, or adds the table, with all others that the pipeline reads there |
+| and the user may not | is refused, with the statements for a user who may |
+| omits changes, rows or columns, or names partitions in place of their table | is refused, with the statements |
 
-The statements are for all tables of the pipeline, so that they are the same whichever source is asked. It has to be
-there before the slot's position, for changes are decoded by the catalog of their time. Several that find it missing at
-a time make it once. Held by ``tests/infra/sources/postgres/test_published.py``.
+The statements cover all tables of the pipeline, so they are the same for every source. The publication has to
+exist before the slot's position, because changes are decoded with the catalog of their time. If several sources find it
+missing at the same time, it is created once. Held by ``tests/infra/sources/postgres/test_published.py``.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Publication:
-    """A publication as it is, for the tables that a pipeline reads in a database.
+    """The current state of a publication, for the tables that a pipeline reads in a database.
 
     Attributes
     ----------
     name
-        Made of a pipeline's name, so that SQL takes it without quotes.
+        Derived from the pipeline's name, such that SQL needs no quotes.
     tables
-        Those that can be published, by their declared names, and what the publication has of each.
+        Tables that can be published, by their declared names, with their state in the publication.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Publication:
     tables: Mapping[str, tuple[TableState, PublicationState | None]]
 
     def problems(self, reads: Postgres, before: WalRange | None) -> Iterator[PostgresRefusedError]:
-        """What keeps a table's changes from being had, but for what its first run mends by itself."""
+        """Problems of a table's publication, except those that its first run fixes itself."""
         if reads.table not in self.tables:
             return
         table, found = self.tables[reads.table]
@@ -102,16 +102,16 @@ class Publication:
 
     @property
     def cure(self) -> Sequence[str]:
-        """The statements that make it fit for all of the tables, in order."""
+        """The statements that correct it for all of the tables, in order."""
         return list(self._statements({table.shown: table for table, _ in self.tables.values()}))
 
     def addition(self, reads: Postgres) -> str:
-        """The statement that puts a table in, with all others that it lacks and the user may put in."""
+        """The statement that adds a table, with all other missing ones that the user may add."""
         own, _ = self.tables[reads.table]
         lacking = {own.shown: own} | {
             table.shown: table
             for table, found in self.tables.values()
-            # Once it is published, the server refuses an UPDATE of a table without an identity to whoever wants one.
+            # Once a table without an identity is published, the server refuses every UPDATE of it.
             if (found is None or found.lacks(table)) and self._may_publish(table, found) and table.has_identity
         }
         return self._added(lacking, self._state is None)
@@ -142,7 +142,7 @@ class Publication:
 
     def _added(self, tables: Mapping[str, TableState], new: bool) -> str:
         oids = {table.oid for table in tables.values()}
-        # Of a partition whose whole is there, the changes are the whole's.
+        # If the table of a partition is included, the partition's changes are those of the table.
         named = ", ".join(table.published_as for table in tables.values() if not oids & set(table.ancestors))
         if new:
             return f"CREATE PUBLICATION {self.name} FOR TABLE {named} WITH (publish_via_partition_root = true)"
@@ -159,7 +159,7 @@ class Publication:
 
 
 def publication(connection: psycopg.Connection[Any], name: str, tables: Sequence[Postgres]) -> Publication:
-    """A publication as it is, for the tables that a pipeline reads in the connection's database."""
+    """The current state of a publication, for the tables that a pipeline reads in the connection's database."""
     ((may_create,),) = connection.execute("SELECT has_database_privilege(current_database(), 'CREATE')").fetchall()
     found = {reads.table: (reads, table_state(connection, reads)) for reads in tables}
     return Publication(
@@ -176,17 +176,17 @@ def publication(connection: psycopg.Connection[Any], name: str, tables: Sequence
 def publish(
     connection: psycopg.Connection[Any], name: str, tables: Sequence[Postgres], reads: Postgres
 ) -> tuple[Publication, bool]:
-    """Have a table published, and others of the pipeline with it.
+    """Publish a table, with the others of the pipeline.
 
     Returns
     -------
     tuple of Publication and bool
-        The publication as it is then, and whether it was altered for that.
+        The resulting publication, and whether it was altered.
 
     Raises
     ------
     NotPublishedError
-        Where the user may not.
+        If the user may not.
     """
     from psycopg import errors
 
@@ -204,7 +204,7 @@ def publish(
         try:
             connection.execute(found.addition(reads).encode())
         except (errors.DuplicateObject, errors.UniqueViolation, errors.UndefinedTable):
-            # Another source, or another home, got ahead of us; or a table of another source has gone.
+            # Another source or home was faster, or a table of another source was dropped.
             continue
         except errors.InsufficientPrivilege as error:
             why = error.diag.message_primary

@@ -1,4 +1,4 @@
-"""What keeps a table of PostgreSQL from being read: each with what is wrong, and what mends it."""
+"""Errors about a table of PostgreSQL that cannot be read, each with its remedy."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from rivermeet.infra.refusal import EpochRefusedError
 
 
 class PostgresRefusedError(EpochRefusedError):
-    """A table of PostgreSQL that cannot be read as it was planned.
+    """A table of PostgreSQL that cannot be read as planned.
 
     Parameters
     ----------
     what : str
-        What is wrong.
+        The problem.
     cure : sequence of str
-        SQL statements that mend it where they are run as they stand, in this order; the message ends with them.
+        SQL statements that fix it when they are run in this order; the message ends with them.
     """
 
     remedy = "Run the statements that the message ends with, and run again."
@@ -26,20 +26,20 @@ class PostgresRefusedError(EpochRefusedError):
 
 
 class ServerUnavailableError(PostgresRefusedError):
-    """The server does not answer, or does not let us in; the plan stands, and the next run goes on with it."""
+    """The server does not answer, or refuses the login; the next run continues with the plan."""
 
     is_transient = True
-    remedy = "See to the server, or to RIVERMEET_POSTGRES, and run again."
+    remedy = "Check the server and RIVERMEET_POSTGRES, and run again."
 
 
 class ServerUnfitError(PostgresRefusedError):
-    """The server decodes no changes: its level of logging is too low, it is a standby, or it has no room for a slot."""
+    """The server cannot decode changes: `wal_level` is too low, it is a standby, or it has no free slot."""
 
     remedy = "Run the statement that the message ends with and restart the server, or name the primary."
 
 
 class RightMissingError(PostgresRefusedError):
-    """The user of the connection may not do what reading asks for."""
+    """The user of the connection lacks a privilege that reading requires."""
 
     remedy = "Run the statement that the message ends with, as a user who may grant it."
 
@@ -51,38 +51,38 @@ class RowsHiddenError(PostgresRefusedError):
 
 
 class OtherServerError(PostgresRefusedError):
-    """The server is another one than what was read came from, or was restored."""
+    """The server differs from the one that the earlier records came from, or was restored."""
 
     remedy = "Name the server that was read before, or run `rivermeet resnapshot`."
 
 
 class SlotLostError(PostgresRefusedError):
-    """The slot is gone, was invalidated, or was moved on by somebody else: changes are lost."""
+    """The slot is missing, was invalidated, or was advanced by another client: changes are lost."""
 
-    remedy = "Run `rivermeet resnapshot`: it reads the table as it stands."
+    remedy = "Run `rivermeet resnapshot`: it takes a new snapshot of the table."
 
 
 class SlotBusyError(PostgresRefusedError):
-    """Somebody else reads from the slot, or a transaction keeps a new one from being made."""
+    """Another client reads from the slot, or an open transaction prevents the creation of a new one."""
 
     is_transient = True
     remedy = "End the other reader or transaction, and run again."
 
 
 class PostgresTableMissingError(PostgresRefusedError):
-    """There is no such table, or it is another one than before."""
+    """There is no such table, or it was recreated."""
 
     remedy = "Make the table, correct the declaration, or declare the tables behind a view."
 
 
 class ColumnMissingError(PostgresRefusedError):
-    """The table has no such column, or the log has nothing of it."""
+    """The table has no such column, or the column is not in the log."""
 
     remedy = "Take the column out of the schema of the source."
 
 
 class TableAlteredError(PostgresRefusedError):
-    """Rows were written anew, or came or went, and the log does not say so."""
+    """Rows were rewritten, added or removed without an entry in the log."""
 
     remedy = "Run `rivermeet resnapshot`: the log does not say which rows changed."
 
@@ -100,13 +100,13 @@ class NotPublishedError(PostgresRefusedError):
 
 
 class IdentityError(PostgresRefusedError):
-    """The log does not say of a changed row which one it was."""
+    """The log does not identify a changed row."""
 
     remedy = "Give `key=` the columns of the identity, or set REPLICA IDENTITY FULL."
 
 
 class KeyRepeatedError(PostgresRefusedError):
-    """Two rows of a table have the key that should keep them apart; another key may be declared."""
+    """Two rows of a table have the same declared key."""
 
     remedy = "Give `key=` columns of a unique index."
 
@@ -114,12 +114,12 @@ class KeyRepeatedError(PostgresRefusedError):
 
 
 class LogPositionLostError(PostgresRefusedError):
-    """The epoch log does not say up to where a table was read."""
+    """The epoch log does not say up to which position a table was read."""
 
     remedy = "Put the epoch log back, or run `rivermeet resnapshot`."
 
 
 class NotRepeatableError(PostgresRefusedError):
-    """What is asked for would need changes that the log has no more."""
+    """The request needs changes that the log no longer has."""
 
     remedy = "Correct the declaration, and run `rivermeet resnapshot`."

@@ -1,14 +1,14 @@
-"""The server, a slot and a table as they are now, and what is wrong with them.
+"""The current state of server, slot and table, and their problems.
 
-| found | refused | the cure |
+| found | refused | the remedy |
 |---|---|---|
 | ``wal_level`` is replica; a standby | the server is unfit | set it to logical and restart; name the primary |
 | another system identifier or timeline | another server, or restored | ``rivermeet resnapshot`` |
-| slot gone, invalidated, or moved on by others | changes are lost | ``rivermeet resnapshot`` |
-| no such table or column; a view; another of its name | missing | mend the declaration; ``rivermeet resnapshot`` |
-| a key column beside the replica identity | the log does not say which row | ``ALTER TABLE … REPLICA IDENTITY …`` |
-| the publication lacks the table, or leaves out deletes | not published | ``ALTER PUBLICATION …`` |
-| no USAGE on the schema, no SELECT on a column, no REPLICATION | a right is missing | ``GRANT …``, ``ALTER ROLE …`` |
+| slot missing, invalidated, or advanced by others | changes are lost | ``rivermeet resnapshot`` |
+| no such table or column; a view; another of its name | missing | correct the declaration; ``rivermeet resnapshot`` |
+| a key column outside the replica identity | the log does not identify the row | ``ALTER TABLE … REPLICA IDENTITY …`` |
+| the publication lacks the table, or omits deletes | not published | ``ALTER PUBLICATION …`` |
+| no USAGE on the schema, no SELECT on a column, no REPLICATION | missing privilege | ``GRANT …``, ``ALTER ROLE …`` |
 | row level security that is active for the user | rows may be hidden | ``ALTER ROLE … BYPASSRLS``, or a policy |
 
 Held by ``tests/infra/sources/postgres/test_faults.py``.
@@ -56,9 +56,9 @@ SELECT wal_status, coalesce(confirmed_flush_lsn - '0/0', 0)::bigint,
        active_pid, safe_wal_size
 FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()
 """
-# Of a table that was just filled the server has not counted the rows: one for each 40 bytes, which is a small row. Of a
-# row that is gone, the log has what the identity of its partition says, whatever that of the table is, and of an index
-# not what it only includes.
+# The server has not counted the rows of a table that was just filled: assume one for each 40 bytes, a small row. For a
+# deleted row, the log has the replica identity of its partition, whatever that of the table is, without the INCLUDE
+# columns of an index.
 _TABLE = """
 SELECT c.oid::bigint, c.relkind::text, c.relpersistence = 'p' AND c.oid >= 16384,
        format('%%I.%%I', n.nspname, c.relname), quote_ident(n.nspname),
@@ -113,7 +113,7 @@ _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table, whos
 
 @dataclass(frozen=True)
 class ServerState:
-    """The server, and the user who asks it, whose name is quoted where SQL needs it."""
+    """The server and the connection's user, whose name is quoted if SQL needs it."""
 
     system: str
     timeline: int
@@ -129,7 +129,7 @@ class ServerState:
 
 @dataclass(frozen=True)
 class SlotState:
-    """A slot: whether its log is kept, where it stands, bytes of log that it holds back, and who reads from it."""
+    """A slot: whether its log is kept, its position, the bytes of log that it retains, and who reads from it."""
 
     status: str | None
     confirmed: int
@@ -140,26 +140,26 @@ class SlotState:
 
 @dataclass(frozen=True)
 class TableState:
-    """A table and its columns, as the user of the connection may read them.
+    """A table and its columns, as readable by the connection's user.
 
     Attributes
     ----------
     shown, schema
-        Its name and its schema's, quoted where SQL needs it.
+        Its name and its schema's, quoted if SQL needs it.
     unreadable
         Columns that the user may not read.
     hides_rows
-        Whether row level security may keep rows from the user, which the log has.
+        Whether row-level security may hide rows from the user that are in the log.
     is_kept
-        Whether its changes are logged: it is neither temporary nor UNLOGGED, and none of the server's own.
+        Whether its changes are logged: it is neither temporary nor UNLOGGED nor a system table.
     is_owned
         Whether the user owns it.
     identities
-        What the log has of a row that is gone: of the table, or of each of its partitions, by name.
+        Columns that the log has of a deleted row: for the table, or for each of its partitions, by name.
     ancestors
-        The tables that it is a partition of.
+        The tables whose partition it is.
     heirs
-        Tables that inherit from it, and are no partitions.
+        Tables that inherit from it, other than partitions.
     """
 
     oid: int
@@ -179,17 +179,17 @@ class TableState:
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a table, and no view or anything else without a log of its own."""
+        """Whether it is a table, and not a view or another relation without a log."""
         return self.kind in ("r", "p")
 
     @property
     def published_as(self) -> str:
-        """How a publication names it: without what inherits from it, which would need an identity for it, too."""
+        """Its name in a publication: without heirs, which would need an identity too."""
         return f"ONLY {self.shown}" if self.heirs else self.shown
 
     @property
     def has_identity(self) -> bool:
-        """Whether the log says of each row that is gone which one it was."""
+        """Whether the log identifies each deleted row."""
         return all(self.identities.values())
 
     @property
@@ -200,12 +200,12 @@ class TableState:
 
 @dataclass(frozen=True)
 class PublicationState:
-    """A publication, as far as a table matters to it.
+    """A publication, as far as it concerns a table.
 
     Attributes
     ----------
     whole
-        A table that this one is a partition of, whose changes are published as its own; None where there is none.
+        The partitioned table as whose changes this partition's are published; None if there is none.
     """
 
     of_all_tables: bool
@@ -218,32 +218,32 @@ class PublicationState:
     whole: str | None
 
     def lacks(self, table: TableState) -> bool:
-        """Whether the table would have to be put in."""
+        """Whether the table has to be added."""
         of_leaves = table.kind == "p" and not self.via_root
         return not self.has_table and self.published is None and not (of_leaves and self.of_all_tables)
 
 
 def server_state(connection: psycopg.Connection[Any]) -> ServerState:
-    """The server as it is now."""
+    """The current state of the server."""
     found = connection.execute(_SERVER).fetchone()
     assert found is not None
     return ServerState(*found)
 
 
 def log_end(connection: psycopg.Connection[Any]) -> int:
-    """Where the log ends now, written or not."""
+    """The current end of the log, flushed or not."""
     ((end,),) = connection.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchall()
     return end
 
 
 def slot_state(connection: psycopg.Connection[Any], slot: str) -> SlotState | None:
-    """A slot of the database; None where it is not there."""
+    """A slot of the database; None if it does not exist."""
     found = connection.execute(_SLOT, [slot]).fetchone()
     return None if found is None else SlotState(*found)
 
 
 def table_state(connection: psycopg.Connection[Any], reads: Postgres) -> TableState | None:
-    """A table; None where it is not there."""
+    """A table; None if it does not exist."""
     found = connection.execute(_TABLE, reads.place).fetchone()
     return None if found is None else TableState(*found)
 
@@ -251,7 +251,7 @@ def table_state(connection: psycopg.Connection[Any], reads: Postgres) -> TableSt
 def publication_state(
     connection: psycopg.Connection[Any], publication: str, reads: Postgres, oid: int
 ) -> PublicationState | None:
-    """A publication; None where it is not there."""
+    """A publication; None if it does not exist."""
     schema, table = reads.place
     asked = {"oid": oid, "schema": schema, "table": table, "publication": publication}
     found = connection.execute(_PUBLICATION, asked).fetchone()
@@ -259,7 +259,7 @@ def publication_state(
 
 
 def server_problems(server: ServerState) -> Iterator[PostgresRefusedError]:
-    """What keeps any table of the server from being read."""
+    """Problems that prevent reading any table of the server."""
     if server.is_standby:
         yield ServerUnfitError("RIVERMEET_POSTGRES names a standby, which decodes no changes; name the primary")
     if server.wal_level != "logical":
@@ -277,10 +277,10 @@ def server_problems(server: ServerState) -> Iterator[PostgresRefusedError]:
 def table_problems(
     reads: Postgres, table: TableState | None, before: WalRange | None, user: str
 ) -> Iterator[PostgresRefusedError]:
-    """What is wrong with a table, by itself or since it was read last, for a user, whose name is quoted."""
+    """Problems of a table, in itself or since it was last read, for a user, whose name is quoted."""
     if table is None:
         yield PostgresTableMissingError(
-            f"there is no table '{reads.table}'; mend the declaration, or make it", table=reads.table
+            f"there is no table '{reads.table}'; correct the declaration, or make it", table=reads.table
         )
         return
     if not table.is_table:
@@ -330,14 +330,14 @@ def table_problems(
         )
     if before is not None and before.relation != table.oid:
         yield PostgresTableMissingError(
-            f"table '{reads.table}' was dropped and made anew: its rows are others", table=reads.table
+            f"table '{reads.table}' was dropped and recreated: its rows are others", table=reads.table
         )
 
 
 def slot_problems(
     slot: str, found: SlotState | None, advanced: int, server: ServerState, known: tuple[str, int]
 ) -> Iterator[PostgresRefusedError]:
-    """What is wrong with the slot, which we have moved on up to ``advanced``, on the server ``known``."""
+    """Problems of the slot, which we have advanced to ``advanced``, on the server ``known``."""
     if (server.system, server.timeline) != known:
         what = "another server" if server.system != known[0] else "restored, or a standby that took over"
         yield OtherServerError(f"the server that RIVERMEET_POSTGRES names is {what}: its log is not the one before")
@@ -349,25 +349,29 @@ def slot_problems(
         yield SlotLostError(f"somebody else has moved slot {slot} on: the changes in between are lost")
 
 
-def cured(problem: PostgresRefusedError, source: str, anew: bool) -> PostgresRefusedError:
-    """The problem of a source, as ``PIPELINE.SOURCE``, with the command that goes on where only a snapshot does."""
-    cure = f". `rivermeet resnapshot {source.replace('.', ' ')}` reads the table as it stands" if anew else ""
+def attach_source(problem: PostgresRefusedError, source: str, needs_snapshot: bool) -> PostgresRefusedError:
+    """The problem of a source ``PIPELINE.SOURCE``, with the command that continues if only a snapshot helps."""
+    cure = (
+        f". `rivermeet resnapshot {source.replace('.', ' ')}` takes a new snapshot of the table"
+        if needs_snapshot
+        else ""
+    )
     named = type(problem)(f"source '{source}': {problem}{cure}", **{**problem.fields, "source": source})
     named.cure = problem.cure
     return named
 
 
 POLICY = "rivermeet_sees_all"
-"""Name of a policy for the user, as messages propose it."""
+"""Name of a policy for the user, which messages propose."""
 LOST = (OtherServerError, SlotLostError, NotPublishedError, TableAlteredError)
-"""Where changes are lost, so that only a new snapshot goes on."""
+"""Errors after lost changes, which only a new snapshot resolves."""
 
 
 def needs_snapshot(problem: PostgresRefusedError, before: WalRange | None) -> bool:
-    """Whether nothing but a new snapshot helps."""
+    """Whether only a new snapshot helps."""
     return before is not None and isinstance(problem, (*LOST, PostgresTableMissingError))
 
 
 def identities(server: ServerState) -> Mapping[str, Any]:
-    """What distinguishes a server and its history."""
+    """Identifies a server and its history."""
     return {"system": server.system, "timeline": server.timeline}

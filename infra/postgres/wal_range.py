@@ -45,10 +45,10 @@ class KnownTable(BaseModel, frozen=True, extra="forbid"):
 class WalRange(SourceRange):
     """The changes of a table of PostgreSQL whose transactions' commits begin in ``[start, end)`` of the log.
 
-    Positions are LSNs as numbers; ``end`` is where the next range starts. Without them the table is read as it stands:
-    where in the log that is, nobody knows before, and the epoch log says afterwards. ``system`` and ``timeline``
+    Positions are LSNs as numbers; ``end`` is where the next range starts. Without them a snapshot is read:
+    its position is not known before, and is in the epoch log afterwards. ``system`` and ``timeline``
     distinguish the server from another or restored one, ``relation`` the table from a later one of its name, and
-    ``published`` its place in the publication from one that it was given anew. ``known`` is what the catalog said
+    ``published`` its place in the publication from one that it was given again. ``known`` is what the catalog said
     before the end was fixed; plans of before it was kept have none. ``at`` is the server's clock when the
     end was fixed (ms), ``rows`` about how many rows are read.
     """
@@ -82,7 +82,7 @@ class WalRange(SourceRange):
     def described(self) -> str:
         """Which table, and how much of the log."""
         if self.start is None or self.end is None:
-            return f"table '{self.table}' as it stands"
+            return f"a snapshot of table '{self.table}'"
         return f"table '{self.table}' in {self.end - self.start:,} bytes of its database's log"
 
     def parts(self) -> Iterator[str]:

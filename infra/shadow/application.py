@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from rivermeet.infra.kafka.connection import unavailable
 from rivermeet.infra.kafka.refusals import TopicMissingError, TopicRefusedError
-from rivermeet.infra.sources.kafka.consume import consumed
+from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import limits
@@ -83,7 +83,7 @@ def progress(connection: Connection, group: str, inputs: frozenset[str]) -> Prog
     if not committed:
         raise GroupMissingError(
             f"group '{group}' has committed no offsets: --group is the application's id (application.id), and its "
-            "group has to be there; without --group nobody knows how far it has read",
+            "group has to be there; without --group its position is unknown",
             group=group,
         )
     return Progress(group, committed, _waiting(connection, committed, inputs))
@@ -110,4 +110,4 @@ def _records(connection: Connection, behind: TopicSlice) -> int:
     """How many records lie in a slice: where the last offset is the end of a transaction, there may be none."""
     if behind.records > limits.LAG_OFFSETS:
         return behind.records
-    return sum(map(len, consumed(connection, behind, behind.topic)))
+    return sum(map(len, consume_slice(connection, behind, behind.topic)))

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from rivermeet.infra.sources.kafka.consume import consumed
+from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.landing import Landing
-from rivermeet.infra.sources.kafka.records import landing_of, taken
+from rivermeet.infra.sources.kafka.records import build_rows, landing_of
 from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.row_to_record import to_records
 from rivermeet.pipelines import Expr, Kafka, Source, limits
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 if TYPE_CHECKING:
     from rivermeet.infra.kafka.connection import Connection
@@ -83,10 +83,10 @@ def landed(
     TopicRefusedError
         Where it cannot be read.
     """
-    landing = Landing.anew(folder, 0)
+    landing = Landing.create(folder, 0)
     try:
-        messages = consumed(connection, planned, name, patience)
-        count = landing.write(taken(messages, planned, landing_of(topic, registry)))
+        messages = consume_slice(connection, planned, name, patience)
+        count = landing.write(build_rows(messages, planned, landing_of(topic, registry)))
         yield Output(planned, landing, count)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -121,5 +121,5 @@ def decoded(landed: DataFrame, topic: Kafka, key: Mapping[str, str], value: Mapp
 def _named(columns: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, Expr]:
     if len(wanted) == 1 == len(columns):
         ((name, kind),) = wanted.items()
-        return {name: Expr(quoted(next(iter(columns))), kind)}
-    return {name: Expr(quoted(name), kind) for name, kind in wanted.items()}
+        return {name: Expr(quote(next(iter(columns))), kind)}
+    return {name: Expr(quote(name), kind) for name, kind in wanted.items()}

@@ -1,1 +1,1 @@
-"""Where changelogs are written to, besides Delta."""
+"""Sinks: where changelogs are delivered in addition to Delta."""

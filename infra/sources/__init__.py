@@ -1,1 +1,1 @@
-"""Sources: files to records of a changelog, each file once."""
+"""Sources: read files, topics, Delta tables and databases into changelogs, each record once."""

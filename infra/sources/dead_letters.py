@@ -1,18 +1,18 @@
-"""Dead letters that are still open, and how they are read again once the declaration or the file was mended.
+"""Open dead letters, and how they are parsed again after the declaration or the file was corrected.
 
-The dead-letter table keeps every letter that ever was, known by (epoch, file, line, position). A letter is open while
-no committed epoch has taken it up:
+The dead-letter table keeps every letter, identified by (epoch, file, line, position). A letter is open until a
+committed epoch has retried it:
 
     epoch 1   1.csv, position 1   "b,x,20"   column 'n': 'x' is not INT
     epoch 1   2.csv, position 0   NULL       the file has no column 'n'       (0: the file itself)
     epoch 4   retries epoch 1: "b,x,20" is a record now; 2.csv is read again, and its second row is dead
     epoch 4   2.csv, position 1   "d,y,40"   column 'n': 'y' is not INT       the only open one
 
-- The letters of a row belong to their epoch: they are closed when a committed plan retries it. What is dead still is
-  written anew with the retrying epoch and its reason of today, so each counts once.
-- The letter of a file is closed, too, when a later plan has the file: it was replaced, and is read like a new one.
-- What is a record now comes after all that the changelog has. That is what a late delivery means: a join may find
-  its window closed.
+- The letters of rows belong to their epoch: they are closed when a committed plan retries it. A row that is still dead
+  is written again with the retrying epoch and its current reason, so each counts once.
+- The letter of a file is also closed when a later plan has the file: it was replaced, and is read like a new one.
+- A row that has become a record comes after all existing records of the changelog, like a late delivery: a join may
+  find its window closed.
 
 Held by ``tests/infra/sources/test_dead_letters.py``.
 """
@@ -24,13 +24,13 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.epochs.plan import EpochPlan
 
 
 @dataclass(frozen=True)
 class OpenLetters:
-    """Open dead letters: their epochs, the files that are dead as such, and how many letters there are in all."""
+    """Open dead letters: their epochs, files that are dead as a whole, and the total number of letters."""
 
     epochs: tuple[int, ...] = ()
     files: frozenset[str] = frozenset()
@@ -47,7 +47,7 @@ def open_letters(path: str, plans: Sequence[EpochPlan]) -> OpenLetters:
     plans
         The committed plans of the source's incarnation.
     """
-    table = opened(path)
+    table = open_table(path)
     if table is None:
         return OpenLetters()
     committed = {plan.epoch for plan in plans}
@@ -56,7 +56,7 @@ def open_letters(path: str, plans: Sequence[EpochPlan]) -> OpenLetters:
     dataset = table.to_pyarrow_dataset()
     if "position" not in dataset.schema.names:
         return OpenLetters()
-    # Letters of releases before 0.2 have no position, and nothing by which to read them again.
+    # Letters of releases before 0.2 have no position, and cannot be parsed again.
     of_open = pc.field("epoch").isin(sorted(committed - retried)) & pc.field("position").is_valid()
     lines = dataset.to_table(["epoch", "file", "position"], filter=of_open).to_pylist()
     letters = [

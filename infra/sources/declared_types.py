@@ -1,4 +1,4 @@
-r"""Values of a source as the types that it declares: exactly, by what is written alone, or a reason why one is not.
+r"""Converts values of a source to the declared types: exactly, depending only on the text, or with a reason why not.
 
 | written | declared | is |
 |---|---|---|
@@ -9,17 +9,17 @@ r"""Values of a source as the types that it declares: exactly, by what is writte
 | ``0.1``, ``9007199254740993`` | DOUBLE | the nearest one, which is what a DOUBLE is |
 | ``1e400``, ``1e-400``, ``1d`` | DOUBLE | none: too large, too small, no number |
 | ``2026-01-05T10:00:00+01:00`` | TIMESTAMP | the instant |
-| ``2026-01-05 10:00`` | TIMESTAMP, TIMESTAMP_NTZ | a wall clock |
+| ``2026-01-05 10:00`` | TIMESTAMP, TIMESTAMP_NTZ | a local time |
 | ``2026-01-05T10:00:00Z``, an instant of Parquet | TIMESTAMP_NTZ | none: it is an instant |
 | ``10:05``, ``2026`` | TIMESTAMP | none: a time of no day, no day |
 | ``2026-01-05 10:00:00 CST``, ``2026-01-05 10:00:00.123456789`` | TIMESTAMP | none: whose zone, digits would be lost |
 | ``2026-01-05``, ``2026-01-05 00:00:00`` | DATE | the day |
 | ``2026-01-05 garbage``, ``2026-01-05 10:00:00`` | DATE | none |
-| a number | DATE, TIMESTAMP | none: nobody knows its unit; declare BIGINT |
+| a number | DATE, TIMESTAMP | none: its unit is unknown; declare BIGINT |
 | ``true``, ``t``, ``yes``, ``y``, ``1`` | BOOLEAN | true; any other number is none |
 
-Spark's own casts round, cut, take the first part of a text, and give a time without a date the day of the run. So it is
-at any depth of arrays, maps and structs, whose fields are found by name. Held by
+Spark's own casts round, truncate, accept a prefix of a text, and give a time without a date the day of the run. The
+rules above apply at any depth of arrays, maps and structs, whose fields are matched by name. Held by
 ``tests/infra/sources/test_declared_types.py``.
 """
 
@@ -44,21 +44,21 @@ _DAY = r"[+-]?[0-9]{4,7}-[0-9]{1,2}-[0-9]{1,2}"
 _MIDNIGHT = r"(?:[ T]0{1,2}(?::0{1,2}(?::0{1,2}(?:\.0*)?)?)?)?"
 _CLOCK = rf"{_DAY}(?:[ T][0-9]{{1,2}}(?::[0-9]{{1,2}}(?::[0-9]{{1,2}}(?:\.[0-9]{{1,6}}0*)?)?)?)?"
 _WALL_CLOCK = rf"^\s*{_CLOCK}\s*$"
-# Not EST or CST: which of the zones of that name is meant, the text does not say.
+# Not EST or CST: these names are ambiguous.
 _ZONE = r"(?:Z|UTC|GMT|UT|(?:UTC|GMT|UT)?[+-][0-9]{1,2}(?::?[0-9]{2}){0,2}|[A-Za-z]+(?:/[A-Za-z0-9_+-]+)+)"
 
 
 def as_declared(rows: DataFrame, schema: Mapping[str, str], given: Sequence[T.DataType] | None = None) -> DataFrame:
     """Give `LINE_COLUMNS`, ``typed`` (a struct of ``t0``, ``t1``, … as declared), ``instants`` and ``malformed``.
 
-    ``instants`` are the numbers of TIMESTAMP columns whose value is an instant by what is written, and no wall clock.
+    ``instants`` are the numbers of TIMESTAMP columns whose value is an instant, and not a local time.
     It works on each group of files before their union: a union of an INT with a STRING column
     would cast the strings, and fail the query on a bad one (test: parquet).
 
     Parameters
     ----------
     given
-        Types of what was read; None: the engine is asked.
+        Types of the rows; None: the engine determines them.
 
     Raises
     ------
@@ -83,13 +83,13 @@ def as_declared(rows: DataFrame, schema: Mapping[str, str], given: Sequence[T.Da
 
 
 def not_a(label: str, found: Column, kind: str) -> Column:
-    """Say that a value is not of its type."""
+    """The reason for a value that is not of its type."""
     text = F.substring(found.cast("string"), 1, limits.VALUE_WIDTH)
     return F.concat(F.lit(f"{label}: '"), text, F.lit(f"' is not {kind.upper()}"))
 
 
 def value_as(raw: Column, given: T.DataType, wanted: T.DataType) -> Column:
-    """The value as the type that is wanted; null, or whatever the cast makes of it, where it does not fit."""
+    """The value cast to the declared type; null, or an inexact value, if it does not fit."""
     if given == wanted:
         return raw
     if isinstance(given, T.ArrayType) and isinstance(wanted, T.ArrayType):
@@ -119,7 +119,7 @@ def value_as(raw: Column, given: T.DataType, wanted: T.DataType) -> Column:
 
 
 def is_exact(raw: Column, value: Column, given: T.DataType, wanted: T.DataType) -> Column | None:
-    """Whether ``value``, as `value_as` made it, is null or exactly what is written; None where it always is."""
+    """Whether ``value``, the result of `value_as`, is null or exact; None if it always is."""
     if given == wanted:
         return None
     fits = F.isnotnull(value)
@@ -158,7 +158,7 @@ def _all_sound(parts: Column, given: T.DataType, wanted: T.DataType) -> Column:
 
 
 def _text_fits(raw: Column, value: Column, wanted: T.DataType) -> Column:
-    """Whether a text says exactly the value that is not null."""
+    """Whether a text represents exactly this value, which is not null."""
     if isinstance(wanted, T.IntegralType):
         return _has_places(raw, 0)
     if isinstance(wanted, T.DecimalType):
@@ -177,7 +177,7 @@ def _text_fits(raw: Column, value: Column, wanted: T.DataType) -> Column:
 
 
 def _has_places(text: Column, scale: int) -> Column:
-    """Whether a number's text has so many digits behind the point at most, zeros at its end not counted."""
+    """Whether a number's text has at most that many digits after the point, without trailing zeros."""
     fraction = rf"(?:\.[0-9]{{0,{scale}}}0*)?" if scale else r"(?:\.0*)?"
     plain = F.rlike(text, F.lit(rf"^\s*[+-]?(?=\.?[0-9])[0-9]*{fraction}\s*$"))
     digits = F.regexp_extract(text, r"^\s*[+-]?([0-9.]*)", 1)
@@ -190,14 +190,14 @@ def _has_places(text: Column, scale: int) -> Column:
 
 
 def _is_instant(raw: Column, given: T.DataType) -> Column:
-    """Whether a value that is declared to be a TIMESTAMP is one whatever the zone of the source."""
+    """Whether a value of a declared TIMESTAMP is an instant, independent of the zone of the source."""
     if isinstance(given, T.StringType):
         return ~F.rlike(raw, F.lit(_WALL_CLOCK))
     return F.lit(isinstance(given, T.TimestampType)) & F.isnotnull(raw)
 
 
 def _fields(given: T.StructType, wanted: T.StructType) -> list[tuple[T.StructField, T.StructField]]:
-    """Each field that is wanted with the one of its name, in that case or in another."""
+    """Each declared field with the one of its name, ignoring case."""
     found: list[tuple[T.StructField, T.StructField]] = []
     for field in wanted:
         of = [f for f in given if f.name == field.name] or [f for f in given if f.name.lower() == field.name.lower()]

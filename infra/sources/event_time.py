@@ -1,9 +1,9 @@
-"""Event time of a row: a wall clock in a zone, or epoch millis, to epoch millis within the source's bounds.
+"""Event time of a row: converts a local time in a zone, or epoch millis, to epoch millis within the source's bounds.
 
 One bad clock must not close every window: a record outside the declared bounds is a dead letter, and stream time does
 not see it. ``max_ahead`` counts from the modification time of the record's file, which the plan pins, or from
-the record's timestamp in its topic; counted from the
-wall clock of the run, an epoch run again could have other records.
+the record's timestamp in its topic. If it counted from the
+wall clock of the run, an epoch that is run again could have other records.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from rivermeet.pipelines import Source
 from rivermeet.pipelines.errors import SourceError
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 from rivermeet.pipelines.source import instant_ms
 from rivermeet.pipelines.sql_text import is_column, names_in
 from rivermeet.pipelines.window import duration_ms
@@ -27,14 +27,14 @@ _MILLIS = (T.LongType, T.IntegerType, T.ShortType, T.ByteType)
 _CLOCKS = (T.TimestampType, T.TimestampNTZType, T.DateType)
 _DAY = 86_400
 _SECONDS = 9_223_371_000_000
-"""Seconds from 1970, either way, that count as a time: what Spark's TIMESTAMP holds but for its last days.
+"""Limit of times in seconds before and after 1970: the range of Spark's TIMESTAMP except its last days.
 
 Nearer to the end, the shift to a zone overflows and fails the query; beyond it, so does a window's end.
 """
 
 
 def check_event_time(sql: str, kind: T.DataType, declared: str | None) -> None:
-    """ValueError for an expression whose type says nothing about time, or is not the one that was declared."""
+    """Raise ValueError for an expression whose type is not a time, or not the declared one."""
     if not isinstance(kind, _MILLIS + _CLOCKS):
         raise SourceError(
             f"event time '{sql}' is {kind.simpleString().upper()}; give a TIMESTAMP, a DATE or BIGINT epoch millis"
@@ -45,16 +45,16 @@ def check_event_time(sql: str, kind: T.DataType, declared: str | None) -> None:
 
 
 def needs_zone(kind: T.DataType) -> bool:
-    """Whether a value of that type is a wall clock, and not a point in time already."""
+    """Whether a value of that type is a local time, and not an instant."""
     return isinstance(kind, _CLOCKS)
 
 
 def with_moment(rows: DataFrame, source: Source, own: str, zone: Column, kind: T.DataType) -> DataFrame:
-    """Add what the source's expression of event time gives, as ``OWNmoment``, ``OWNinstant`` and ``OWNdoubtful``.
+    """Add the result of the source's event-time expression, as ``OWNmoment``, ``OWNinstant`` and ``OWNdoubtful``.
 
-    What is written counts: an instant is shifted by no zone (``OWNinstant``, where the expression is a column). Other
-    expressions see the wall clock that it has in the zone, as they see all others, and ``OWNdoubtful`` says that the
-    one that they gave comes twice there.
+    An instant is not shifted by a zone (``OWNinstant``, if the expression is a column). Other
+    expressions see its local time in the zone, like all local times, and ``OWNdoubtful`` says that their
+    result is in the repeated hour there.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ def with_moment(rows: DataFrame, source: Source, own: str, zone: Column, kind: T
     are = {i: F.array_contains(F.col(f"{own}.instants"), i) for i in clocks}
     only = [i for i, name in clocks.items() if is_column(source.timestamp, name)]
     if only:
-        instant = F.when(F.col(f"{own}kept") & are[only[0]], F.col(quoted(clocks[only[0]])))
+        instant = F.when(F.col(f"{own}kept") & are[only[0]], F.col(quote(clocks[only[0]])))
         return rows.select("*", moment, instant.alias(f"{own}instant"), never[1])
-    rows = rows.withColumn(f"{own}zone", zone).withColumn(f"{own}given", F.struct(*map(quoted, names)))
+    rows = rows.withColumn(f"{own}zone", zone).withColumn(f"{own}given", F.struct(*map(quote, names)))
     there = F.col(f"{own}zone")
-    shown = {clocks[i]: _wall_clock(F.col(quoted(clocks[i])), there, of_column) for i, of_column in are.items()}
-    columns = [shown.get(name, F.col(quoted(name))).alias(name) for name in names]
+    shown = {clocks[i]: _wall_clock(F.col(quote(clocks[i])), there, of_column) for i, of_column in are.items()}
+    columns = [shown.get(name, F.col(quote(name))).alias(name) for name in names]
     seen = rows.select(*columns, *[name for name in rows.columns if name.startswith(own)]).select("*", moment, never[0])
     some = reduce(or_, are.values())
     doubtful = some & _comes_twice(F.col(f"{own}moment").cast("timestamp"), there)
@@ -90,14 +90,14 @@ def with_moment(rows: DataFrame, source: Source, own: str, zone: Column, kind: T
 
 
 def as_instants(source: Source, own: str, zone: Column) -> dict[str, Column]:
-    """TIMESTAMP columns as instants, by name: what is written with an offset counts, all else is of the source's zone.
+    """TIMESTAMP columns as instants, by name: values with an offset as they are, others in the source's zone.
 
-    Null where that is no zone. They are for keys and values that are such a column; expressions see the wall clock.
+    Null if the zone is invalid. They are for keys and values that are such a column; expressions see the local time.
 
     Parameters
     ----------
     own
-        As `with_moment` takes it.
+        As for `with_moment`.
     """
     if source.time_zone == "UTC":
         return {}
@@ -105,24 +105,24 @@ def as_instants(source: Source, own: str, zone: Column) -> dict[str, Column]:
     clocks = {i: name for i, name in enumerate(schema) if is_timestamp(schema[name])}
     instants = {name: F.array_contains(F.col(f"{own}.instants"), i) for i, name in clocks.items()}
     return {
-        name: F.when(is_instant, F.col(quoted(name))).otherwise(_in_zone(F.col(quoted(name)), zone))
+        name: F.when(is_instant, F.col(quote(name))).otherwise(_in_zone(F.col(quote(name)), zone))
         for name, is_instant in instants.items()
     }
 
 
 def is_timestamp(declared: str) -> bool:
-    """Whether values of that type are instants, or become ones in a zone."""
+    """Whether values of that type are instants, or become instants in a zone."""
     return declared.strip().upper() in ("TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 def _wall_clock(moment: Column, zone: Column, is_instant: Column) -> Column:
-    """What clocks of the zone show at an instant; anything else as it is."""
+    """The local time of an instant in the zone; any other value unchanged."""
     sound = is_instant & F.unix_seconds(moment).between(-_SECONDS, _SECONDS) & is_zone(zone)
     return F.when(sound, F.from_utc_timestamp(moment, zone)).otherwise(moment)
 
 
 def _comes_twice(clock: Column, zone: Column) -> Column:
-    """Whether clocks of the zone show that time twice, for they are set back."""
+    """Whether that local time occurs twice in the zone, because clocks are set back."""
     sound = F.unix_seconds(clock).between(-_SECONDS + _DAY, _SECONDS - _DAY) & is_zone(zone)
     first = F.unix_micros(F.to_utc_timestamp(clock, zone))
 
@@ -130,15 +130,15 @@ def _comes_twice(clock: Column, zone: Column) -> Column:
         return F.unix_micros(F.from_utc_timestamp(F.timestamp_micros(micros), zone))
 
     later = first + _DAY * 1_000_000
-    # By so much clocks are set back within the day.
+    # The amount by which clocks are set back within the day.
     back = (shown(first) - first) - (shown(later) - later)
     return F.when(sound, (back > 0) & (shown(first + back) == shown(first)))
 
 
 def event_millis(moment: Column, kind: T.DataType, zone: Column, instant: Column) -> Column:
-    """Epoch millis of ``moment``, null where it or the zone of its clock is none, or it is beyond all times.
+    """Epoch millis of ``moment``, null if it or its zone is invalid, or if it is beyond all times.
 
-    A number is epoch millis as it stands, and so is an ``instant``, where that is not null. A TIMESTAMP is read as a
+    A number is epoch millis, and so is an ``instant`` that is not null. A TIMESTAMP is read as a
     wall clock of ``zone`` (the session's zone is UTC), a DATE as its midnight. An hour that summer time skips counts
     from before the change (02:30 is 03:30), and of an hour that comes twice the first is meant (test: daylight saving).
     """
@@ -151,32 +151,32 @@ def event_millis(moment: Column, kind: T.DataType, zone: Column, instant: Column
 
 
 def _in_zone(clock: Column, zone: Column) -> Column:
-    """The instant at which clocks of the zone first show that time; null where there is none."""
+    """The first instant with that local time in the zone; null if there is none."""
     sound = F.unix_seconds(clock).between(-_SECONDS, _SECONDS) & is_zone(zone)
     return F.when(sound, F.to_utc_timestamp(clock, zone))
 
 
 def is_zone(zone: Column) -> Column:
-    """Whether Spark knows the zone; ``to_utc_timestamp`` would fail the query on another."""
+    """Whether Spark knows the zone; ``to_utc_timestamp`` would fail the query for others."""
     probe = F.concat(F.lit("2000-01-01 00:00:00 "), zone).try_cast("timestamp")
     return (F.length(F.trim(zone)) > 0) & F.isnotnull(probe)
 
 
 def out_of_bounds(source: Source, timestamp: Column, modified: Column) -> list[Column]:
-    """For each declared bound the reason why a time is outside, null where it is not.
+    """For each declared bound the reason why a time is outside, null if it is not.
 
     Parameters
     ----------
     timestamp
-        Event time, as `event_millis` gives it.
+        Event time, as returned by `event_millis`.
     modified
-        Modification time of the record's file, or the timestamp that Kafka has of it, epoch millis.
+        Modification time of the record's file, or its Kafka timestamp, epoch millis.
     """
     problems: list[Column] = []
 
     def problem(outside: Column, *says: Column | str) -> None:
         parts = [F.lit(part) if isinstance(part, str) else part for part in says]
-        problems.append(F.when(outside, F.concat(F.lit("event time "), _shown(timestamp), *parts)))
+        problems.append(F.when(outside, F.concat(F.lit("event time "), _show_time(timestamp), *parts)))
 
     if source.not_before is not None:
         first = instant_ms("not_before", source.not_before)
@@ -186,9 +186,9 @@ def out_of_bounds(source: Source, timestamp: Column, modified: Column) -> list[C
         problem(timestamp > last, f" is after not_after={source.not_after}")
     if source.max_ahead is not None:
         says = f" is more than max_ahead={source.max_ahead} after {source.reads.clock}, "
-        problem(timestamp - modified > duration_ms(source.max_ahead), says, _shown(modified))
+        problem(timestamp - modified > duration_ms(source.max_ahead), says, _show_time(modified))
     return problems
 
 
-def _shown(millis: Column) -> Column:
+def _show_time(millis: Column) -> Column:
     return F.concat(F.timestamp_millis(millis).cast("string"), F.lit(" UTC"))

@@ -1,4 +1,4 @@
-"""A kind of source as one value: what declares it, what reads it, and what can be asked of it.
+"""A kind of source as one value: its declaration, its step, and its properties.
 
     @dataclass(frozen=True)
     class Feed: ...                                       the declaration, in a pipeline: stream("news", Feed("..."), …)
@@ -6,11 +6,11 @@
     class FeedRange(SourceRange, …):                      what one epoch reads, as its plan keeps it
         kind = "feed"
 
-    class FeedStep(SourceStep[FeedRange]): ...            what is new, and how that is read
+    class FeedStep(SourceStep[FeedRange]): ...            determines the next range, and reads it
 
     KIND = SourceKind("feed", Feed, FeedRange, step)      and `register(KIND)`, or an entry point ``rivermeet.sources``
 
-Nobody else asks of which kind a source is. ``tests/toy_source.py`` is one from outside, held by
+No other code tests for the kind of a source. ``tests/toy_source.py`` is one from another package, held by
 ``tests/test_toy_source.py``.
 """
 
@@ -39,7 +39,7 @@ GROUP = "rivermeet.sources"
 
 @dataclass(frozen=True)
 class SourceContext:
-    """What a step is made of, besides its node.
+    """The dependencies of a step, besides its node.
 
     Attributes
     ----------
@@ -48,11 +48,11 @@ class SourceContext:
     locks
         Folder of the pipeline's locks.
     session
-        Gives the Spark session.
+        Opens the Spark session.
     lands_files
         Whether this process reads text files, and not the engine.
     connection, registry
-        Give the broker of topics and the schema registry, which sinks use, too.
+        Return the broker of topics and the schema registry, which sinks use, too.
     """
 
     settings: Settings
@@ -65,7 +65,7 @@ class SourceContext:
     registry: Callable[[], Any]
 
     def landing(self, node: Node) -> Path:
-        """Folder of what was read for a node."""
+        """Folder of the landed rows of a node."""
         return self.settings.landing / node.pipeline.name / node.name
 
     def changelog(self, node: Node) -> str:
@@ -75,7 +75,7 @@ class SourceContext:
 
 @dataclass(frozen=True)
 class FreshnessRule:
-    """A check of Dagster's: its name, and what it says, with ``{seconds}`` for the pipeline's freshness."""
+    """A Dagster check: its name, and its sentence, with ``{seconds}`` for the pipeline's freshness."""
 
     name: str
     sentence: str
@@ -88,19 +88,19 @@ class SourceKind:
     Attributes
     ----------
     name
-        What messages call it.
+        Its name in messages.
     declaration
         The class of its declarations.
     ranges
-        The class of what its epochs read.
+        The class of the ranges that its epochs read.
     step
-        Makes a node's part in an epoch. What is heavy is imported there.
+        Creates a node's part in an epoch. Heavy modules are imported there.
     freshness
-        The check of how far it is behind; None: the node's own freshness policy is enough.
+        The check of its lag; None: the node's freshness policy suffices.
     can_lose
-        Whether records can go before they were read, so that ``accept-loss`` goes on without them.
+        Whether records can be lost before they were read, so that ``accept-loss`` continues without them.
     has_snapshots
-        Whether ``resnapshot`` reads it as it stands, in place of what was read before.
+        Whether ``resnapshot`` replaces earlier records by a new snapshot.
     """
 
     name: str
@@ -116,16 +116,16 @@ _kinds: dict[type, SourceKind] = {}
 
 
 def register(kind: SourceKind) -> None:
-    """Add a kind, in place of one with the same declaration."""
+    """Add a kind, replacing one with the same declaration."""
     _kinds[kind.declaration] = kind
 
 
 def register_installed() -> None:
-    """Add the kinds of other packages that are installed here."""
+    """Add the kinds of other installed packages."""
     for found in entry_points(group=GROUP):
         register(found.load())
 
 
-def registered() -> Mapping[type, SourceKind]:
+def registered_kinds() -> Mapping[type, SourceKind]:
     """The kinds by their declarations."""
     return MappingProxyType(_kinds)

@@ -1,12 +1,12 @@
-"""Rows as they were read, in Parquet files of the epoch, which Spark reads: a chunk in memory, the rest on disk.
+"""Rows as they were read, in Parquet files of the epoch for Spark: a chunk in memory, the rest on disk.
 
     home/landing/shop/orders/epoch-7-5f0c…/00000.parquet    20,000 rows or more, or 32 MiB of them
-    home/landing/shop/orders/epoch-7-5f0c…/00001.parquet    what came after them
-    home/landing/shop/orders/epoch-6-a41e…/                 of an epoch that is done, or of an attempt that died:
+    home/landing/shop/orders/epoch-7-5f0c…/00001.parquet    the following rows
+    home/landing/shop/orders/epoch-6-a41e…/                 of a finished epoch, or of a killed attempt:
                                                             removed when the node's next one lands
 
-What landed is what an epoch computes from, to its end: a topic that is compacted may give fewer records when it is
-asked again, and a file may be gone. Held by ``tests/infra/sources/kafka/test_reading.py``,
+An epoch is computed only from landed rows: a compacted topic may return fewer records when it is
+read again, and a file may be gone. Held by ``tests/infra/sources/kafka/test_reading.py``,
 ``tests/infra/sources/postgres/test_reading.py`` and ``tests/infra/sources/landing/test_files.py``.
 """
 
@@ -25,11 +25,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from rivermeet.infra.small_frames import no_rows
 from rivermeet.infra.sources.places import spark_path
-from rivermeet.records.type_text import quoted, type_text
+from rivermeet.records.type_text import quote, type_text
 
 _Row = TypeVar("_Row")
 ROWS, BYTES = 20_000, 32 << 20
-"""Rows, or bytes, that a file is written of."""
+"""Rows, or bytes, per file."""
 
 
 class LandingFolder:
@@ -39,7 +39,7 @@ class LandingFolder:
         self.folder, self.schema = folder, schema
 
     def write(self, tables: Iterable[pa.Table]) -> int:
-        """Write rows, of the columns of the schema; how many there were."""
+        """Write rows with the columns of the schema; return their number."""
         count, files = 0, 0
         held: list[pa.Table] = []
         for table in tables:
@@ -57,9 +57,9 @@ class LandingFolder:
         return files + 1
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """All that was written."""
+        """All rows that were written."""
         columns = from_arrow_schema(self.schema).fields
-        ddl = ", ".join(f"{quoted(column.name)} {type_text(column.dataType)}" for column in columns)
+        ddl = ", ".join(f"{quote(column.name)} {type_text(column.dataType)}" for column in columns)
         files = sorted(str(file) for file in self.folder.glob("*.parquet"))
         if not files:
             return no_rows(spark, ddl)
@@ -67,7 +67,7 @@ class LandingFolder:
 
 
 def new_folder(node_folder: Path, epoch: int) -> Path:
-    """A new one; those of attempts before are removed with their files."""
+    """A new folder; those of earlier attempts are removed."""
     shutil.rmtree(node_folder, ignore_errors=True)
     folder = node_folder / f"epoch-{epoch}-{uuid4().hex}"
     folder.mkdir(parents=True)
@@ -75,12 +75,12 @@ def new_folder(node_folder: Path, epoch: int) -> Path:
 
 
 def in_chunks(rows: Iterable[_Row], most: int, most_bytes: int, size: Callable[[_Row], int]) -> Iterator[list[_Row]]:
-    """Rows, so many at a time, or fewer where these have so many bytes.
+    """Chunks of rows, limited by number and by bytes.
 
     Parameters
     ----------
     size
-        Bytes of a row, about.
+        Estimated bytes of a row.
     """
     chunk: list[_Row] = []
     held = 0

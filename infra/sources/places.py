@@ -1,4 +1,4 @@
-"""What all kinds of source have in common: columns that say where a row stood, and how paths are written."""
+"""Shared by all kinds of source: columns for the place of a row, and the format of paths."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from urllib.parse import unquote
 from rivermeet.pipelines import limits
 
 LINE_COLUMNS = ("file_rank", "file", "modified_ms", "member", "block", "row", "line", "text", "header")
-"""``member`` is the archive's member or null, ``line`` the line's number where it is known.
-
-``header`` is what the file says of its columns, without which ``text`` could not be read again.
+"""``member`` is the archive's member or null, ``line`` the line's number if it is known.
+``header`` describes the file's columns; without it ``text`` could not be read again.
 """
 LOCAL = re.compile("^file:/+")
-"""How Spark begins the path of a local file."""
+"""Spark's prefix of the path of a local file."""
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def spark_path(path: str) -> str:
-    """Write the path as Spark's readers take it.
+    """The path in the form of Spark's readers.
 
-    They glob, and look for a path without a scheme in the cluster's own file system.
+    They expand patterns, and resolve a path without a scheme in the cluster's own file system.
     """
     url = path if URL.match(path) else f"file://{path}"
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", url)
 
 
 def path_of(uri: str) -> str:
-    """The path that Spark writes as ``uri``."""
+    """The path from Spark's ``uri``."""
     return unquote(LOCAL.sub("/", uri))
 
 

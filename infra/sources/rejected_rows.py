@@ -1,4 +1,4 @@
-"""Bad rows of a source's epoch that was refused for their number: all of them in a table, the first in the message.
+"""Bad rows of a source's epoch that was refused because of them: all in a table, the first ones in the message.
 
     orders.csv, line 3: "x0,no,0" (column 'n': 'no' is not INT)
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TooManyBadRowsError(EpochRefusedError):
-    """More of an epoch's rows are no records than the source allows; what it was to read stays unread."""
+    """An epoch has more bad rows than the source allows; its input stays unread."""
 
     remedy = "Correct the declaration or the files, and run again; the table `rejected` has the rows."
 
@@ -32,21 +32,21 @@ class TooManyBadRowsError(EpochRefusedError):
 
 @dataclass(frozen=True)
 class Read:
-    """What an epoch has read, in the words of a message: ``rows in 3 files``, and where a row stands in them.
+    """Words of a message for what an epoch has read: ``rows in 3 files``, and the place of a row.
 
     Attributes
     ----------
     within
-        What holds the rows.
+        What contains the rows.
     unit
-        What a row's number counts.
-    mend
-        What would do.
+        The unit of a row's number.
+    remedy
+        How to correct them.
     """
 
     within: str
     unit: str
-    mend: str
+    remedy: str
 
 
 def refuse_too_many(
@@ -61,7 +61,7 @@ def refuse_too_many(
     dead, path
         As in `reject`.
     counts
-        Bad rows, all rows, and dead letters, of which some may be whole files.
+        Bad rows, all rows, and dead letters, some of which may be whole files.
     share
         The share of bad rows that the source allows.
     """
@@ -70,12 +70,12 @@ def refuse_too_many(
     first = first_bad_rows(dead, letters, read.unit)
     raise TooManyBadRowsError(
         f"source '{source}': {bad} of {total} rows in {read.within} are no records, more than max_bad_share={share}; "
-        f"nothing was loaded: {read.mend}. {first}. All are kept in {path}"
+        f"nothing was loaded: {read.remedy}. {first}. All are kept in {path}"
     )
 
 
 def reject(dead: DataFrame, path: str, plan: EpochPlan) -> None:
-    """Keep the bad rows of a refused epoch, in place of those of the epoch that was refused before.
+    """Store the bad rows of a refused epoch, replacing those of an earlier one.
 
     Parameters
     ----------
@@ -90,12 +90,12 @@ def reject(dead: DataFrame, path: str, plan: EpochPlan) -> None:
 
 
 def first_bad_rows(dead: DataFrame, count: int, unit: str = "line") -> str:
-    """The first of so many bad rows, each with its place, its text and what is wrong with it."""
-    texts = [_shown(row, unit) for row in dead.orderBy("file", "position").limit(limits.SHOWN_ROWS).collect()]
+    """The first of the bad rows, each with its place, its text and its problem."""
+    texts = [_show_row(row, unit) for row in dead.orderBy("file", "position").limit(limits.SHOWN_ROWS).collect()]
     return f"{'The first' if count > len(texts) else 'They are'}: {'; '.join(texts)}"
 
 
-def _shown(row: Row, unit: str) -> str:
+def _show_row(row: Row, unit: str) -> str:
     if row.text is None:
         return f"{row.file} ({row.reason})"
     place = f"{unit} {row.line}" if row.line is not None else f"bad row {row.position}"

@@ -1,7 +1,8 @@
-"""What the declaration of a source makes of a row: a record, a dead letter, or nothing.
+"""Converts a row of a source to a record, a dead letter, or nothing, by the declaration.
 
-A row that is no record says why, and harms no other row. Only an expression that fails where it is evaluated (a
-division by zero, an overflow) fails the epoch, for Spark has no way to catch it: write ``try_divide``, ``try_add``, ….
+A row that is not a record has a reason, and does not affect other rows. Only an expression that fails when it is
+evaluated (a division by zero, an overflow) fails the epoch, because Spark cannot catch it: write ``try_divide``,
+``try_add``, ….
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rivermeet.infra.sources.event_time import (
 from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.pipelines import Expr, Source, limits
 from rivermeet.pipelines.errors import SourceError
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 from rivermeet.pipelines.sql_text import is_column
 from rivermeet.records.type_text import kind_of
 
@@ -35,7 +36,7 @@ _CUT = f" (its text is cut to {limits.LETTER_WIDTH:,} characters)"
 
 
 def to_records(rows: DataFrame, source: Source, partition: str | None = None, absent: str | None = None) -> DataFrame:
-    """Give every row its ``key value timestamp sequence excluded``, and ``reason`` and its text if it is dead.
+    """Add ``key value timestamp sequence excluded`` to every row, and ``reason`` and text to dead ones.
 
     Declared types come first, then ``where``, the tombstone, and the other expressions. Each step
     guards the next with CASE, because Spark may move a filter but not a branch (test: expressions
@@ -44,12 +45,12 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
     Parameters
     ----------
     partition
-        A declared column that gives each row its ``partition``, where it has one already.
+        A declared column with each row's ``partition``, if it already has one.
     absent
-        A declared column, an array: where it has anything the row may turn out to be dead yet, so that the text is
-        given, and the column too.
+        A declared column, an array: if it is not empty, the row may still turn out to be dead, so the text and the
+        column are kept.
     """
-    # A row of a file can be read there; of what a topic may remove, all is kept.
+    # A row of a file can be read there later; rows of a topic, which may remove them, are kept completely.
     kept_whole = not source.reads.stays
     own = _prefix(source)
     named = [F.col(f"typed.t{i}").alias(name) for i, name in enumerate(source.reads.schema)]
@@ -59,7 +60,7 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
     asked = typed.withColumn(f"{own}kept", sound & _true(sound, source.where, True))
     marked = asked.withColumn(f"{own}gone", _true(F.col(f"{own}kept"), source.tombstone, False))
     kept, gone = F.col(f"{own}kept"), F.col(f"{own}gone")
-    # Under a condition a literal would be no constant any more, and be looked up for every row: a twelfth of the time
+    # Under a condition a literal would not be a constant, and be looked up for every row: a twelfth of the time
     # of a large file (tests/infra/sources/test_reading.py).
     given = source.time_zone
     zone = F.when(kept, F.expr(given.sql).cast("string")) if isinstance(given, Expr) else F.lit(given)
@@ -69,8 +70,8 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
         F.col(own).alias("row"),
         kept.alias("kept"),
         gone.alias("gone"),
-        _evaluated(source.key, kept, instants).alias("keys"),
-        _evaluated(source.value, kept & ~gone, instants).alias("values"),
+        _evaluate(source.key, kept, instants).alias("keys"),
+        _evaluate(source.value, kept & ~gone, instants).alias("values"),
         _without_instant(source, gone, instants, zone).alias("timeless"),
         F.col(f"{own}moment").alias("moment"),
         F.col(f"{own}instant").alias("instant"),
@@ -161,25 +162,25 @@ def _true(guard: Column, sql: str | None, default: bool) -> Column:
     return F.lit(default) if sql is None else F.coalesce(F.when(guard, F.expr(sql)), F.lit(False))
 
 
-def _evaluated(columns: Mapping[str, Expr], guard: Column, instants: Mapping[str, Column]) -> Column:
+def _evaluate(columns: Mapping[str, Expr], guard: Column, instants: Mapping[str, Column]) -> Column:
     made = [instants[column] if (column := _column(e, instants)) else F.expr(e.sql) for e in columns.values()]
     return F.struct(*[F.when(guard, value).alias(f"x{i}") for i, value in enumerate(made)])
 
 
 def _column(made: Expr, instants: Mapping[str, Column]) -> str | None:
-    """The TIMESTAMP column that a key or value takes over as it is."""
+    """The TIMESTAMP column that a key or value copies."""
     if not is_timestamp(made.type):
         return None
     return next((name for name in instants if is_column(made.sql, name)), None)
 
 
 def _without_instant(source: Source, gone: Column, instants: Mapping[str, Column], zone: Column) -> Column:
-    """Why a key or value that is a wall clock has no instant."""
+    """Why a key or value that is a local time has no instant."""
     problems = [F.lit(None).cast("string")]
     for what, columns in (("key", source.key), ("value", source.value)):
         for name, e in columns.items():
             if column := _column(e, instants):
-                lost = F.isnotnull(quoted(column)) & F.isnull(instants[column])
+                lost = F.isnotnull(quote(column)) & F.isnull(instants[column])
                 beyond = f"{what} column '{name}' has a time that is beyond all timestamps"
                 says = F.when(is_zone(zone), beyond).otherwise(
                     f"{what} column '{name}' has a time without an offset, and its time_zone is none"
@@ -189,11 +190,11 @@ def _without_instant(source: Source, gone: Column, instants: Mapping[str, Column
 
 
 _Kinds = Mapping[str, T.DataType]
-"""What an expression is of to its type."""
+"""The name of each expression to its type."""
 
 
 def _cast(struct: str, what: str, columns: Mapping[str, Expr], kinds: _Kinds) -> Column:
-    """Text is read as that of a file is; what was computed is cast, and rounded where its type says so."""
+    """Text is converted like text of a file; computed values are cast, and rounded to their type."""
     made: list[Column] = []
     for i, (name, e) in enumerate(columns.items()):
         raw, wanted = F.col(f"{struct}.x{i}"), _of_text(f"{what} column '{name}'", e, kinds)
@@ -202,7 +203,7 @@ def _cast(struct: str, what: str, columns: Mapping[str, Expr], kinds: _Kinds) ->
 
 
 def _of_text(label: str, expression: Expr, kinds: _Kinds) -> T.DataType | None:
-    """The type that an expression's text is read as; None where it gives no text, or is to stay one."""
+    """The type to which an expression's text is converted; None if it is not text, or stays text."""
     if not isinstance(kinds[label], T.StringType) or expression.type.upper() == "STRING":
         return None
     return kind_of(expression.type)

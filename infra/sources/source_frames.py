@@ -1,4 +1,4 @@
-"""What a source has read, parsed: records and dead letters, in one frame."""
+"""The parsed rows of a source: records and dead letters, in one frame."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pyspark.sql import functions as F
 
 @dataclass(frozen=True)
 class SourceFrames:
-    """What was read. Each row is a record, dead, or excluded by the source's ``where``.
+    """The parsed rows. Each is a record, dead, or excluded by the source's ``where``.
 
     Attributes
     ----------
     parsed
-        ``excluded``, ``reason`` (null but for dead rows) and all columns of `records` and `dead`.
+        ``excluded``, ``reason`` (null except for dead rows) and all columns of `records` and `dead`.
         Persist it, as ``SourceFrames(frames.parsed.persist())``, to count and write without
         parsing twice.
     count
-        How many rows there are; None where nobody knows it before they are computed.
+        The number of rows; None if it is unknown before they are computed.
     """
 
     parsed: DataFrame
@@ -29,8 +29,8 @@ class SourceFrames:
     def records(self) -> DataFrame:
         """Columns ``key value timestamp partition``, ``origin`` and ``sequence``, the order of arrival.
 
-        ``origin`` STRUCT<file, line> is where a record came from, in the words of a dead letter: a file, and the line
-        where that is known; or TOPIC/PARTITION and the offset.
+        ``origin`` STRUCT<file, line> is where a record came from, as in a dead letter: a file, and the line
+        if it is known; or TOPIC/PARTITION and the offset.
         """
         good = self.parsed.where(F.isnull("reason") & ~F.col("excluded"))
         origin = F.struct("file", "line").alias("origin")
@@ -40,7 +40,7 @@ class SourceFrames:
     def dead(self) -> DataFrame:
         """Dead letters: ``file``, ``line`` (null where not known), ``position``, ``text``, ``header`` and so on.
 
-        ``position`` is the letter's place among those of its file, from 1; it is 0, and ``text`` null, where the file
+        ``position`` is the letter's place among those of its file, from 1; it is 0, and ``text`` null, if the file
         itself could not be read.
         """
         place = F.row_number().over(Window.partitionBy("file").orderBy("sequence"))
@@ -50,5 +50,5 @@ class SourceFrames:
 
 
 def partition_of(key: Column, partitions: int) -> Column:
-    """Give the partition of a key struct; the names of its columns do not matter."""
+    """The partition of a key struct; the names of its columns do not matter."""
     return F.pmod(F.xxhash64(key), F.lit(partitions)).cast("int")

@@ -1,13 +1,13 @@
-"""A source as a step of the commit protocol: what the steps of all kinds of source share.
+"""A source as a step of the commit protocol: the base of the steps of all kinds of source.
 
-A kind of source says what comes next (`SourceStep.next_range`), and how that is read (`SourceStep.compute`). Where the
-node's tables lie, what it has consumed so far, and the end of each epoch are the same for all:
+A kind of source determines the next range (`SourceStep.next_range`), and reads it (`SourceStep.compute`). The locations
+of the node's tables, the consumed records, and the end of each epoch are the same for all:
 
-| what was read | the epoch |
+| rows that were read | the epoch |
 |---|---|
-| records, and some rows that are none | commits both: the rows as dead letters, each with its reason |
-| more bad rows than ``max_bad_share`` allows | is refused; the bad rows are kept in the table ``rejected`` |
-| dead letters, again | commits what they are now, however many are bad: they were accepted before |
+| records and some bad rows | commits both: the bad rows as dead letters, each with its reason |
+| more bad rows than ``max_bad_share`` allows | is refused; the bad rows are stored in the table ``rejected`` |
+| retried dead letters | commits the result, however many are still bad: they were accepted before |
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _Range = TypeVar("_Range", bound=SourceRange)
 
 @dataclass(frozen=True)
 class SourceHistory:
-    """The committed plans of a source's incarnation, oldest first, and where its dead letters lie."""
+    """The committed plans of a source's incarnation, oldest first, and the location of its dead letters."""
 
     plans: Sequence[EpochPlan]
     dead_letters: str
 
     @cached_property
     def open(self) -> OpenLetters:
-        """Dead letters that no epoch has taken up again."""
+        """Dead letters that no epoch has retried."""
         return open_letters(self.dead_letters, self.plans)
 
 
@@ -60,9 +60,9 @@ class SourceStep(Generic[_Range]):
     changelog
         Location of the node's changelog.
     retry
-        Whether open dead letters are planned, in place of what is new.
+        Whether open dead letters are planned, in place of new records.
     accept_loss
-        Whether what can be read no more is passed over, of a kind that can lose records.
+        Whether records that can no longer be read are skipped, for a kind that can lose records.
     """
 
     node: Node
@@ -72,23 +72,23 @@ class SourceStep(Generic[_Range]):
     retry: bool = field(default=False, kw_only=True)
     accept_loss: bool = field(default=False, kw_only=True)
     read_word: ClassVar[str] = "source"
-    """What is read, in a word."""
+    """What is read, in one word."""
     unit: ClassVar[str] = "row"
-    """What the number of a bad row counts."""
-    cure: ClassVar[str] = "mend the declaration or raise the share"
+    """The unit of a bad row's number."""
+    cure: ClassVar[str] = "correct the declaration or raise the share"
     position_lost: ClassVar[type[EpochRefusedError]] = EpochRefusedError
     ranges: ClassVar[type[SourceRange]] = SourceRange
 
     def next_range(self, previous: CommitNote | None) -> _Range | None:
-        """What comes after a commit; None where nothing is new. The first epoch may read nothing."""
+        """The range after a commit; None if nothing is new. The first epoch may read nothing."""
         raise NotImplementedError
 
     def range_again(self, previous: CommitNote | None) -> _Range | None:
-        """What is read beside open dead letters; None where they cannot be read again now."""
+        """The range beside retried dead letters; None if they cannot be retried now."""
         raise NotImplementedError
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
-        """Read what is planned; what is no record is a dead letter."""
+        """Read the planned range; rows that are not records are dead letters."""
         raise NotImplementedError
 
     def lost(self) -> str | None:
@@ -96,27 +96,27 @@ class SourceStep(Generic[_Range]):
         return None
 
     def standing(self) -> Standing:
-        """How far the source is behind what it reads; asks where that is."""
+        """The lag of the source, with a request to its system."""
         return Standing()
 
     def fresh(self, freshness_ms: int, now_ms: float) -> Fresh:
-        """Whether nothing has been there for longer than that, by the clock ``now_ms``, and was not read."""
+        """Whether no record has been unread for longer than that, by the clock ``now_ms``."""
         raise NotImplementedError
 
     def undelivered(self) -> str:
-        """What is there and was not read, where that is known without asking a server."""
+        """Describe unread input, if it is known without a request to a server."""
         return ""
 
     def report(self) -> ReportTable | None:
-        """What the newest plan has read, for the quality report; nobody is asked but the epoch log."""
+        """The range of the newest plan, for the quality report, from the epoch log alone."""
         return None
 
     def findings(self) -> Iterator[Finding]:
-        """What keeps it from being read, each with its cure, or how far it was read."""
+        """Problems that prevent reading, each with its remedy, or the position."""
         yield from ()
 
     def plan(self, previous: CommitNote | None, version: int | None, epoch: int) -> EpochPlan | None:
-        """Plan what is new, or the open dead letters; None where there is nothing of it."""
+        """Plan new records, or the open dead letters; None if there are none."""
         retries = self.so_far(previous).open.epochs if self.retry else ()
         if self.retry and not retries:
             return None
@@ -135,11 +135,11 @@ class SourceStep(Generic[_Range]):
         )
 
     def check(self, plan: EpochPlan) -> str | None:
-        """None: what cannot be read any more is refused where it is read."""
+        """None: records that can no longer be read are refused when they are read."""
         return None
 
     def has_new_columns(self, previous: CommitNote | None) -> bool:
-        """Whether an epoch is due though nothing is new: what reads the source has to find a column that it gets."""
+        """Whether an epoch is due although nothing is new, because readers of the source need an added column."""
         return previous is None or bool(new_columns(self.node, previous))
 
     def finish(
@@ -157,15 +157,15 @@ class SourceStep(Generic[_Range]):
         Parameters
         ----------
         parsed
-            Kept, so that it is computed once.
+            Cached, so that it is computed once.
         dead
             How many rows are dead; None: they are counted here.
         not_rows
             Dead letters that do not count as bad rows, such as whole files.
         rows
-            The records, where they are not those of ``parsed``.
+            The records, if they are not those of ``parsed``.
         counted
-            What else is reported, by name.
+            Extra counters to report, by name.
         """
         if dead is None:
             ((dead,),) = parsed.parsed.agg(F.count_if(F.isnotnull("reason"))).collect()
@@ -173,7 +173,7 @@ class SourceStep(Generic[_Range]):
 
         def accept(good: int, sides: Mapping[str, int]) -> None:
             share, bad = self.source.max_bad_share, sides["dead_letter"] - not_rows
-            # Letters that are retried are known.
+            # Retried letters are known.
             if bad > share * (bad + good) and not plan.retries:
                 read = Read(self.within(plan), self.unit, self.cure)
                 counts = (bad, bad + good, sides["dead_letter"])
@@ -183,13 +183,13 @@ class SourceStep(Generic[_Range]):
             parsed.records if rows is None else rows,
             {"dead_letter": letters},
             accept=accept,
-            # Most deliveries have no bad row: two actions less.
+            # Most deliveries have no bad row: this saves two actions.
             without_rows=frozenset(() if dead else ("dead_letter",)),
             counted=counted or {},
         )
 
     def within(self, plan: EpochPlan) -> str:
-        """What holds the rows that an epoch reads, in the words of a message."""
+        """Words of a message for what contains the rows of an epoch."""
         return plan.reads.described if plan.reads is not None else self.name
 
     @property
@@ -200,7 +200,7 @@ class SourceStep(Generic[_Range]):
 
     @property
     def name(self) -> str:
-        """The source as messages name it."""
+        """The name of the source in messages."""
         return f"{self.node.pipeline.name}.{self.node.name}"
 
     @property
@@ -210,45 +210,45 @@ class SourceStep(Generic[_Range]):
 
     @property
     def rejected(self) -> str:
-        """Location of the bad rows of the newest epoch that was refused for them."""
+        """Location of the bad rows of the newest epoch that was refused because of them."""
         return f"{self.changelog.removesuffix('/changelog')}/rejected"
 
     def open_letters(self) -> OpenLetters:
-        """Dead letters that no epoch has taken up again."""
+        """Dead letters that no epoch has retried."""
         return self.so_far(self.note()).open
 
     def without_failing_records(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
-        """None: a row that is no record is a dead letter, and fails nothing."""
+        """None: a row that is not a record is a dead letter, and does not fail the epoch."""
         return None
 
     def give_up(self, is_running: Callable[[Node], bool]) -> None:
-        """Nothing: what a source reads knows nothing of it."""
+        """Nothing: the source's system keeps no state."""
 
     def position(self, note: CommitNote | None) -> _Range | None:
-        """The range that the last committed epoch has read; None before the first, or where it was of another kind.
+        """The range of the last committed epoch; None before the first, or if it was of another kind.
 
         Raises
         ------
         EpochRefusedError
-            ``position_lost``, where the epoch log does not have the plan of that epoch.
+            ``position_lost``, if the epoch log does not have the plan of that epoch.
         """
         if note is None:
             return None
         body = self.log.lines(self.node.name, "plan", note.epoch - 1).get(note.epoch)
         if body is None:
             raise self.position_lost(
-                f"source '{self.name}': the epoch log has no plan of epoch {note.epoch}, so that nobody knows up to "
+                f"source '{self.name}': the epoch log has no plan of epoch {note.epoch}, so that it is unknown up to "
                 f"where its {self.read_word} was read: put the log back ({self.log.path}), or run "
                 f"`rivermeet rebuild {self.node.pipeline.name} --select {self.node.name}`"
             )
         last = EpochPlan.model_validate_json(body).reads
         if isinstance(last, self.ranges):
             return cast(_Range, last)
-        # The source has read something else since, or did so before.
+        # The source read another kind before or since.
         return next(reversed(self.ranges_of(self.so_far(note).plans)), None)
 
     def ranges_of(self, plans: Iterable[EpochPlan]) -> list[_Range]:
-        """What these plans read, of the kind that the source reads now."""
+        """The ranges of these plans, of the current kind of the source."""
         return [cast(_Range, plan.reads) for plan in plans if isinstance(plan.reads, self.ranges)]
 
     def note(self) -> CommitNote | None:
@@ -257,11 +257,11 @@ class SourceStep(Generic[_Range]):
         return found[1] if found else None
 
     def so_far(self, note: CommitNote | None) -> SourceHistory:
-        """What the incarnation has consumed up to a commit."""
+        """The plans of the incarnation up to a commit."""
         return self.consumed(note.since, note.epoch) if note else SourceHistory((), self.dead_letters)
 
     def consumed(self, since: int, upto: int) -> SourceHistory:
-        """What committed epochs of an incarnation have consumed, from epoch ``since`` to ``upto``."""
+        """The plans of committed epochs of an incarnation, from epoch ``since`` to ``upto``."""
         refused = self.log.lines(self.node.name, "refused", since - 1)
         plans = self.log.lines(self.node.name, "plan", since - 1)
         committed = [body for epoch, body in plans.items() if epoch <= upto and epoch not in refused]

@@ -1,4 +1,4 @@
-"""What a source says of itself to those who look at it: status, freshness, the quality report, and what is wrong."""
+"""Information about a source for display: lag, freshness, the quality report, and problems."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Literal, NamedTuple
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a source is behind what it reads.
+    """The lag of a source.
 
     Attributes
     ----------
     behind
-        In files, offsets, versions, bytes: what the kind counts. None: nobody knows.
+        In the kind's unit: files, offsets, versions, bytes. None: unknown.
     lines
-        What there is to say about it, or why nobody knows.
+        Text lines about it, or why it is unknown.
     """
 
     behind: int | None = None
@@ -25,7 +25,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Fresh:
-    """Whether a source is fresh, why, and numbers by name."""
+    """Whether a source is fresh, the reason, and numbers by name."""
 
     passed: bool
     description: str
@@ -42,9 +42,9 @@ class ReportTable:
     Attributes
     ----------
     name
-        What the page calls it.
+        Its name on the page.
     columns
-        Heading, and how cells below it are written: an ``age`` is the span from then (ms) to the time of the report.
+        Heading, and format of the cells below it: an ``age`` is the span from then (ms) to the time of the report.
     """
 
     name: str
@@ -54,7 +54,7 @@ class ReportTable:
 
 
 class Finding(NamedTuple):
-    """A line about a source, whether it is good, and else the SQL statements that cure it in a database, if any do."""
+    """A line about a source, whether it is a success, and the SQL statements that fix it in a database, if any."""
 
     line: str
     is_good: bool

@@ -1,14 +1,14 @@
-"""What tables of Delta and of PostgreSQL have in common: when one is fresh.
+"""Freshness of tables of Delta and PostgreSQL.
 
 | the table | freshness 30 min | is fresh |
 |---|---|---|
-| was read to its end, last month | | yes: nothing is missing |
-| got a change 10 min ago that was not read | | yes |
+| was read to its end, last month | | yes: nothing is unread |
+| has an unread change of 10 min ago | | yes |
 | the same, 40 min ago | | no |
-| got nothing but compaction since | | yes: no row has changed |
-| lost its slot, or versions that were not read; cannot be asked; was never read | | no |
+| had only compaction since | | yes: no row has changed |
+| lost its slot, or unread versions; cannot be reached; was never read | | no |
 
-The time counts from the first change that was not read, by the clock of its commit. Held by
+The time counts from the first unread change, by the clock of its commit. Held by
 ``tests/assets/defs/test_source_checks.py``.
 """
 
@@ -25,9 +25,9 @@ FRESHNESS = FreshnessRule(
 
 
 class Unread(NamedTuple):
-    """What was not read of a table: how much, of what, and when the first change of it was committed (epoch millis).
+    """The unread part of a table: amount, unit, and commit time of its first change (epoch millis).
 
-    ``since`` is None where no change is in it.
+    ``since`` is None if it contains no change.
     """
 
     amount: int
@@ -36,7 +36,7 @@ class Unread(NamedTuple):
 
 
 def is_fresh(unread: Unread | None, freshness_ms: int, now_ms: float) -> Fresh:
-    """Judge what was not read of a table; None: it was never read."""
+    """Judge the unread part of a table; None: it was never read."""
     if unread is None:
         return Fresh(False, "Nothing was read of the table yet.")
     seconds = 0.0 if unread.since is None else max(now_ms - unread.since, 0) / 1000

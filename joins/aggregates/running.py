@@ -2,7 +2,7 @@
 
 The argument of each aggregation is evaluated once per record and travels in one STRUCT column, ``arguments``; where
 that is NULL the record does not count. For ``count()`` the argument is 1. Nulls are as in SQL: ``sum``, ``min``,
-``max`` and ``avg`` pass over them and are null where nothing else is left.
+``max`` and ``avg`` skip them and are null if there is nothing else.
 
     n = 1, null, 5      count() 3   count(n) 2   sum 6   min 1   max 5   avg 3.0
 

@@ -31,7 +31,7 @@ from rivermeet.joins.order import up_to_here
 from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.stateless.one_input import with_expressions
 from rivermeet.joins.stateless.select_key import partition_of
-from rivermeet.joins.tables.versioned import forwarded
+from rivermeet.joins.tables.versioned import forward_changes
 from rivermeet.pipelines import TableAggregate
 
 BLOCK = ("group", "level", "block")
@@ -47,7 +47,7 @@ def state(join: TableAggregate) -> StateRead:
 
 def compute(join: TableAggregate, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    before, updates = forwarded(inputs, "left", join.input.history)
+    before, updates = forward_changes(inputs, "left", join.input.history)
     changed = inputs.broadcast(updates.select("key").distinct())
     touched = _grouped(join, before.join(changed, "key", "left_semi").unionByName(updates))
     changes = inputs.keep(_numbered(_changes(touched)))

@@ -1,6 +1,6 @@
 """stream → windowed table: each record updates every window of its key that it lies in, one row per window.
 
-- A record without a key or a value is passed over, and does not move stream time. One that has only no key goes to
+- A record without a key or a value is skipped, and does not advance stream time. One that has only no key goes to
   the late table.
 - A window takes records while ``window_end + grace > stream time``, the record's own timestamp included. A record that
   is late for all its windows goes to the late table.

@@ -29,8 +29,8 @@ from pyspark.sql import functions as F
 from rivermeet.joins.foreign_key.rows import Sides, subscribing
 from rivermeet.joins.operator import EpochInputs
 from rivermeet.joins.order import LEFT, RIGHT, last_known, up_to_here
-from rivermeet.joins.tables.cache import emitted_before, net_changes
-from rivermeet.joins.tables.versioned import forwarded
+from rivermeet.joins.tables.cache import net_changes, select_emitted_before
+from rivermeet.joins.tables.versioned import forward_changes
 from rivermeet.joins.tables.versions import timeline
 from rivermeet.joins.values import nothing_like, with_record
 from rivermeet.pipelines import ForeignKeyJoin
@@ -40,8 +40,8 @@ _EMITTED = ("key", "order", "left", "left_hash", "fk", "partition")
 
 def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     """The sides with every change at its place: where it is emitted, or where it is looked up."""
-    lefts_before, changes = _with_places(*forwarded(inputs, "left", join.left.history))
-    rights_before, updates = _with_places(*forwarded(inputs, "right", join.right.history))
+    lefts_before, changes = _with_places(*forward_changes(inputs, "left", join.left.history))
+    rights_before, updates = _with_places(*forward_changes(inputs, "right", join.right.history))
     changes = inputs.keep(subscribing(join, changes, inputs))
     updates = inputs.keep(with_record(updates, "right"))
     lefts_before = inputs.keep(subscribing(join, lefts_before, inputs))
@@ -103,7 +103,7 @@ def _emitted_rights(before: DataFrame, changes: DataFrame) -> DataFrame:
     return touched.withColumn("was_there", was_there).where(F.col("order").isNotNull() & changed).drop("was_there")
 
 
-def committed(join: ForeignKeyJoin, inputs: EpochInputs, rows: DataFrame) -> DataFrame:
+def commit_rows(join: ForeignKeyJoin, inputs: EpochInputs, rows: DataFrame) -> DataFrame:
     """The rows as commits emit them."""
     at_commit = F.col("sequence.order.phase") == 1
     if join.materialized:
@@ -123,7 +123,7 @@ def committed(join: ForeignKeyJoin, inputs: EpochInputs, rows: DataFrame) -> Dat
 def net_change(inputs: EpochInputs, rows: DataFrame) -> DataFrame:
     """The last row per key and commit, tombstones only of rows that were there: the cache of profile "3.1"."""
     rows = inputs.keep(rows)
-    return net_changes(rows, emitted_before(inputs.emitted(None), rows))
+    return net_changes(rows, select_emitted_before(inputs.emitted(None), rows))
 
 
 def _last_records(inputs: EpochInputs) -> DataFrame:

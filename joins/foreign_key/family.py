@@ -5,7 +5,7 @@ from __future__ import annotations
 from rivermeet.joins.equal_columns import own, pointing
 from rivermeet.pipelines import ForeignKeyJoin
 from rivermeet.pipelines.family import Family, Needed, Rule
-from rivermeet.pipelines.profiles import cached, outer
+from rivermeet.pipelines.profiles import is_cached, outer
 
 DIFFERENCES = (
     Rule(
@@ -42,7 +42,7 @@ DIFFERENCES = (
             "0.10.2": "each input, flushed right before left; an answer to a left row that has changed since is "
             "dropped",
         },
-        cached,
+        is_cached,
     ),
 )
 

@@ -2,7 +2,7 @@
 
 | left change | what happens |
 |---|---|
-| the old or the new foreign key null, though the value is not | dropped; the left table has it all the same |
+| the old or the new foreign key null, though the value is not | dropped; the left table still has it |
 | insert | subscribes; inner: joined row if the right row exists; left: always a row |
 | update, also with the same foreign key | unsubscribes from another, subscribes; a row, or left-null, or a tombstone |
 | delete | unsubscribes; tombstone at the later of its own and the right row's timestamp |
@@ -29,7 +29,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from rivermeet.joins.foreign_key import cached as foreign_key_cached
-from rivermeet.joins.foreign_key.rows import answer, asked, fan_out, sides, with_values
+from rivermeet.joins.foreign_key.rows import answer, fan_out, look_up_right, sides, with_values
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.tables.as_of import hold_together
 from rivermeet.joins.tables.versions import read_state
@@ -49,9 +49,9 @@ def compute(join: ForeignKeyJoin, inputs: EpochInputs) -> EpochFrames:
     found = foreign_key_cached.sides(join, inputs) if join.cache else sides(join, inputs)
     subscriptions = inputs.keep(_subscriptions(found.versions, inputs.memory()))
     awake = _awake(subscriptions, found.standing)
-    rows = _answer_left(join, asked(found, inputs)).unionByName(fan_out(join, found.emitting, awake))
+    rows = _answer_left(join, look_up_right(found, inputs)).unionByName(fan_out(join, found.emitting, awake))
     if join.cache:
-        rows = foreign_key_cached.committed(join, inputs, rows)
+        rows = foreign_key_cached.commit_rows(join, inputs, rows)
     lasting = subscriptions.where(F.col("until").isNull()).select("fk", "key", "left_hash", "partition")
     return EpochFrames(with_values(join, rows), memory=lasting)
 

@@ -37,7 +37,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rivermeet.joins.foreign_key import cached as foreign_key_cached
-from rivermeet.joins.foreign_key.rows import answer, asked, fan_out, sides, with_values
+from rivermeet.joins.foreign_key.rows import answer, fan_out, look_up_right, sides, with_values
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.tables.versions import read_state
 from rivermeet.pipelines import ForeignKeyJoin
@@ -54,9 +54,9 @@ def compute(join: ForeignKeyJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`, and ``left_hash``."""
     waiting = join.cache is not None and join.semantics == "kafka-4"
     found = foreign_key_cached.sides(join, inputs) if waiting else sides(join, inputs)
-    rows = _answer_left(join, asked(found, inputs)).unionByName(fan_out(join, found.emitting, found.standing))
+    rows = _answer_left(join, look_up_right(found, inputs)).unionByName(fan_out(join, found.emitting, found.standing))
     if waiting:
-        rows = foreign_key_cached.committed(join, inputs, rows)
+        rows = foreign_key_cached.commit_rows(join, inputs, rows)
     elif join.cache is not None:
         rows = foreign_key_cached.net_change(inputs, rows)
     return EpochFrames(with_values(join, rows))

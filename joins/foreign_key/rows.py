@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from rivermeet.joins.operator import EpochInputs
 from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.tables.as_of import holds_at, row_at
-from rivermeet.joins.tables.versioned import forwarded
+from rivermeet.joins.tables.versioned import forward_changes
 from rivermeet.joins.tables.versions import affected_timeline, pointing, timeline
 from rivermeet.joins.values import joined_value, key_type, null_of, with_record
 from rivermeet.pipelines import ForeignKeyJoin
@@ -54,8 +54,8 @@ class Sides:
 
 def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     """The sides without a cache: every change is emitted when it comes."""
-    lefts_before, changes = forwarded(inputs, "left", join.left.history)
-    rights_before, updates = forwarded(inputs, "right", join.right.history)
+    lefts_before, changes = forward_changes(inputs, "left", join.left.history)
+    rights_before, updates = forward_changes(inputs, "right", join.right.history)
     changes = inputs.keep(subscribing(join, changes, inputs))
     updates = inputs.keep(with_record(updates, "right"))
     lefts_before = subscribing(join, lefts_before, inputs)
@@ -73,7 +73,7 @@ def subscribing(join: ForeignKeyJoin, records: DataFrame, inputs: EpochInputs) -
     return pointing(hashed, "left", join.foreign_key, key_type(inputs.right))
 
 
-def asked(found: Sides, inputs: EpochInputs) -> DataFrame:
+def look_up_right(found: Sides, inputs: EpochInputs) -> DataFrame:
     """The left changes with the right row, as of their place in the order, of the key that they ask for.
 
     A change without a foreign key of its own asks for the one it replaced: its tombstone takes that row's timestamp.

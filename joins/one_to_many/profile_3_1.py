@@ -28,8 +28,8 @@ from pyspark.sql import functions as F
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.tables.as_of import holds_at, row_at
-from rivermeet.joins.tables.cache import emitted_before, net_changes
-from rivermeet.joins.tables.versioned import forwarded
+from rivermeet.joins.tables.cache import net_changes, select_emitted_before
+from rivermeet.joins.tables.versioned import forward_changes
 from rivermeet.joins.tables.versions import affected_timeline, pointing, read_state, timeline
 from rivermeet.joins.values import joined_value, key_type, null_of, with_record
 from rivermeet.pipelines import OneToManyJoin
@@ -46,8 +46,8 @@ def state(join: OneToManyJoin) -> StateRead:
 
 def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    ones_before, one_changes = forwarded(inputs, "left", join.left.history)
-    manies_before, many_changes = forwarded(inputs, "right", join.right.history)
+    ones_before, one_changes = forward_changes(inputs, "left", join.left.history)
+    manies_before, many_changes = forward_changes(inputs, "right", join.right.history)
     ones = inputs.keep(with_record(one_changes, "left").drop("value"))
     changes = inputs.keep(pointing(many_changes, "right", join.foreign_key, key_type(inputs.left)))
     manies_before = pointing(manies_before, "right", join.foreign_key, key_type(inputs.left))
@@ -59,7 +59,7 @@ def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
     )
     if join.cache is not None:
         rows = inputs.keep(rows)
-        rows = net_changes(rows, emitted_before(inputs.emitted(None), rows))
+        rows = net_changes(rows, select_emitted_before(inputs.emitted(None), rows))
     value = F.when(F.col("live"), joined_value(join.select))
     return EpochFrames(rows.withColumn("value", value).drop("left", "right", "live", "commit"))
 

@@ -1,7 +1,7 @@
 """The reference of a declared operation: plain Python, one record at a time, the plainest form of what it computes.
 
 A family's ``reference`` module has two functions. ``asks`` says which of the declared expressions it needs of each
-side's records, by name; whoever feeds it evaluates them into `Record.found` and `Value.found`. ``reference_of`` makes
+side's records, by name; the caller evaluates them into `Record.found` and `Value.found`. ``reference_of`` makes
 the join itself; its state lives in it. Records come in processing order (`interleave`), those of a stream that is
 joined with itself once. What has a ``commit`` holds rows back until the epoch's end.
 """

@@ -46,7 +46,7 @@ class Answers:
         Records that the operator has consumed, in its order: ``key``, ``value``, ``timestamp`` (ms), ``partition``,
         ``offset``, ``order``. None where the operation has no such input.
     read
-        How far the application has read; empty where it has read all, or nobody knows.
+        How far the application has read; empty if it has read all, or if unknown.
     is_ahead
         Whether the application has read records that we have not.
     keep
@@ -80,7 +80,7 @@ class Compared:
     ----------
     differences
         ``kind``, ``cause``, ``key``, ``copies`` (rows that it stands for), ``ours``, ``theirs``, ``left``, ``right``:
-        structs of what each side has, as `shown` gives them.
+        structs of what each side has, as `shape_differences` gives them.
     compared
         One row: ``keys`` (of streams: distinct rows) of either side, ``equal`` ones, and ``otherwise``: equal ones that
         came in another order, or with other rows in between.
@@ -106,7 +106,7 @@ def both_sides(answers: Answers) -> DataFrame:
 def history(mine: Column, *of: str) -> Column:
     """A number for the sequence of a key's rows on one side: equal where they came in the same order."""
     rows = F.array_sort(F.collect_list(F.when(mine, F.struct("offset", *of))))
-    # A hash passes over NULL: a tombstone has to be seen by another value.
+    # A hash ignores NULL: a tombstone needs another value.
     return F.xxhash64(F.transform(rows, lambda row: F.struct(*(row[name] for name in of), row[of[0]].isNull())))
 
 
@@ -147,7 +147,7 @@ def as_json(value: Column) -> Column:
     return F.to_json(value, {"ignoreNullFields": "false"})
 
 
-def shown(differences: DataFrame) -> DataFrame:
+def shape_differences(differences: DataFrame) -> DataFrame:
     """Differences in one shape for all nodes.
 
     Returns

@@ -8,7 +8,7 @@ lacks a row, has one that should have gone, or has one that no records give.
 - Joins of tables: the last row of a key depends on the last records of both tables alone, in whatever order they came.
   No difference is explained.
 - Joins of streams: which pairs meet depends on the order, once a window's store forgets. A pair that is not there is a
-  loss all the same.
+  loss nevertheless.
 - Look-ups: which version of the table a record sees depends on the order. A row that is not there is a loss.
 
 The rule of each cause stands in the module that decides it: ``joins/shadow/rows.py`` for any family, ``shadow.py`` in a

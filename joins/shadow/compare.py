@@ -35,7 +35,7 @@ def profile_of(operation: Operation) -> str:
 
 def compare(node: Node, answers: Answers) -> Compared:
     """Compare both answers to a node's operation."""
-    compared = _compared(node, answers)
+    compared = _compare(node, answers)
     return replace(compared, differences=_ahead(node, compared.differences)) if answers.is_ahead else compared
 
 
@@ -46,7 +46,7 @@ def _ahead(node: Node, differences: DataFrame) -> DataFrame:
     return differences.withColumn("cause", F.when(may & ~known, NOT_READ_HERE).otherwise(F.col("cause")))
 
 
-def _compared(node: Node, answers: Answers) -> Compared:
+def _compare(node: Node, answers: Answers) -> Compared:
     operation, whole = node.operation, answers.left is not None and answers.right is not None
     # A windowed row meets one of another key, which no join by the key finds.
     windowed = operation is None or getattr(operation, "window_map", None)

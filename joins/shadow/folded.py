@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from rivermeet.joins.shadow.answers import Answers, both_sides, history
 
 
-def folded(answers: Answers) -> DataFrame:
+def fold_answers(answers: Answers) -> DataFrame:
     """One row per key of either answer.
 
     Returns

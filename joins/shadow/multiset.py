@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from rivermeet.joins.shadow.answers import PROVENANCE, Answers, both_sides, history
 
 
-def counted(answers: Answers) -> DataFrame:
+def count_rows(answers: Answers) -> DataFrame:
     """One row per (key, value, timestamp) of either answer.
 
     Returns

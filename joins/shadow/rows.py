@@ -16,13 +16,13 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
-from rivermeet.joins.shadow.folded import folded, totals
-from rivermeet.joins.shadow.multiset import counted, stream_totals
+from rivermeet.joins.shadow.folded import fold_answers, totals
+from rivermeet.joins.shadow.multiset import count_rows, stream_totals
 
 
 def compare_table(answers: Answers) -> Compared:
     """Compare the tables that both answers fold to."""
-    by_key = answers.keep(folded(answers))
+    by_key = answers.keep(fold_answers(answers))
     bad = answers.keep(by_key.where(~F.col("equal")))
     earlier = answers.ours.select("key", "value").distinct().withColumn("was_ours", F.lit(True))
     wanted = bad.where(F.col("theirs.value").isNotNull()).select("key", F.col("theirs.value").alias("value"))
@@ -43,7 +43,7 @@ def compare_table(answers: Answers) -> Compared:
 
 def compare_stream(answers: Answers) -> Compared:
     """Compare the rows of both answers, each as often as it came."""
-    by_row = answers.keep(counted(answers))
+    by_row = answers.keep(count_rows(answers))
     cause = (
         F.when(answers.is_unread(), UNREAD)
         .when(F.col("missing"), "lost_row")

@@ -27,7 +27,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
-from rivermeet.joins.shadow.folded import folded, totals
+from rivermeet.joins.shadow.folded import fold_answers, totals
 from rivermeet.joins.values import joined_value, key_type, with_mapped_key, with_record
 from rivermeet.pipelines import Join, Node
 
@@ -42,7 +42,7 @@ def compare_tables(join: Join, answers: Answers, foreign_key: Mapping[str, str] 
     stale_right
         Cause of a row that joins a replaced right row, and whose left row stands.
     """
-    by_key = answers.keep(folded(answers))
+    by_key = answers.keep(fold_answers(answers))
     bad = answers.keep(by_key.where(~F.col("equal")).drop("equal", "otherwise"))
     lefts, rights = _versions(join, answers, bad, foreign_key)
     found = bad.join(_made_of(join, bad, lefts, rights), "key", "left")

@@ -1,6 +1,6 @@
 """select_key: a stream's records under another key, in the partition of that key.
 
-``key`` gives each key column as SQL over the record's key and value columns, cast to its type. A key of which any
+``key`` gives each key column as SQL over the record's key and value columns, cast to its type. A key with any
 column is null is null, and its record lies in partition 0. ``{"place": expr("city", "STRING")}``:
 
     o1 {city: Rome}      Rome {city: Rome}      partition of Rome

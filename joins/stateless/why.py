@@ -2,7 +2,7 @@
 
     filter n > 1     a {n: 2}    row, by itself
                      a {n: 1}    tombstone: it no longer passes `n > 1`
-    to_table         - {n: 3}    no row: in the late table, for it has no key
+    to_table         - {n: 3}    no row: in the late table, because it has no key
 
 Which record a row comes from is its trigger. Held by ``tests/joins/why/test_one_input.py``.
 """

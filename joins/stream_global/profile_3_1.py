@@ -13,7 +13,7 @@ Profile 0.10.2 ignores a record whose mapped key is null also in a left join. Wh
 late table.
 
 ``bootstrap="epoch"`` loads all of an epoch's updates of the table before its stream records, as an instance loads a
-global table before it starts; ``"timestamp"`` lets each record see the table as of its place in the order.
+global table before it starts; with ``"timestamp"`` each record sees the table as of its place in the order.
 
 Source: KIP-99 (global tables), KIP-962 (null keys), wiki page "Kafka Streams Join Semantics". Held by
 ``tests/joins/stream_global/test_stream_global.py`` and ``tests/joins/table_table/test_recorded.py``.

@@ -1,18 +1,18 @@
-"""The gate of "kafka-4": when records that wait for a partner leave without one.
+"""The emission gate of "kafka-4": when unmatched records are emitted.
 
-Per partition there is a list of what waits, by (timestamp, right before left, key, arrival), and ``min_time``, which a
-new one lowers. Record x with the newest timestamp scans the list if ``min_time + slack of x's side < stream time``,
-where the slack of a left record is after + grace and of a right one before + grace. The scan lets all leave that have
-``timestamp + slack of their side < stream time``; it stops once it saw one of each side that may not, and leaves
-``min_time`` at the last one it saw, gone or not. before = after = 10, no grace, left join:
+Per partition there is a list of waiting records, by (timestamp, right before left, key, arrival), and ``min_time``,
+which a new record lowers. Record x with the newest timestamp scans the list if ``min_time + slack of x's side < stream
+time``, where the slack of a left record is after + grace and of a right one before + grace. The scan emits all that
+have ``timestamp + slack of their side < stream time``; it stops once it has seen one of each side that may not be
+emitted, and sets ``min_time`` to the last one it saw, emitted or not. before = after = 10, no grace, left join:
 
     left  A @0, B @5, C @8    all wait, min_time 0
-    right x @11               A leaves: 11 > 0 + 10. The scan saw B and C too: min_time 8
+    right x @11               A is emitted: 11 > 0 + 10. The scan saw B and C too: min_time 8
     right y @18               nothing: 18 is not beyond 8 + 10, though B's window closed after 15
-    right z @19               B and C leave
+    right z @19               B and C are emitted
 
-Which scan lets a record go depends on where the scan before it stopped, and so on all scans before: that is no
-aggregate, and so this one step goes event by event. An event is a row of a few numbers; all else is relational.
+Which scan emits a record depends on where the scan before it stopped, and so on all scans before. This is not an
+aggregate, so this step processes event by event. An event is a row of a few numbers; everything else is relational.
 
 Source: released Kafka Streams 4.x (KStreamKStreamJoin), KAFKA-10847. Held by
 ``tests/joins/stream_stream/test_recorded.py``.
@@ -37,16 +37,16 @@ EVENT = {
 in the list; ``until``: place of the record that it finds a partner in; ``by_…``: what let it leave."""
 
 
-def scanned(events: DataFrame) -> DataFrame:
-    """Events of all that waits: of those that leave with ``at``, ``by_side``, ``by_offset`` of their scan.
+def run_scans(events: DataFrame) -> DataFrame:
+    """Events of waiting records: for emitted ones with ``at``, ``by_side``, ``by_offset`` of their scan.
 
-    What finds a partner is left out, and each partition's last ``min_time`` is an event again.
+    Records that find a partner are omitted, and each partition's last ``min_time`` is an event again.
     """
     return events.groupBy("partition").applyInArrow(_scans(), ", ".join(map(" ".join, EVENT.items())))
 
 
 def _scans() -> Callable[[Any], Any]:
-    # A function of a function travels to Spark's workers as code: they need not have this package.
+    # A nested function is pickled by value: Spark's workers need not have this package.
     def scans(table: Any) -> Any:
         from bisect import insort
 

@@ -1,4 +1,4 @@
-"""stream ⋈ stream, registered: what is made for it, and where."""
+"""The family stream ⋈ stream: its modules and the rules of its profiles."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 before = after = 10, left join:
 
     left  A @0       A-null       timestamp 0
-    right a @8       nothing: a right record is stored and never asks
+    right a @8       nothing: a right record is stored and does not look up
     left  B @9       B-a          timestamp 9
     left  null @9    null-a       timestamp 9: a null value is a value, but is not stored
 
@@ -26,7 +26,7 @@ from rivermeet.pipelines import StreamStreamJoin
 
 
 def state(join: StreamStreamJoin) -> StateRead:
-    """All earlier records: a store's time is not stream time, so that what is found may be far behind it."""
+    """All earlier records: a store's time is not stream time, so records far behind it may be found."""
     return {"left": "earlier", "right": "earlier"}
 
 

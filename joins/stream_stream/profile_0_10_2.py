@@ -1,13 +1,13 @@
-"""stream ⋈ stream, eager: what finds no partner is answered with null at once, and nothing is ever late.
+"""stream ⋈ stream, eager: an unmatched record is emitted with null immediately, and no record is ever late.
 
 before = after = 10, left join:
 
     left  A @0         A-null   timestamp 0
-    right a @8         A-a      timestamp 8: a null that was emitted is never taken back
+    right a @8         A-a      timestamp 8: an emitted null is never retracted
     right b @10^9      nothing; the right store's time is not the left one's
     right c @5         A-c      timestamp 5
 
-What ends a pair is only that the earlier record is no longer found in its side's store
+A pair is lost only if the earlier record is no longer found in its side's store
 (`joins.stream_stream.window_store`). Null values are ignored; a null key too in "0.10.2", while in "kafka-4" an outer
 side's gives a one-sided row.
 
@@ -39,7 +39,7 @@ from rivermeet.pipelines import StreamStreamJoin
 
 
 def state(join: StreamStreamJoin) -> StateRead:
-    """All earlier records: a store's time is not stream time, so that what is found may be far behind it."""
+    """All earlier records: a store's time is not stream time, so records far behind it may be found."""
     return {"left": "earlier", "right": "earlier"}
 
 

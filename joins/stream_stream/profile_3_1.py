@@ -1,13 +1,13 @@
-"""stream ⋈ stream: records of one key pair up within the window; who stays alone leaves when its window closes.
+"""stream ⋈ stream: records of one key join within the window; an unmatched one is emitted when its window closes.
 
 With x the record processed now, o an earlier one, and S⁻ the partition's stream time before x:
 
 - ``close(left) = timestamp + max(after, 0) + grace``, ``close(right) = timestamp + max(before, 0) + grace``.
 - Late: ``S⁻ >= close(x)``. x is dropped, counted and kept in the late table.
 - Pair: same key, ``left.timestamp - before <= right.timestamp <= left.timestamp + after``, and ``S⁻ < close(o)``.
-- One-sided row: a record of an outer side without a pair leaves when stream time reaches its close, after the pairs
-  of the record that moved it.
-- Every record moves stream time. A null value does nothing else; a null key gives a one-sided row at once.
+- One-sided row: an unmatched record of an outer side is emitted when stream time reaches its close, after the pairs
+  of the record that advanced it.
+- Every record advances stream time. A null value does nothing else; a null key gives a one-sided row at once.
 
 before = after = 15, grace = 5, left join:
 
@@ -16,13 +16,13 @@ before = after = 15, grace = 5, left join:
     left  E @40                   nothing yet
     left  F @60                   E-null timestamp 40   (60 >= 40 + 15 + 5)
 
-It cannot be spurious: a pair needs o open, a one-sided row needs it closed and unpaired, and closing is for ever. So
-the state is what is open: earlier records with ``close > stream time``, and which of them the join's own rows show
-as paired. A record that was late is closed, so the late table is not read.
+It cannot be spurious: a pair needs o open, a one-sided row needs it closed and unpaired, and a closed window stays
+closed. So the state consists of open records: earlier ones with ``close > stream time``, and which of them are paired
+according to the join's own rows. A record that was late is closed, so the late table is not read.
 
 In a self-join each record is a left and a right one in one step: both copies have the same S⁻, and rows of what
-closes come after the pairs of both. x meets itself if 0 lies in the window and neither copy is late; without a partner
-each copy is a record of its own.
+closes come after the pairs of both. x joins itself if 0 is in the window and neither copy is late; without a partner
+each copy is a separate record.
 
 Source: wiki page "Kafka Streams Join Semantics", improved left/outer stream-stream join (3.1 and newer); KIP-633,
 KAFKA-10847, KIP-962. Held by ``tests/joins/stream_stream/test_stream_stream.py`` and
@@ -41,7 +41,7 @@ from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.order import LEFT, RIGHT, before_here, in_words, stream_time_at_start
 from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.stream_stream.self_join import COPIES, both_inputs, is_self_join
-from rivermeet.joins.stream_stream.time_buckets import lies_in, touched, width
+from rivermeet.joins.stream_stream.time_buckets import lies_in, touched_buckets, width
 from rivermeet.joins.tables.as_of import first_to_reach
 from rivermeet.joins.values import joined_value, nothing_like, with_record
 from rivermeet.pipelines import JoinWindow, StreamStreamJoin
@@ -65,8 +65,8 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     keyed = usable.where(F.col("key").isNotNull())
     late = F.coalesce(F.col("before") >= F.col("close"), F.lit(False))
     kept = keyed.where(~late).unionByName(_open(inputs, window, nothing_like(timed, "order")))
-    # Where lonely records are looked for, Spark would do so in each part of the union by itself: three joins for one
-    # (tests/joins/test_plans.py).
+    # Otherwise Spark would search for unmatched records in each part of the union separately: three joins in place of
+    # one (tests/joins/test_plans.py).
     kept = inputs.keep(kept) if outer else inputs.keep_if_few(kept)
     pairs = _pairs(kept)
     if outer:
@@ -77,17 +77,17 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     result = reduce(DataFrame.unionByName, rows)
     return EpochFrames(
         result.withColumn("value", joined_value(join.select)).drop("left", "right"),
-        dropped(usable, keyed.where(late), join),
+        select_dropped(usable, keyed.where(late), join),
         timed=(inputs.left, inputs.right),
     )
 
 
-def dropped(usable: DataFrame, late: DataFrame, join: StreamStreamJoin) -> DataFrame:
-    """Late records, closed ``before`` their ``close``, and those without a key on a side that shows none alone."""
+def select_dropped(usable: DataFrame, late: DataFrame, join: StreamStreamJoin) -> DataFrame:
+    """Late records, closed ``before`` their ``close``, and those without a key on a side that is not outer."""
     side, value = in_words(F.col("side")), F.coalesce(F.to_json("left"), F.to_json("right"))
     silent = F.col("key").isNull() & ~F.col("side").isin(*OUTER_SIDES[join.how])
     if is_self_join(join):
-        # Its left copy stands for the record: where the join is no inner one, that is not dropped.
+        # The left copy represents the record: unless the join is inner, it is not dropped.
         silent = silent & (F.col("side") == LEFT)
     closed = past_close(late, side, value, F.col("before"), F.col("close"))
     return closed.unionByName(without_key(usable.where(silent), side, value))
@@ -115,7 +115,7 @@ def _sided(inputs: EpochInputs, records: DataFrame, side: int, window: JoinWindo
         "order",
         "window_before",
         "window_after",
-        # A negative bound ends the window before the record itself: taken as it is, it would make records in order
+        # A negative bound ends the window before the record itself: used directly, it would make records in order
         # late.
         (F.col("timestamp") + F.greatest(bound, F.lit(0)) + F.col("window_grace")).alias("close"),
     )
@@ -142,7 +142,7 @@ def _open(inputs: EpochInputs, window: JoinWindow, no_order: Column) -> DataFram
         sides.append(_sided(inputs, usable.withColumn("order", no_order), side, window))
     nothing = F.lit(None).cast("bigint")
     both = sides[0].unionByName(sides[1], allowMissingColumns=True)
-    # Where declarations are run together, the slack is the longest of them.
+    # If declarations are run together, the slack is the longest of them.
     both = both.where(F.col("close") > stream_time_at_start(inputs))
     return both.withColumn("before", nothing).withColumn("reached", nothing)
 
@@ -150,7 +150,7 @@ def _open(inputs: EpochInputs, window: JoinWindow, no_order: Column) -> DataFram
 def _pairs(kept: DataFrame) -> DataFrame:
     bucket = width(F.col("window_before") + F.col("window_after"))
     earliest, latest = (F.col("timestamp") - F.col("window_before"), F.col("timestamp") + F.col("window_after"))
-    lefts = kept.where(F.col("side") == LEFT).withColumn("bucket", F.explode(touched(earliest, latest, bucket)))
+    lefts = kept.where(F.col("side") == LEFT).withColumn("bucket", F.explode(touched_buckets(earliest, latest, bucket)))
     rights = kept.where(F.col("side") == RIGHT).withColumn("bucket", lies_in(F.col("timestamp"), bucket))
     left = lefts.drop("right", "side", "reached").alias("l")
     right = rights.drop("left", "side", "reached").alias("r")
@@ -209,10 +209,10 @@ def _without_key(usable: DataFrame, outer: tuple[int, ...]) -> DataFrame:
 def _one_sided(
     kept: DataFrame, pairs: DataFrame, timed: DataFrame, inputs: EpochInputs, join: StreamStreamJoin
 ) -> DataFrame:
-    """Records without a pair whose close is reached, each under the first record that reached it."""
+    """Unmatched records whose close is reached, each triggered by the first record that reached it."""
     window = join.window
     paired = pairs.select("partition", "left_offset", "right_offset")
-    # A pair is stamped with the later of its two records: one of a record open now lies within this slack.
+    # A pair has the later timestamp of its two records: a pair of an open record is within this slack.
     emitted = inputs.emitted(max(window.before, window.after) + window.grace)
     if emitted is not None:
         both = F.col("left_offset").isNotNull() & F.col("right_offset").isNotNull()

@@ -1,24 +1,25 @@
-"""stream ⋈ stream as released Kafka Streams 4.x runs it: unmatched records wait, and leave when a gate lets them.
+"""stream ⋈ stream as released Kafka Streams 4.x runs it: unmatched records wait until a gate emits them.
 
 With S stream time after x and "newest" the end of x's window (cut at 0), record x gives in this order:
 
-1. if its timestamp is S: one-sided rows of what the gate emits (`joins.stream_stream.emission_gate`);
-2. its pairs, by (timestamp, arrival) of what it finds in the other side's store (`joins.stream_stream.window_store`);
-3. without a pair and on an outer side: its own one-sided row if newest < S, whatever the grace; else it waits.
+1. if its timestamp is S: one-sided rows of records that the gate emits (`joins.stream_stream.emission_gate`);
+2. its pairs, by (timestamp, arrival) of the records found in the other side's store
+   (`joins.stream_stream.window_store`);
+3. without a pair and on an outer side: its own one-sided row if newest < S, whatever the grace; otherwise it waits.
 
-A null key on an outer side gives a one-sided row at once; a null value only moves S. Left join, before = after = 10,
-no grace:
+A null key on an outer side gives a one-sided row immediately; a null value only advances S. Left join, before = after =
+10, no grace:
 
     left  A @0, B @5, C @8    all wait
     right a @11               A-null; B-a, C-a   timestamp 11 (what leaves comes first)
     right b @30               nothing: B and C have found a partner
     left  D @3                D-null   timestamp 3: 3 + 10 < 30
 
-Rows may be spurious: D-null was emitted, and a right d @4 still finds D. What the stores do not keep any more is in the
-late table, as Kafka counts it among dropped records; whatever it finds it is still joined with.
+Rows may be spurious: D-null was emitted, and a right d @4 still finds D. Records that the stores no longer keep are in
+the late table, as Kafka counts them among dropped records; they are still joined with whatever they find.
 
 A self-join's record is a left and then a right one, which finds the left. ``optimized`` has one store instead, and a
-record meets itself where its timestamp belongs, without asking the window.
+record joins itself at its timestamp's place, without a test of the window.
 
 Source: released Kafka Streams 4.x (KStreamKStreamJoin, KStreamKStreamSelfJoin). Held by
 ``tests/joins/stream_stream/test_recorded.py``.
@@ -34,7 +35,7 @@ from pyspark.sql import functions as F
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.order import LEFT
 from rivermeet.joins.stream_stream import profile_0_10_2 as stream_stream_eager
-from rivermeet.joins.stream_stream.emission_gate import EVENT, MIN_TIME, SCAN, WAIT, scanned
+from rivermeet.joins.stream_stream.emission_gate import EVENT, MIN_TIME, SCAN, WAIT, run_scans
 from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES
 from rivermeet.joins.stream_stream.self_join import COPIES
 from rivermeet.joins.stream_stream.window_rows import frames, one_sided_rows, own_rows, pair_rows
@@ -46,14 +47,14 @@ GATE, PAIRS, AT_ONCE = 0, 1, 2
 
 
 def state(join: StreamStreamJoin) -> StateRead:
-    """All earlier records: a store's time is not stream time, so that what is found may be far behind it."""
+    """All earlier records: a store's time is not stream time, so records far behind it may be found."""
     return {"left": "earlier", "right": "earlier"}
 
 
 def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`, and ``left_offset``, ``right_offset`` of the joined records."""
     if join.how == "inner" or join.eager:
-        # An inner join has no one-sided rows, which is all that eager is about.
+        # An inner join has no one-sided rows, and eager affects only those.
         return stream_stream_eager.compute(join, inputs)
     memory = memory_of(inputs)
     known = None if memory is None else memory.where(F.col("waiting_offset").isNull())
@@ -62,7 +63,7 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     lonely = inputs.keep(alone(join, records, found))
     at_once = F.col("latest") < F.col("time")
     waiting = inputs.keep(_waiting(join, inputs, lonely.where(~at_once), found, memory))
-    gate = inputs.keep(scanned(_events(records, waiting, known)))
+    gate = inputs.keep(run_scans(_events(records, waiting, known)))
     listed, left = gate.where(F.col("kind") == WAIT), F.col("by_offset").isNotNull()
     released = listed.where(left).select("partition", "side", "offset", "by_side", "by_offset", "at")
     left_by_gate = released.join(waiting.drop("at"), ["partition", "side", "offset"])
@@ -83,7 +84,7 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
 
 
 def _slack() -> Column:
-    """How long (ms) after its timestamp a record may not leave; taken as it is, also below 0."""
+    """How long (ms) after its timestamp a record may not be emitted; can be negative."""
     bound = F.when(F.col("side") == LEFT, F.col("window_after")).otherwise(F.col("window_before"))
     return bound + F.col("window_grace")
 
@@ -91,7 +92,7 @@ def _slack() -> Column:
 def _waiting(
     join: StreamStreamJoin, inputs: EpochInputs, new: DataFrame, found: DataFrame, memory: DataFrame | None
 ) -> DataFrame:
-    """All that waits at some time: since ``at``, ``until`` it finds a partner; its ``place`` in the list."""
+    """All records that wait at some time: since ``at``, ``until`` they find a partner; their ``place`` in the list."""
     columns = ("partition", "side", "offset", "key", "timestamp", "window_before", "window_after", "window_grace")
     waiting = new.select(*columns, "left", "right", "at")
     if memory is not None:

@@ -1,6 +1,6 @@
 """A stream joined with itself: every record is processed twice, as a left one and then as a right one.
 
-Both inputs of a self-join are the same records. Interleaved as two inputs are, the left copies of several records
+Both inputs of a self-join are the same records. With the usual interleaving, the left copies of several records
 would come before the first right copy; here the copies of one record follow each other:
 
     records x, y     x as left, x as right, y as left, y as right

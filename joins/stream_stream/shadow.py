@@ -43,10 +43,10 @@ from rivermeet.joins.operator import Side
 from rivermeet.joins.order import before_here
 from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
 from rivermeet.joins.shadow.causes import FALSE_ONE_SIDED, Cause
-from rivermeet.joins.shadow.multiset import counted, stream_totals
+from rivermeet.joins.shadow.multiset import count_rows, stream_totals
 from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES
 from rivermeet.joins.stream_stream.self_join import COPIES
-from rivermeet.joins.stream_stream.time_buckets import lies_in, touched, width
+from rivermeet.joins.stream_stream.time_buckets import lies_in, touched_buckets, width
 from rivermeet.joins.values import joined_value, with_record
 from rivermeet.pipelines import StreamStreamJoin
 
@@ -64,7 +64,7 @@ _ROW = ("key", "value", "timestamp")
 
 def compare(join: StreamStreamJoin, answers: Answers) -> Compared:
     """Compare the rows of both answers, each as often as it came."""
-    by_row = answers.keep(counted(answers))
+    by_row = answers.keep(count_rows(answers))
     bad = answers.keep(by_row.where("copies > 0"))
     sides = {side: answers.keep(_timed(join, answers, side)) for side in SIDES}
     made = answers.keep(_made_of(join, bad.where("NOT missing"), sides))
@@ -240,7 +240,9 @@ def _made_of(join: StreamStreamJoin, extra: DataFrame, sides: dict[str, DataFram
         bucket = width(F.lit(max(behind, 0) + max(ahead, 0)))
         time = F.col("timestamp")
         own = own.select("key", "partition", "offset", "timestamp", side)
-        reached = own.withColumn("bucket", F.explode(touched(time - max(behind, 0), time + max(ahead, 0), bucket)))
+        reached = own.withColumn(
+            "bucket", F.explode(touched_buckets(time - max(behind, 0), time + max(ahead, 0), bucket))
+        )
         others = (
             sides[other]
             .where(F.col(other).isNotNull())

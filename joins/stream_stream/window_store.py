@@ -1,23 +1,23 @@
-"""What a look-up in the other side's window store finds, in the profiles of released Kafka Streams.
+"""Look-ups in the other side's window store, in the profiles of released Kafka Streams.
 
-Each side has a store. Record x asks the other side's: same key, and timestamp in x's window, cut at 0 at both ends.
-The store forgets by a time of its own: T, the newest timestamp among *that side's* earlier records. With
-R = before + after + grace, a look-up finds what is not older than the floor:
+Each side has a store. Record x looks up in the other side's: same key, and timestamp in x's window, cut at 0 at both
+ends. The store expires records by its own time: T, the newest timestamp among *that side's* earlier records. With
+R = before + after + grace, a look-up finds records that are not older than the floor:
 
 - `BOUNDED` ("kafka-4"): T - R + 1, to the millisecond.
 - `SEGMENTED` ("0.10.2"): the start of the segment of T - R; a segment takes R / 2, at least a minute.
-- `EARLY` ("0.10.0"): the start of the second segment before T's, each of twelve hours. A null value asks as well, and
-  moves T, but is not stored.
+- `EARLY` ("0.10.0"): the start of the second segment before T's, each of twelve hours. A null value looks up as well,
+  and advances T, but is not stored.
 
 Window 10/10, no grace, so R = 20; "kafka-4":
 
     left  A @0
     left  B @30       the left store's time is 30, its floor 11
     right a @5        nothing: A is in a's window and below the floor
-    right b @1000     moves the right store's time only: right c @30 would still find B
+    right b @1000     advances the right store's time only: right c @30 would still find B
 
 Everything here is a running maximum over the epoch's records and one join; ``at`` numbers the records of a partition
-in their order, NULL before the epoch. T at the start of an epoch is the operator's memory (`times`).
+in their order, NULL before the epoch. T at the start of an epoch is operator state (`times`).
 
 Source: released Kafka Streams 4.x, 3.0 and 0.10.1 (window stores). Held by
 ``tests/joins/stream_stream/test_recorded.py``.
@@ -34,9 +34,9 @@ from pyspark.sql import functions as F
 
 from rivermeet.joins.operator import EpochInputs
 from rivermeet.joins.order import LEFT, RIGHT, before_here, stream_time_at_start, up_to_here
-from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES, dropped
+from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES, select_dropped
 from rivermeet.joins.stream_stream.self_join import COPIES, both_inputs, is_self_join
-from rivermeet.joins.stream_stream.time_buckets import lies_in, touched, width
+from rivermeet.joins.stream_stream.time_buckets import lies_in, touched_buckets, width
 from rivermeet.joins.values import with_record
 from rivermeet.pipelines import StreamStreamJoin
 
@@ -142,7 +142,7 @@ def pairs(
     before, after = (F.greatest(bound, F.lit(0)) for bound in bounds)
     bucket, time = width(before + after), F.col("timestamp")
     lefts = everything.where(F.col("side") == LEFT)
-    lefts = lefts.withColumn("bucket", F.explode(touched(time - before, time + after, bucket)))
+    lefts = lefts.withColumn("bucket", F.explode(touched_buckets(time - before, time + after, bucket)))
     rights = everything.where(F.col("side") == RIGHT).withColumn("bucket", lies_in(time, bucket))
     left, right = lefts.drop("right").alias("l"), rights.drop("left").alias("r")
 
@@ -200,7 +200,7 @@ def not_kept(join: StreamStreamJoin, asked: DataFrame) -> DataFrame:
     if is_self_join(join):
         late = late.where(F.col("side") == LEFT)
     usable = asked.where(F.col("left").isNotNull() | F.col("right").isNotNull())
-    return dropped(usable, late, join)
+    return select_dropped(usable, late, join)
 
 
 def alone(join: StreamStreamJoin, asked: DataFrame, pairs: DataFrame) -> DataFrame:

@@ -30,7 +30,7 @@ from rivermeet.joins.stream_table.lookups import at_once
 from rivermeet.joins.tables.as_of import first_to_reach
 
 
-def released(accepted: DataFrame, waiting: DataFrame, inputs: EpochInputs, grace: int) -> DataFrame:
+def release_waiting(accepted: DataFrame, waiting: DataFrame, inputs: EpochInputs, grace: int) -> DataFrame:
     """Records that are looked up in this epoch, with ``at`` and ``moved_by``: order and offset of what released them.
 
     Parameters

@@ -38,7 +38,7 @@ def at_once(records: DataFrame) -> DataFrame:
     return records.withColumns({"at": F.col("order"), "moved_by": F.col("offset")})
 
 
-def looked_up(lookups: DataFrame, inputs: EpochInputs) -> DataFrame:
+def look_up(lookups: DataFrame, inputs: EpochInputs) -> DataFrame:
     """Look-ups with ``right``: the table's record as of their place in the order; NULL where it has none."""
     before = with_record(before_the_epoch(inputs.table("right", "before"), inputs), "right")
     updates = with_record(inputs.right.where(F.col("key").isNotNull()), "right")

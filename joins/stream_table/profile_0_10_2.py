@@ -14,7 +14,7 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
-from rivermeet.joins.stream_table.lookups import at_once, looked_up, rows_of, with_key_to_look_up
+from rivermeet.joins.stream_table.lookups import at_once, look_up, rows_of, with_key_to_look_up
 from rivermeet.pipelines import StreamTableJoin
 
 READS_ONCE = True
@@ -28,7 +28,7 @@ def state(join: StreamTableJoin) -> StateRead:
 def compute(join: StreamTableJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
     facts = inputs.keep(with_key_to_look_up(join, inputs.left.where(F.col("value").isNotNull()), inputs))
-    found = looked_up(at_once(facts.where(F.col("mapped").isNotNull())), inputs)
+    found = look_up(at_once(facts.where(F.col("mapped").isNotNull())), inputs)
     if join.how == "inner":
         found = found.where(F.col("right").isNotNull())
     return rows_of(join, found, without=facts.where(F.col("mapped").isNull()))

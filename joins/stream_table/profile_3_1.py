@@ -21,8 +21,8 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
-from rivermeet.joins.stream_table.grace import released
-from rivermeet.joins.stream_table.lookups import at_once, looked_up, rows_of, with_key_to_look_up
+from rivermeet.joins.stream_table.grace import release_waiting
+from rivermeet.joins.stream_table.lookups import at_once, look_up, rows_of, with_key_to_look_up
 from rivermeet.joins.tables.versioned import version_at
 from rivermeet.pipelines import StreamTableJoin
 
@@ -41,13 +41,13 @@ def compute(join: StreamTableJoin, inputs: EpochInputs) -> EpochFrames:
     facts = inputs.keep(with_key_to_look_up(join, inputs.left.where(F.col("value").isNotNull()), inputs))
     keyed, without = facts.where(F.col("mapped").isNotNull()), facts.where(F.col("mapped").isNull())
     if join.right.history is None:
-        found = looked_up(at_once(keyed), inputs)
+        found = look_up(at_once(keyed), inputs)
     elif join.grace is None:
         found = version_at(at_once(keyed), inputs, join.right.history)
     else:
         earlier = inputs.open_records("left", join.grace).where(F.col("value").isNotNull())
         waiting = with_key_to_look_up(join, earlier, inputs).where(F.col("mapped").isNotNull())
-        found = version_at(inputs.keep(released(keyed, waiting, inputs, join.grace)), inputs, join.right.history)
+        found = version_at(inputs.keep(release_waiting(keyed, waiting, inputs, join.grace)), inputs, join.right.history)
     timed = () if join.grace is None else (keyed,)
     if join.how == "inner":
         return rows_of(join, found.where(F.col("right").isNotNull()), *timed, without=without)

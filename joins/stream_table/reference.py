@@ -18,7 +18,7 @@ from rivermeet.joins.reference.families import Asks
 from rivermeet.joins.reference.records import Join, Record, Row, joined, key_bytes, no_row
 from rivermeet.joins.reference.versioned import BEGINNING, PlainTable, Table, VersionedTable
 from rivermeet.pipelines import joins as declared
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 OFFERED = {"3.1": ("inner", "left"), "kafka-4": ("inner", "left"), "0.10.2": ("inner", "left"), "0.10.0": ("left",)}
 
@@ -97,7 +97,7 @@ def asks(join: declared.StreamTableJoin) -> Asks:
 
 def reference_of(join: declared.StreamTableJoin) -> Join:
     """The reference of the declared profile; a window that a record picks is looked up as a global table's key is."""
-    if join.key != {column: quoted(column) for column in join.right.key}:
+    if join.key != {column: quote(column) for column in join.right.key}:
         from rivermeet.joins.stream_global import reference
 
         return reference.by_mapped_key(join.how, join.right.key, join.semantics)

@@ -31,7 +31,7 @@ from pyspark.sql import functions as F
 
 from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
 from rivermeet.joins.shadow.causes import FALSE_ONE_SIDED, Cause
-from rivermeet.joins.shadow.multiset import counted, stream_totals
+from rivermeet.joins.shadow.multiset import count_rows, stream_totals
 from rivermeet.joins.values import joined_value, key_type, record, with_mapped_key, with_record
 from rivermeet.pipelines import StreamGlobalJoin, StreamTableJoin
 
@@ -47,7 +47,7 @@ _X = ("x_partition", "x_offset")
 
 def compare(join: LookUp, answers: Answers) -> Compared:
     """Compare the rows of both answers, by the stream record that each is of."""
-    by_row = answers.keep(counted(answers))
+    by_row = answers.keep(count_rows(answers))
     bad = answers.keep(by_row.where("copies > 0"))
     seen = answers.keep(_seen(join, answers, bad))
     missing, extra = seen.where("missing"), seen.where("NOT missing")

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from rivermeet.joins.operator import EpochInputs, Side
 from rivermeet.joins.order import LEFT, RIGHT, before_here, last_known
-from rivermeet.joins.tables.versioned import forwarded
+from rivermeet.joins.tables.versioned import forward_changes
 from rivermeet.joins.values import key_type, with_record
 from rivermeet.pipelines import TableTableJoin
 from rivermeet.records.type_text import type_text
@@ -50,7 +50,7 @@ def changes(join: TableTableJoin, inputs: EpochInputs, cached: Collection[int] =
     for at, side in SIDES:
         history = join.left.history if side == "left" else join.right.history
         keys = touched if at == LEFT else touched.select(as_right.alias("key"))
-        for records in forwarded(inputs, side, history, keys):
+        for records in forward_changes(inputs, side, history, keys):
             put = F.struct(side, "timestamp").alias(f"{side}_put")
             parts.append(
                 with_record(records, side).select(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rivermeet.joins.equal_columns import key_column, own
 from rivermeet.pipelines import TableTableJoin
 from rivermeet.pipelines.family import Family, Needed, Rule
-from rivermeet.pipelines.profiles import cached
+from rivermeet.pipelines.profiles import is_cached
 
 DIFFERENCES = (
     Rule(
@@ -36,7 +36,7 @@ DIFFERENCES = (
             "inner join whose sides are both deleted in one commit keeps a stale row",
             "0.10.0": "the result: the net change of each key, so that the table is the same as without",
         },
-        cached,
+        is_cached,
     ),
 )
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.table_table.changes import changes, input_caches
-from rivermeet.joins.table_table.rows import flushed, result, rows_of
+from rivermeet.joins.table_table.rows import flush_caches, result, rows_of
 from rivermeet.joins.tables.versions import read_state
 from rivermeet.pipelines import TableTableJoin
 
@@ -31,4 +31,4 @@ def compute(join: TableTableJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
     found = changes(join, inputs, input_caches(join))
     rows = rows_of(join, found, emits=F.lit(True), timestamp=F.col("timestamp"))
-    return result(join, rows if join.cache is None else flushed(join, inputs, rows))
+    return result(join, rows if join.cache is None else flush_caches(join, inputs, rows))

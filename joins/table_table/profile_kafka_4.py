@@ -19,7 +19,7 @@ from __future__ import annotations
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.table_table.changes import changes, input_caches
 from rivermeet.joins.table_table.rows import (
-    flushed,
+    flush_caches,
     later_timestamp,
     of_left,
     other_present,
@@ -42,4 +42,4 @@ def compute(join: TableTableJoin, inputs: EpochInputs) -> EpochFrames:
     if join.how == "left":
         emits = emits & of_left()
     rows = rows_of(join, changes(join, inputs, input_caches(join)), emits=emits, timestamp=later_timestamp())
-    return result(join, rows if join.cache is None else flushed(join, inputs, rows))
+    return result(join, rows if join.cache is None else flush_caches(join, inputs, rows))

@@ -13,7 +13,7 @@ from rivermeet.joins.operator import EpochFrames, EpochInputs
 from rivermeet.joins.order import LEFT, RIGHT
 from rivermeet.joins.provenance import record_at, trigger_of
 from rivermeet.joins.table_table.changes import SIDES, input_caches
-from rivermeet.joins.tables.cache import emitted_before, net_changes
+from rivermeet.joins.tables.cache import net_changes, select_emitted_before
 from rivermeet.joins.values import joined_value
 from rivermeet.pipelines import TableTableJoin
 
@@ -80,14 +80,14 @@ def rows_of(join: TableTableJoin, changes: DataFrame, emits: Column, timestamp: 
     )
 
 
-def flushed(join: TableTableJoin, inputs: EpochInputs, rows: DataFrame) -> DataFrame:
+def flush_caches(join: TableTableJoin, inputs: EpochInputs, rows: DataFrame) -> DataFrame:
     """Rows of cached inputs as their commits emit them: triggered by the commit's last record.
 
     A ``materialized`` result is cached as well: of each key and commit its net change.
     """
     if join.materialized:
         rows = inputs.keep(rows)
-        rows = net_changes(rows, emitted_before(inputs.emitted(None), rows))
+        rows = net_changes(rows, select_emitted_before(inputs.emitted(None), rows))
     records = [inputs.records[side].select("commit", "order", record_at(side).alias("r")) for _, side in SIDES]
     last = F.max_by("r", "order").alias("last")
     ends = records[0].unionByName(records[1]).groupBy("r.partition", "commit").agg(last)

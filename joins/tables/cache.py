@@ -36,7 +36,7 @@ def net_changes(rows: DataFrame, there: DataFrame) -> DataFrame:
     return marked.where("live OR coalesce(__was, __there, false)").drop("__next", "__was", "__there")
 
 
-def emitted_before(emitted: DataFrame | None, rows: DataFrame) -> DataFrame:
+def select_emitted_before(emitted: DataFrame | None, rows: DataFrame) -> DataFrame:
     """Keys of ``rows`` that have a row by the operation's own earlier ones (``emitted``)."""
     keys = rows.select("key").distinct()
     if emitted is None:

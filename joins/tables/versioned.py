@@ -47,7 +47,7 @@ def before_the_epoch(records: DataFrame, inputs: EpochInputs) -> DataFrame:
     )
 
 
-def forwarded(
+def forward_changes(
     inputs: EpochInputs, side: Side, history: int | None, keys: DataFrame | None = None
 ) -> tuple[DataFrame, DataFrame]:
     """A table as it was before the epoch (live rows), and the epoch's changes of it that a join gets to see.

@@ -86,7 +86,7 @@ class Reason:
     code
         The rule, of ``joins.reference.records.RULES`` or of what was not read.
     asked
-        Side and key of which there is no record: why, is to be asked of that input.
+        Side and key without a record; the reason is found in that input.
     """
 
     code: str

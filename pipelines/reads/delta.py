@@ -1,4 +1,4 @@
-"""A Delta table as a source: what its commits append, or what they change.
+"""A Delta table as a source: the rows that its commits append, or their changes.
 
     DeltaTable("shop/orders", changes="feed", schema={"id": "STRING", "n": "INT"})
 
@@ -35,7 +35,7 @@ FIELDS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class DeltaTable(Reads):
-    """A Delta table, of which each version is consumed once, in their order.
+    """A Delta table; each version is consumed once, in order.
 
     Attributes
     ----------

@@ -4,12 +4,12 @@
 
     key    value             columns of the record
     a      {"amount": 1.5}   id a, amount 1.5, kafka_partition 0, kafka_offset 7, kafka_timestamp 1000, …
-    a      {"amount": "x"}   none: a dead letter, for 'x' is not DOUBLE
+    a      {"amount": "x"}   none: a dead letter, because 'x' is not DOUBLE
     a      no value          id a, amount NULL, kafka_tombstone true: a tombstone
-    none   {"amount": 2}     id NULL: a dead letter, for a key must be there
+    none   {"amount": 2}     id NULL: a dead letter, because a key is required
 
-A format names the columns that it decodes to, with their Spark SQL types. Where the broker and the schema registry are,
-and how to log in there, is in settings alone (``infra/settings.py``). Held by ``tests/pipelines/test_kafka.py``.
+A format names the columns that it decodes to, with their Spark SQL types. Addresses and credentials of the broker and
+the schema registry are only in settings (``infra/settings.py``). Held by ``tests/pipelines/test_kafka.py``.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ MESSAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 @dataclass(frozen=True)
 class JSON:
-    """One JSON object a payload, also behind the header of a schema registry.
+    """One JSON object per payload, optionally behind the header of a schema registry.
 
     Attributes
     ----------
     schema
-        Field to Spark SQL type. A payload may have more fields. What is written has the columns of its node.
+        Field to Spark SQL type. A payload may have more fields. A written value has the columns of its node.
     """
 
     schema: Mapping[str, str] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Avro:
     Attributes
     ----------
     schema
-        Field to Spark SQL type. A writer's schema may have more fields, and lack some: those are null. What is written
+        Field to Spark SQL type. A writer's schema may have more fields, and lack some: those are null. A written value
         has the columns of its node.
     writer
         The writer's schema as JSON text, of bare payloads. None: it is in the schema registry, and each payload begins
@@ -92,7 +92,7 @@ class Protobuf:
     Attributes
     ----------
     schema
-        Field to Spark SQL type. A message may have more fields. What is written has the columns of its node.
+        Field to Spark SQL type. A message may have more fields. A written value has the columns of its node.
     message
         Full name of the message, such as ``shop.Order``.
     descriptor
@@ -165,9 +165,9 @@ class Debezium:
 
     Inserts, updates and rows of a snapshot are records of what is in ``after``; a delete is a tombstone. Besides its
     own columns a record has ``debezium_op`` (``r``, ``c``, ``u`` or ``d``), ``debezium_ts_ms`` (epoch millis of the
-    change in the database), ``debezium_lsn`` (of PostgreSQL) and ``debezium_absent``: columns that the record has no
-    value of, for it was not changed and lies out of line. They keep the value that the key's row has. Behind a ``?``
-    are columns of a type that has no marker, whose null may be such a value.
+    change in the database), ``debezium_lsn`` (of PostgreSQL) and ``debezium_absent``: columns without a value in the
+    record, because a large value (TOAST) was not changed. They keep the value of the key's row. A ``?`` comes before
+    columns of a type that has no marker, whose null may be such a value.
 
     Attributes
     ----------
@@ -176,13 +176,13 @@ class Debezium:
     encoding
         ``"json"``, with or without schemas, or ``"avro"``, behind the id of a schema in the registry.
     decimals
-        What the decimals of JSON without schemas are: ``"text"`` where the connector has
-        ``decimal.handling.mode=string``. ``"schema"``: text is refused, which may as well be a decimal's bytes.
+        How JSON without schemas has decimals: ``"text"`` if the connector has
+        ``decimal.handling.mode=string``. ``"schema"``: text is refused, because it may be a decimal's bytes.
     full
-        Whether ``before`` is the whole row (``REPLICA IDENTITY FULL``), so that absent values are taken from there, and
-        all columns of a row that is deleted.
+        Whether ``before`` is the complete row (``REPLICA IDENTITY FULL``), so that absent values, and
+        all columns of a deleted row, are read from it.
     unavailable
-        What the connector writes in place of a value that it does not have, as its ``unavailable.value.placeholder``;
+        The text that the connector writes in place of an unavailable value, its ``unavailable.value.placeholder``;
         ``hex:6e2f61`` is the bytes ``6e 2f 61``.
     """
 
@@ -230,7 +230,7 @@ Format = Objects | Text | Number | Raw
 
 @dataclass(frozen=True)
 class Kafka(Reads):
-    """A topic, of which each record is consumed once, in the order of its partition.
+    """A topic; each record is consumed once, in the order of its partition.
 
     Attributes
     ----------
@@ -268,7 +268,7 @@ class Kafka(Reads):
         return f"topic '{self.topic}'"
 
     def options(self, options: Mapping[str, Any], is_table: bool) -> Mapping[str, Any]:
-        """Its own key and time by default, and tombstones without being declared."""
+        """Its own key and time by default; tombstones need not be declared."""
         if "duplicate_files" in options:
             raise OptionError("duplicate_files is of files, and a topic has none; leave it out")
         where, tombstone = options.get("where"), options.get("tombstone")
@@ -277,7 +277,7 @@ class Kafka(Reads):
             "key": list(self.key_columns),
             "timestamp": "kafka_timestamp",
             **options,
-            # Where the value is null, so is what is asked of it: a filter must not keep rows from being deleted.
+            # If the value is null, so is the filter's result: a filter must not prevent the deletion of rows.
             "where": None if where is None else f"coalesce(({where}), {gone})",
             "tombstone": gone if tombstone is None else f"{gone} OR ({tombstone})",
         }

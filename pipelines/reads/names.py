@@ -8,7 +8,7 @@ from rivermeet.pipelines.errors import OptionError
 
 
 def alike(names: Iterable[str]) -> tuple[str, str] | None:
-    """The first two names that are one to Spark; None where there are none.
+    """The first two names that are equal to Spark; None if there are none.
 
     Examples
     --------
@@ -18,7 +18,7 @@ def alike(names: Iterable[str]) -> tuple[str, str] | None:
     """
     seen: dict[str, str] = {}
     for name in names:
-        # As Java's equalsIgnoreCase: the Kelvin sign is a k, and ß is no ss.
+        # As in Java's equalsIgnoreCase: the Kelvin sign is a k, and ß is not ss.
         form = "".join((up if len(up := letter.upper()) == 1 else letter).lower()[0] for letter in name)
         if form in seen:
             return seen[form], name
@@ -27,7 +27,7 @@ def alike(names: Iterable[str]) -> tuple[str, str] | None:
 
 
 def refuse_alike(names: Iterable[str], where: str) -> None:
-    """Raise ValueError where two names are one to Spark; ``where`` is what has them."""
+    """Raise ValueError if two names are equal to Spark; ``where`` says where they are."""
     found = alike(names)
     if found is not None:
         first, second = found

@@ -1,24 +1,24 @@
-"""A table of PostgreSQL as a source: as it stands at first, and from then on each change of its rows.
+"""A table of PostgreSQL as a source: first a snapshot, then each change of its rows.
 
     Postgres("shop.public.orders", schema={"id": "INT", "amount": "DECIMAL(10,2)"}, key="id")
 
     in the database                    records of the source
-    a row (1, 9.50) is there           id 1, amount 9.50, pg_op r
+    a row (1, 9.50) exists             id 1, amount 9.50, pg_op r
     UPDATE … SET amount = 10           id 1, amount 10.00, pg_op u
     UPDATE … SET id = 2                id 1: a tombstone, pg_op d; then id 2, amount 10.00, pg_op i
     DELETE, or TRUNCATE                id 2: a tombstone
 
-Its options are those that a change log asks for:
+Its options follow from the nature of a change log:
 
 | declared | of a table | of a stream |
 |---|---|---|
 | no key | the columns that identify a row | the same |
-| another key | refused: who leaves a key must be known of a row that is gone | taken |
-| ``where="n > 1"``, and a row that has it no more | is gone | gives no record |
+| another key | refused: the old key of a deleted row must be known | accepted |
+| ``where="n > 1"``, and a row that no longer satisfies it | is deleted | gives no record |
 | no timestamp | the time of the commit | the same |
 | ``timestamp="at"``, a column; a deleted row | the time of the commit: the log has no ``at`` of it | the same |
 
-Where the server is, and how to log in there, is in settings alone (``infra/settings.py``). Held by
+Address and credentials of the server are only in settings (``infra/settings.py``). Held by
 ``tests/pipelines/test_postgres.py``.
 """
 
@@ -28,8 +28,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rivermeet.pipelines.errors import OptionError, listed
-from rivermeet.pipelines.expressions import Expr, quoted
+from rivermeet.pipelines.errors import OptionError, list_choices
+from rivermeet.pipelines.expressions import Expr, quote
 from rivermeet.pipelines.reads.names import refuse_alike
 from rivermeet.pipelines.reads.reads import Reads
 
@@ -52,15 +52,15 @@ _CLOCKS = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
 
 @dataclass(frozen=True)
 class Postgres(Reads):
-    """A table, of which each change is consumed once, in the order of the commits.
+    """A table; each change is consumed once, in the order of the commits.
 
     Attributes
     ----------
     table
         ``DATABASE.SCHEMA.TABLE``.
     schema
-        Column name to Spark SQL type. The table may have more columns. What Spark has no type for (uuid, json, enums,
-        intervals, arrays) is a STRING, as PostgreSQL writes it.
+        Column name to Spark SQL type. The table may have more columns. Types that Spark lacks (uuid, json, enums,
+        intervals, arrays) are STRING, as PostgreSQL prints them.
     key
         Columns that identify a row: of its replica identity, which is the primary key unless it was altered.
     """
@@ -77,7 +77,7 @@ class Postgres(Reads):
         if taken:
             raise OptionError(f"table {self.table!r} has a column {taken[0]!r} that each record has; leave it out")
         refuse_alike(self.schema, f"the schema of table '{self.table}'")
-        # As all sources have it: with what is there besides the table's own columns.
+        # As in all sources: with the columns that are added to the table's own.
         columns = {name: kind for name, kind in self.schema.items() if name not in FIELDS}
         object.__setattr__(self, "schema", {**columns, **FIELDS})
         object.__setattr__(self, "key", (self.key,) if isinstance(self.key, str) else tuple(self.key))
@@ -86,8 +86,8 @@ class Postgres(Reads):
         unknown = [name for name in self.key if name not in columns]
         if unknown or not self.key:
             raise OptionError(
-                f"key {listed(self.key)} of table {self.table!r}: give names of columns that its schema has "
-                f"({listed(columns)})"
+                f"key {list_choices(self.key)} of table {self.table!r}: give names of columns that its schema has "
+                f"({list_choices(columns)})"
             )
 
     @property
@@ -101,7 +101,7 @@ class Postgres(Reads):
         return self.columns
 
     def options(self, options: Mapping[str, Any], is_table: bool) -> Mapping[str, Any]:
-        """What a change log gives by itself."""
+        """The options that follow from a change log."""
         if "duplicate_files" in options:
             raise OptionError("duplicate_files is of files, and a table of PostgreSQL has none; leave it out")
         key = options.get("key", list(self.key))
@@ -110,7 +110,7 @@ class Postgres(Reads):
         where, tombstone = options.get("where"), options.get("tombstone")
         gone = _GONE if tombstone is None else f"{_GONE} OR ({tombstone})"
         if where is not None and is_table:
-            # A row that was there and has left the filter must leave the table, too.
+            # A row that no longer satisfies the filter must be deleted from the table, too.
             gone, where = f"{gone} OR NOT coalesce(({where}), false)", None
         elif where is not None:
             where = f"coalesce(({where}), {_GONE})"
@@ -141,19 +141,19 @@ class Postgres(Reads):
 
 def _refuse_other_key(table: Postgres, key: Any) -> None:
     named = key.values() if isinstance(key, Mapping) else key
-    texts = [part.sql if isinstance(part, Expr) else quoted(part) for part in named]
-    if sorted(texts) != sorted(quoted(column) for column in table.key):
+    texts = [part.sql if isinstance(part, Expr) else quote(part) for part in named]
+    if sorted(texts) != sorted(quote(column) for column in table.key):
         raise OptionError(
-            f"key {listed(key)} is not what identifies a row of '{table.table}' ({listed(table.key)}): of a row that "
-            "is deleted, the log has no more. Give key= of Postgres(…) those columns, and make them the table's "
-            "REPLICA IDENTITY; or read it as a stream"
+            f"key {list_choices(key)} is not what identifies a row of '{table.table}' ({list_choices(table.key)}): "
+            "of a row that is deleted, the log has no more. Give key= of Postgres(…) those columns, and make them the "
+            "table's REPLICA IDENTITY; or read it as a stream"
         )
 
 
 def _timestamp(table: Postgres, timestamp: str) -> str:
-    """A column's time, where the log has it; a deleted row has the time of its commit."""
+    """A column's time, if the log has it; a deleted row has the time of its commit."""
     kind = table.columns.get(timestamp.strip("`"), "").upper()
     if not kind:
         return timestamp
     commit = f"timestamp_millis({_TIME})" if kind in _CLOCKS else _TIME
-    return f"CASE WHEN {_GONE} THEN {commit} ELSE {quoted(timestamp.strip('`'))} END"
+    return f"CASE WHEN {_GONE} THEN {commit} ELSE {quote(timestamp.strip('`'))} END"

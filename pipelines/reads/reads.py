@@ -1,4 +1,4 @@
-"""What every declaration of something to read answers, so that nobody asks of which kind it is."""
+"""The interface of all declarations of what a source reads, so that no code tests for the kind."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class Reads:
     Attributes
     ----------
     what
-        A source of what it is.
+        The kind, in the phrase "a source of …".
     clock
-        What event time is compared with by ``max_ahead``, in the words of a dead letter.
+        The time that ``max_ahead`` compares event time with, in the words of a dead letter.
     stays
-        Whether what was read can be looked up where it lies, so that dead letters need not keep all of it.
+        Whether rows can be looked up at their source later, so that dead letters need not keep them completely.
     keeps_partitions
-        Whether records stay in the partitions that they come in, unless ``partitions`` is declared.
+        Whether records keep the partitions of the source, unless ``partitions`` is declared.
     """
 
     what: ClassVar[str] = "a table"
@@ -34,14 +34,14 @@ class Reads:
 
     @property
     def key_columns(self) -> Mapping[str, str]:
-        """Columns by whose values records are in their partitions; of a kind that keeps partitions."""
+        """Columns whose values determine a record's partition, for a kind that keeps partitions."""
         return {}
 
     @property
     def value_columns(self) -> Mapping[str, str]:
-        """Columns that the value is made of where none are declared."""
+        """Columns of the value if none are declared."""
         return self.schema
 
     def options(self, options: Mapping[str, Any], is_table: bool) -> Mapping[str, Any]:
-        """Options of a source, with what the kind gives by itself; ValueError for one that it cannot have."""
+        """Options of a source, with the kind's defaults; ValueError for one that the kind does not support."""
         return options

@@ -1,1 +1,1 @@
-"""Applications that compute what a node computes, and are compared with it."""
+"""Applications that compute the same as a node, and are compared with it."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Shadow:
-    """A topic that an application writes, beside the node that should have the same rows.
+    """A topic that an application writes, with the node that should have the same rows.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Shadow:
     topic
         Name of the application's output topic.
     group
-        The application's id, which is its consumer group; None: nobody knows how far it has read.
+        The application's id, which is its consumer group; None: its position is unknown.
     value, key
         Their formats; None: as `to_topic` would write them.
     """
@@ -48,33 +48,33 @@ class Shadow:
 
     @property
     def id(self) -> str:
-        """What its results are kept under."""
+        """The name under which its results are stored."""
         return f"{self.node.name}~{self.topic}"
 
     def reads(self, types: Mapping[str, str]) -> Kafka:
-        """The topic, its formats filled in by the ``types`` of the node's value columns."""
+        """The topic, with formats derived from the ``types`` of the node's value columns."""
         own = JSON({column: types[column] for column in self.node.value})
-        return Kafka(self.topic, value=_filled(self.value, own), key=_filled(self.key, _own_key(self.node)))
+        return Kafka(self.topic, value=_fill_format(self.value, own), key=_fill_format(self.key, _own_key(self.node)))
 
 
 def shadow(node: Node, topic: str, group: str | None, value: Format | None, key: Format | None) -> Shadow:
-    """The shadow of a node, checked."""
+    """The validated shadow of a node."""
     if not TOPIC.fullmatch(topic):
-        raise _refused(node, topic, "a topic's name is letters, digits, '.', '_' and '-'")
+        raise _refuse(node, topic, "a topic's name is letters, digits, '.', '_' and '-'")
     if node.operation is None or not node.is_stored:
-        raise _refused(node, topic, "an application's answer is compared with a node that is computed and stored")
+        raise _refuse(node, topic, "an application's answer is compared with a node that is computed and stored")
     for place, format, columns in (("key", key, tuple(node.key)), ("value", value, node.value)):
         if format is None:
             continue
         if not isinstance(format, get_args(Format)):
-            raise _refused(
+            raise _refuse(
                 node, topic, f"{place}={format!r} is no format; give JSON, Avro, Protobuf, Text, Number or Raw"
             )
         found = tuple(format.columns(place))
         if found and len(columns) > 1 and {*found} != {*columns}:
-            raise _refused(node, topic, f"the {place} has {', '.join(found)}, and the node {', '.join(columns)}")
+            raise _refuse(node, topic, f"the {place} has {', '.join(found)}, and the node {', '.join(columns)}")
         if found and len(found) != len(columns):
-            raise _refused(node, topic, f"the {place} has {len(found)} columns, and the node {len(columns)}")
+            raise _refuse(node, topic, f"the {place} has {len(found)} columns, and the node {len(columns)}")
     return Shadow(node, topic, group, value, key)
 
 
@@ -84,9 +84,9 @@ def _own_key(node: Node) -> Format:
     return JSON(node.key)
 
 
-def _filled(given: Format | None, own: Format) -> Format:
+def _fill_format(given: Format | None, own: Format) -> Format:
     return own if given is None or (isinstance(given, JSON) and not given.schema) else given
 
 
-def _refused(node: Node, topic: str, problem: str) -> DeclarationError:
+def _refuse(node: Node, topic: str, problem: str) -> DeclarationError:
     return DeclarationError(node.pipeline.name, f"{node.name}.shadowed_by({topic!r})", problem)

@@ -13,7 +13,7 @@ from rivermeet.assets.defs.node_assets import node_assets
 from rivermeet.expectations.invariants import ALL, invariants_of
 from rivermeet.expectations.judge.expressions import unlike
 from rivermeet.expectations.judge.spark import OnEngine
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import DeclarationError, Files, Node, Pipeline
 from tests.assets.home import asked
@@ -92,7 +92,7 @@ def test_a_run_warns_and_a_blocking_rule_refuses(shop: Shop) -> None:
     assert shop.run(), shop.said
     message = "VIOLATED priced/orders_changelog: No order is dear. 1 violations in 2 rows."
     assert [line.strip() for line in shop.said if "VIOLATED" in line] == [message]
-    quality = opened(shop.project.quality.table)
+    quality = open_table(shop.project.quality.table)
     assert quality is not None
     (line,) = (r for r in quality.to_pyarrow_dataset().to_table().to_pylist() if r["invariant"] == "cheap")
     assert (line["state"], line["severity"], line["scope"]) == ("violated", "warning", "epoch")

@@ -15,7 +15,7 @@ from rivermeet.assets.quality.judge import _late as late_of
 from rivermeet.expectations.judge.duck import create_view, database
 from rivermeet.expectations.results import InvariantResult, Judged
 from rivermeet.expectations.rules.late import MAX_LATE_SHARE, RULES
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.engine.session import new_session
 from rivermeet.infra.epochs.stages.commit import Commit
 from rivermeet.infra.epochs.stages.write import Written
@@ -207,7 +207,7 @@ def test_what_is_dropped_is_staged_with_the_rows(world: World, monkeypatch: pyte
             assert connection.sql("SELECT reason FROM late").fetchall() == [
                 ("closed at 10 ms when stream time was 25 ms",)
             ]
-    table = opened(paths.late)
+    table = open_table(paths.late)
     assert table is not None
     assert [file.split("/")[0] for file in pa.table(table.get_add_actions())["path"].to_pylist()] == folders[1:]
     assert [row["reason"] for row in world.rows(node, "late")] == ["closed at 10 ms when stream time was 25 ms"]
@@ -261,7 +261,7 @@ def test_a_run_says_so_and_goes_on(settings: Settings, tmp_path: Path, monkeypat
     assert shop.run(), shop.said
     message = "VIOLATED lossy/counted_changelog: " + RULE.sentence + " 1 violations in 2 rows (50.0%)."
     assert [line.strip() for line in shop.said if "VIOLATED" in line] == [message]
-    quality = opened(shop.project.quality.table)
+    quality = open_table(shop.project.quality.table)
     assert quality is not None
     lines = [line for line in quality.to_pyarrow_dataset().to_table().to_pylist() if line["invariant"] == RULE.id]
     assert [(line["node"], line["state"], line["severity"]) for line in lines] == [("counted", "violated", "warning")]

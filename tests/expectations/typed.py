@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from rivermeet.expectations.judge.xxhash64 import as_bigint
 from rivermeet.expectations.results import Judged, Part, Relation
-from rivermeet.infra.delta.scan_sql import given
+from rivermeet.infra.delta.scan_sql import register_rows
 from rivermeet.pipelines import Node
 from tests.expectations.clean import CLEAN, Epoch
 from tests.expectations.nodes import Row, _schema
@@ -146,7 +146,7 @@ def typed_part(table: pa.Table) -> Part:
     return Part(
         "typed",
         "typed",
-        lambda connection: f"SELECT * FROM {given(table, connection)}",
+        lambda connection: f"SELECT * FROM {register_rows(table, connection)}",
         lambda spark: spark.createDataFrame(table, kind),
     )
 

@@ -12,7 +12,7 @@ from rivermeet.assets.demo import flights as flights_feed
 from rivermeet.assets.demo.feeds import feed, steps
 from rivermeet.assets.project import Project
 from rivermeet.infra.delta.io import last_note, read
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import StreamStreamJoin
 from rivermeet.pipelines.flights import PIPELINE
@@ -87,7 +87,7 @@ def test_trips_are_those_of_pandas(project: Project) -> None:
     expected, reference = windowed.trips(departures, arrivals, **window)
     columns = [c for c in expected.columns if c in {*FLIGHT_KEY, *join.select, "_timestamp", "partition", "epoch"}]
     same(changelog(project, "trips"), expected, columns)
-    late = opened(project.paths(PIPELINE.node("trips")).late)
+    late = open_table(project.paths(PIPELINE.node("trips")).late)
     assert len(reference.late) == (0 if late is None else late.count())
 
 
@@ -99,7 +99,7 @@ def test_enriched_departures_are_those_of_pandas(project: Project) -> None:
 def test_fleet_is_that_of_pandas(project: Project) -> None:
     expected = recompute.fleet()
     path = project.paths(PIPELINE.node("fleet")).table
-    table = opened(path)
+    table = open_table(path)
     assert table is not None
     same(read(project.sessions.open(), path, table.version()).toPandas(), expected, list(expected.columns))
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from rivermeet.pipelines import DeclarationError, Files, Pipeline, expr
-from rivermeet.pipelines.types import declared_type, has_map
+from rivermeet.pipelines.types import has_map, normalize_type
 from tests.reliability import handled
 
 
@@ -26,7 +26,7 @@ from tests.reliability import handled
     ],
 )  # fmt: skip
 def test_names_are_as_written(given: str, type: str) -> None:
-    assert declared_type(given) == type
+    assert normalize_type(given) == type
     assert expr("x", given).type == type
 
 

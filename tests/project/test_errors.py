@@ -20,7 +20,7 @@ from rivermeet.assets.why.keys import typed_key
 from rivermeet.infra.engine.java import _installed
 from rivermeet.infra.postgres.connection import refusal
 from rivermeet.infra.postgres.refusals import ColumnMissingError
-from rivermeet.infra.postgres.state import cured
+from rivermeet.infra.postgres.state import attach_source
 from rivermeet.infra.settings import Settings
 from rivermeet.infra.sources.files.csv import _fields
 from rivermeet.pipelines import Files, JoinWindow, Pipeline, expr
@@ -113,7 +113,11 @@ FIELDS: list[tuple[Callable[[Path], object], dict[str, object]]] = [
     (lambda _: Settings.from_env({"RIVERMEET_FOLD": "never"}), {"variable": "RIVERMEET_FOLD"}),
     (lambda _: Settings.from_env({"RIVERMEET_ENGINE_PORT": "0x1"}), {"variable": "RIVERMEET_ENGINE_PORT"}),
     (
-        lambda _: _raise(cured(ColumnMissingError("no column 'n'", (), table="s.t", column="n"), "shop.t", anew=False)),
+        lambda _: _raise(
+            attach_source(
+                ColumnMissingError("no column 'n'", (), table="s.t", column="n"), "shop.t", needs_snapshot=False
+            )
+        ),
         {"table": "s.t", "column": "n", "source": "shop.t"},
     ),
 ]

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from rivermeet.pipelines.family import GROUP, OURS, families, named
+from rivermeet.pipelines.family import GROUP, OURS, families, find_family
 from rivermeet.pipelines.joins import Join, Operation
 from rivermeet.pipelines.operations import OneInput
 
 PROJECT = Path(__file__).parents[2]
 PACKAGES = ("pipelines", "records", "joins", "expectations", "infra", "assets", "benchmarks")
-ROOMS = {named(name).declaration.__name__: EntryPoint(name, OURS[name], GROUP).module.split(".")[-2] for name in OURS}
+ROOMS = {
+    find_family(name).declaration.__name__: EntryPoint(name, OURS[name], GROUP).module.split(".")[-2] for name in OURS
+}
 """Class of a declaration to the folder of its family."""
 CLASSES = {*ROOMS, Join.__name__, OneInput.__name__}
 
@@ -93,9 +95,9 @@ def concrete(kind: type[Operation]) -> Iterator[type[Operation]]:
         yield from concrete(one)
 
 
-@pytest.mark.parametrize("name", [name for name in OURS if named(name).operators])
+@pytest.mark.parametrize("name", [name for name in OURS if find_family(name).operators])
 def test_files_have_the_same_names_in_every_room(name: str) -> None:
-    family, room = named(name), ROOMS[named(name).declaration.__name__]
+    family, room = find_family(name), ROOMS[find_family(name).declaration.__name__]
     assert {module.split(".")[-2] for module in (*family.operators.values(), family.why)} == {room}
     assert family.why.endswith(f"{room}.why")
     assert family.rules is None or family.rules.endswith(f"rivermeet.expectations.rules.{room}")
@@ -104,4 +106,4 @@ def test_files_have_the_same_names_in_every_room(name: str) -> None:
 def test_what_is_not_registered_is_refused_with_the_way_to_do_it() -> None:
     says = r"no family 'sideways' is registered.*call rivermeet\.pipelines\.family\.register"
     with pytest.raises(LookupError, match=says):
-        named("sideways")
+        find_family("sideways")

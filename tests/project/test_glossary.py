@@ -20,7 +20,23 @@ PATTERNS = {
     "settle (of an audit)": r"settl(es|ing)",
     "let go": r"lets? go|lets (it|them|records|rows) go|letting go",
     "hand on": r"hand(s|ed|ing)? on",
+    "mend": r"mend(s|ed|ing)?",
+    "whoever": r"whoever",
+    "lets": r"lets",
+    "of which (for whose)": r"(?<!one )(?<!each )(?<!some )(?<!all )(?<!none )(?<!both )of which",
+    "anew": r"\w+ anew(?!:)",
+    "for (because)": r"\w+, for (it|they|there|nothing|nobody|no|what|neither|we)",
+    "pass over": r"(?<!a )(?<!more )pass over|pass(es|ed|ing) over",
+    "all the same (nevertheless)": r"all the same(?! \w)",
+    "comes to nothing": r"(comes?|came) to nothing",
+    "one's very": r"th(e|is|at) very (bytes|same|home|rows|key)",
 }
+NEWER = set(list(PATTERNS)[list(PATTERNS).index("mend") :])
+REVISED_ELSEWHERE = re.compile(
+    r"(tests/)?(assets|expectations)/|benchmarks/|infra/(feeds|engine/cluster)|joins/(reference|why)/|docs/invariants\.md"
+    r"|joins/\w+/(why\.py|reference)"
+)
+"""Where the newer words are not searched for yet: these files are being rewritten, each folder by somebody else."""
 WITHOUT_PATTERN = {"reached (of rows)", "sent (of frames)", "memory (of an operator)"}
 KEPT = ("docs/glossary.md", "tests/project/test_glossary.py")
 TEXT = (".py", ".md", ".toml", ".yaml", ".yml", ".css", ".js", ".html", ".java", "Makefile")
@@ -48,6 +64,7 @@ def test_no_retired_word_is_left(word: str) -> None:
     found = [
         f"{file.relative_to(PROJECT)}:{number}: {line.strip()}"
         for file in texts()
+        if not (word in NEWER and REVISED_ELSEWHERE.match(str(file.relative_to(PROJECT))))
         for number, line in enumerate(file.read_text("utf-8").splitlines(), 1)
         if pattern.search(line)
     ]
@@ -63,6 +80,16 @@ def test_no_retired_word_is_left(word: str) -> None:
         ("settle (of an audit)", "until someone settles it"),
         ("let go", "it lets them go"),
         ("hand on", "handed on"),
+        ("mend", "until it is mended"),
+        ("whoever", "Whoever takes the lock"),
+        ("lets", "it lets them pass"),
+        ("of which (for whose)", "a table, of which the rows are old"),
+        ("anew", "the table is read anew"),
+        ("for (because)", "it is refused, for nobody knows its unit"),
+        ("pass over", "records that were passed over"),
+        ("all the same (nevertheless)", "an empty epoch is made all the same."),
+        ("comes to nothing", "an epoch that came to nothing"),
+        ("one's very", "a file of the very bytes of another"),
     ],
 )
 def test_a_retired_word_would_be_found(word: str, text: str) -> None:

@@ -232,7 +232,7 @@ NASTY_GLOBAL: list[Line] = [
     ("left", "o2", "|1", 2),  # mapped key null
     ("left", "o2", None, 3),
     ("left", None, None, 3),
-    ("right", "f", "y", 0),  # out of order: overwrites all the same
+    ("right", "f", "y", 0),  # out of order: overwrites nevertheless
     ("left", "o3", "f|1", 3),
     ("right", None, "v", 4),
     ("right", "ff", "z", 4),

@@ -1,4 +1,4 @@
-"""Recorded answers of Kafka Streams as files: read, by group, and made anew by the oracle.
+"""Recorded answers of Kafka Streams as files: read, by group, and made again by the oracle.
 
 A file has one JSON case a line, with its `output`. A case's name is its group and a number, "ss.kafka-4.left.0007".
 """

@@ -5,7 +5,7 @@
 | a user | that user |
 | root | postgres: PostgreSQL refuses root; its folder is one that postgres can reach |
 
-It listens on 127.0.0.1 and lets everybody in. Held by ``tests/infra/sources/postgres/test_reading.py``.
+It listens on 127.0.0.1 and accepts every user. Held by ``tests/infra/sources/postgres/test_reading.py``.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def test_an_executor_is_lost(shop: Apart, cluster: Cluster) -> None:
 
 
 def test_a_worker_is_lost(shop: Apart, cluster: Cluster) -> None:
-    """One machine is left; then the cluster is started anew, and the next epoch has both."""
+    """One machine is left; then the cluster is restarted, and the next epoch has both."""
     for point in ("planned", "sides-written"):
         shop.deliver()
         code, err = struck(shop, cluster, "worker", point)

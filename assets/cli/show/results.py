@@ -10,9 +10,9 @@ from rivermeet.assets.cli.terminal import echo
 from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.infra.delta.io import last_note, read
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.pipelines import Node, Pipeline, limits
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -38,7 +38,7 @@ def _print_result(project: Project, node: Node) -> None:
     version, note = found
     spark = project.sessions.open()
     records = sum(end + 1 for end in note.ends.values())
-    folded = opened(paths.table) if node.is_table else None
+    folded = open_table(paths.table) if node.is_table else None
     if folded is not None:
         rows = read(spark, paths.table, folded.version())
         shown = rows.orderBy("_partition", "_offset")
@@ -66,7 +66,7 @@ def _as_text(field: StructField) -> Column:
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    column = F.col(quoted(field.name))
+    column = F.col(quote(field.name))
     if isinstance(field.dataType, T.BinaryType):
         return F.hex(column).alias(field.name)
     return column.cast("string").alias(field.name)

@@ -12,7 +12,7 @@ from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.assets.refused.states import states
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.sources.standing import Standing
 from rivermeet.pipelines import Node, Pipeline, Shadow
 from rivermeet.pipelines.errors import RivermeetError
@@ -60,7 +60,7 @@ def _judges(project: Project, pipeline: Pipeline) -> tuple[str, str]:
 def _rejected(project: Project, node: Node) -> str | None:
     """Where the bad rows lie that the source's newest epoch was refused for; None where none is, or one came since."""
     paths = project.paths(node)
-    found, kept = last_note(paths.changelog), opened(paths.rejected)
+    found, kept = last_note(paths.changelog), open_table(paths.rejected)
     if kept is None:
         return None
     rows = kept.to_pyarrow_dataset().to_table(columns=["epoch"])

@@ -20,11 +20,11 @@ from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.changelog_files import epoch_files, files_of, files_with
 from rivermeet.infra.delta.io import notes
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.offsets import any_of_sql, between_sql
 from rivermeet.infra.delta.plain_files import fields_at, schema_at
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.epochs.inputs import open_sql, pinned_table
+from rivermeet.infra.epochs.inputs import open_sql, pin_table
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node
 from rivermeet.records.type_text import type_text
@@ -69,7 +69,7 @@ def _before(paths: NodeTables, plan: EpochPlan, key: Mapping[str, str]) -> Relat
     """Keys of the folded result before the epoch, also if the epoch is judged again, or its table is behind."""
     if plan.output_version is None or not plan.ends:
         return lines({quoted(column): kind for column, kind in key.items()}, [])
-    version, ends = pinned_table(paths.table, plan.ends, plan.incarnation)
+    version, ends = pin_table(paths.table, plan.ends, plan.incarnation)
     if version is not None and ends == plan.ends:
         return Relation("SELECT * FROM {table}", {"table": node_part(paths, "table", version)})
     live = live_rows(paths, version, ends, plan.ends, records_between(paths, ends, plan.ends))
@@ -80,7 +80,7 @@ def _placed(paths: NodeTables, plan: EpochPlan, own: Relation) -> Relation:
     """Keys with their partitions before the epoch: the folded table's, and those of the records since its last fold."""
     if plan.output_version is None or not plan.ends:
         return Relation(f"SELECT key, partition FROM ({own.sql}) WHERE false", own.parts)
-    version, ends = pinned_table(paths.table, plan.ends, plan.incarnation)
+    version, ends = pin_table(paths.table, plan.ends, plan.incarnation)
     new = records_between(paths, ends, plan.ends, "key, partition")
     tail = f"{new.sql} AND key IS NOT NULL"
     if version is None:
@@ -107,7 +107,7 @@ def _earlier(paths: NodeTables, plan: EpochPlan, slack: int, own: Relation) -> R
 
 def late(paths: NodeTables, plan: EpochPlan) -> Relation:
     """What a committed epoch dropped."""
-    table = opened(paths.late)
+    table = open_table(paths.late)
     if table is None:
         return nothing_late()
     rows = node_part(paths, "late", table.version(), lambda files: epoch_files(files, plan.epoch))
@@ -208,7 +208,7 @@ class InputRelations:
     def _table(self, side: str, position: Offsets) -> Relation:
         paths = self._paths(side)
         # The plan pinned the table before the epoch; the table as folded since may be the one after it.
-        version, ends = pinned_table(paths.table, position, self.plan.inputs[side].incarnation)
+        version, ends = pin_table(paths.table, position, self.plan.inputs[side].incarnation)
         tail = self._records(side, ends, position, ", epoch")
         return live_rows(paths, version, ends, position, tail, self._skipped(side))
 
@@ -230,7 +230,7 @@ def records_between(paths: NodeTables, after: Offsets, upto: Offsets, columns: s
 
 def newest(paths: NodeTables, chosen: Callable[[pa.Table], pa.Table]) -> Part:
     """Files of a changelog, read with its newest schema; rows below an offset never change."""
-    table = opened(paths.changelog)
+    table = open_table(paths.changelog)
     assert table is not None, f"{paths.changelog} is there"
     return node_part(paths, "changelog", table.version(), chosen)
 

@@ -22,7 +22,7 @@ from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.changelog_files import files_with
 from rivermeet.infra.delta.io import last_note, note_upto, notes
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.lines import opened, rows_in
+from rivermeet.infra.delta.lines import open_table, rows_in
 from rivermeet.infra.delta.offsets import between_sql, count_between
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import EpochPlan
@@ -57,7 +57,7 @@ class Folded:
 
 def folded(node: Node, paths: NodeTables, log: EpochLog) -> Folded | None:
     """The node's newest fold, to be judged by what it folded; None where there is none."""
-    found, table = list(islice(notes(paths.table), 8)), opened(paths.table)
+    found, table = list(islice(notes(paths.table), 8)), open_table(paths.table)
     if not node.is_table or not found or table is None:
         return None
     note = found[0][1]
@@ -133,7 +133,7 @@ def judged(of: Folded, node: Node, tables: str) -> Judged:
 
 def rows_of_table(of: Folded, version: int | None) -> int | None:
     """Rows of a version of the folded table, by the statistics of its log; None where it does not say."""
-    table = None if version is None else opened(of.paths.table, version)
+    table = None if version is None else open_table(of.paths.table, version)
     return None if table is None else rows_in(table)
 
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 from rivermeet.expectations.results import Part, Relation
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.plain_files import listed
+from rivermeet.infra.delta.plain_files import read_files
 from rivermeet.infra.delta.scan import Scan, scan
-from rivermeet.infra.delta.scan_sql import given, named, rows_of
-from rivermeet.infra.delta.staged import Staged, staged_rows
+from rivermeet.infra.delta.scan_sql import quote_name, register_rows, rows_of
+from rivermeet.infra.delta.staged import Staged, read_staged
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def shown_as(paths: NodeTables, table: str) -> str:
     """What ``rivermeet sql`` calls a table of a node."""
-    return ".".join(named(part) for part in (paths.pipeline, paths.node, table))
+    return ".".join(quote_name(part) for part in (paths.pipeline, paths.node, table))
 
 
 def located(sql: str, paths: NodeTables, rows: str) -> str:
@@ -63,12 +63,12 @@ def table_part(path: str, name: str, version: int, chosen: Chosen = lambda files
         return found
 
     def frame(spark: SparkSession) -> DataFrame:
-        rows = listed(spark, path, version, chosen)
+        rows = read_files(spark, path, version, chosen)
         return rows if rows is not None else read(spark, path, version)
 
     return Part(
         at_version(name, version),
-        f"delta.{quoted(path)} VERSION AS OF {version}",
+        f"delta.{quote(path)} VERSION AS OF {version}",
         lambda connection: rows_of(scanned(), connection),
         frame,
         lambda: scanned().bytes,
@@ -85,9 +85,9 @@ def staged_part(paths: NodeTables, staged: Staged, table: str = "changelog") -> 
     files = Scan(staged.table.rstrip("/"), [file.path for file in staged.files], staged.schema)
     return Part(
         shown_as(paths, table),
-        f"delta.{quoted(getattr(paths, table))}",
+        f"delta.{quote(getattr(paths, table))}",
         lambda connection: rows_of(files, connection),
-        lambda spark: staged_rows(staged, spark.range(0)),
+        lambda spark: read_staged(staged, spark.range(0)),
         lambda: sum(file.size for file in staged.files),
     )
 
@@ -96,8 +96,8 @@ def frame_part(paths: NodeTables, table: str, epoch: int, rows: DataFrame) -> Pa
     """Rows of an epoch that are in no file, because Spark has to append them."""
     return Part(
         f"(SELECT * FROM {shown_as(paths, table)} WHERE epoch = {epoch})",
-        f"(SELECT * FROM delta.{quoted(getattr(paths, table))} WHERE epoch = {epoch})",
-        lambda connection: f"SELECT * FROM {given(rows.toArrow(), connection)}",
+        f"(SELECT * FROM delta.{quote(getattr(paths, table))} WHERE epoch = {epoch})",
+        lambda connection: f"SELECT * FROM {register_rows(rows.toArrow(), connection)}",
         lambda spark: rows,
     )
 

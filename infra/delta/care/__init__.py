@@ -1,1 +1,1 @@
-"""Maintenance of stored tables: what may go, and what still has to stay."""
+"""Maintenance of stored tables: what may be removed, and what has to stay."""

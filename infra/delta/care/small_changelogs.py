@@ -1,6 +1,6 @@
-"""Changelogs of records that lie in this process, written without Spark: a commit costs milliseconds, not a second.
+"""Changelogs of records in this process, written without Spark: a commit costs milliseconds, not a second.
 
-For inputs that are written by hand: the cases of ``rivermeet replay``, and those of tests.
+For hand-written inputs: the cases of ``rivermeet replay``, and those of tests.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import APPEND_ONLY
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 
 
 def append_records(records: pa.Table, path: str, app_id: str, note: CommitNote) -> None:
-    """Append records of an epoch, once: as `infra.delta.io.append` does it of a frame.
+    """Append records of an epoch, once, like `infra.delta.io.append` for a frame.
 
     Parameters
     ----------
     records
         In the columns of a changelog, with ``epoch``.
     note
-        What the commit says of itself; its epoch is the transaction's version.
+        The note of the commit; its epoch is the transaction's version.
     """
-    table = opened(path)
+    table = open_table(path)
     if table is not None and (table.transaction_version(app_id) or 0) >= note.epoch:
         return
     write_deltalake(

@@ -1,7 +1,7 @@
 """Commit: one Delta commit on the changelog *is* the epoch: rows and position become visible together.
 
 Side tables are written before it; their rows carry the epoch and count once it is committed. An epoch that a person
-dropped is committed without its rows: its position moves on (``assets/refused/decisions.py``).
+dropped is committed without its rows: its position advances (``assets/refused/decisions.py``).
 
 Why: ``docs/decisions/one-commit-is-the-epoch.md``. Held by ``tests/infra/epochs/test_kill.py``.
 """
@@ -15,7 +15,7 @@ from typing import ClassVar
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote, Decision
 from rivermeet.infra.delta.io import allow_removal, append, last_note, protect
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.side_tables import drop_other_attempt, write_side
 from rivermeet.infra.delta.staged import commit_staged
 from rivermeet.infra.epochs.context import EpochContext
@@ -31,7 +31,7 @@ from rivermeet.infra.refusal import EpochRefusedError
 class Committed:
     """A committed epoch: its plan, the changelog's version and note, counts of what was committed, wall clock (ms).
 
-    ``staged`` is False where Spark appended the rows (``infra/delta/staged.py``).
+    ``staged`` is False if Spark appended the rows (``infra/delta/staged.py``).
     """
 
     plan: EpochPlan
@@ -44,7 +44,7 @@ class Committed:
 
 @dataclass(frozen=True)
 class Commit:
-    """The stage; ``base`` is the note that the epoch goes on from."""
+    """The stage; ``base`` is the note that the epoch continues from."""
 
     step: Step
     plan: EpochPlan
@@ -64,16 +64,16 @@ class Commit:
         Parameters
         ----------
         decision
-            What a person has decided about the epoch.
+            A person's decision about the epoch.
 
         Raises
         ------
         EpochRefusedError
-            Where the plan stands no longer.
+            If the plan is no longer valid.
         LeaseLostError
-            Where another run goes on in this one's place.
+            If another run has taken over.
         ExternalModificationError
-            Where Delta takes the epoch for committed already.
+            If Delta considers the epoch already committed.
         """
         plan, node = self.plan, self.step.node
         paths = context.paths(node)
@@ -97,9 +97,9 @@ class Commit:
         at = int(time.time() * 1000)
         crash.reached("rebuilt" if plan.replaces else "committed", node.name)
         if plan.replaces:
-            # To replace what was there, its protection had to be lifted; a run after a kill does this too.
+            # The replacement required lifting the protection; a run after a kill restores it too.
             protect(context.session, paths.changelog)
-        table = opened(paths.changelog)
+        table = open_table(paths.changelog)
         assert table is not None
         return Committed(plan, table.version(), note, counts, at, written.named is not None)
 
@@ -124,7 +124,7 @@ class Commit:
         plan, paths = self.plan, context.paths(self.step.node)
         app_id, token = paths.app_id("changelog", plan.incarnation), context.lock(self.step.node).check()
         if written.named is not None:
-            if plan.replaces and (table := opened(paths.changelog)) is not None:
+            if plan.replaces and (table := open_table(paths.changelog)) is not None:
                 allow_removal(context.session(), paths.changelog, table)
             mode = "overwrite" if plan.replaces else "append"
             commit_staged(written.named, app_id, plan.epoch, note, rows, mode=mode, token=token)

@@ -1,11 +1,11 @@
-"""Fold: a changelog's records, brought into the node's table when that is due, off the path of epochs.
+"""Fold: merges a changelog's records into the node's table when that is due; epochs do not wait for it.
 
-An epoch never waits for a fold: what it reads of an input is the folded table at a pinned version and the changelog's
+An epoch reads of an input the folded table at a pinned version and the changelog's
 tail since then (`infra.epochs.inputs.PinnedInputs.table`).
 
 | the node | its table is folded |
 |---|---|
-| is read by no other node of the pipeline | in each run that commits an epoch of it: people read it |
+| is read by no other node of the pipeline | in each run that commits an epoch of it, because people read it |
 | is read by others | when its tail has more than 10,000 records, and more than a tenth of the table's rows or 100,000 |
 | is declared with ``fold="run"`` or ``fold="due"`` | as the first of these, or as the second |
 | has no table yet, or one of an earlier incarnation | in the next run |
@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.fold import fold
-from rivermeet.infra.delta.fold import fold_anew as replace_table
+from rivermeet.infra.delta.fold import refold as replace_table
 from rivermeet.infra.delta.io import last_note, protect
-from rivermeet.infra.delta.lines import opened, rows_in
+from rivermeet.infra.delta.lines import open_table, rows_in
 from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.engine.interpretation import fit_compilation
 from rivermeet.infra.epochs.context import EpochContext
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lag:
-    """How far a table is behind its changelog: epochs and records."""
+    """The lag of a table behind its changelog, in epochs and records."""
 
     epochs: int
     records: int
@@ -52,7 +52,7 @@ class Fold:
     name: ClassVar[str] = "fold"
 
     def explain(self, context: EpochContext) -> str:
-        """What the stage folds, in one line."""
+        """Describe what the stage folds, in one line."""
         if not self.node.is_table or context.folds == "never":
             return "nothing: a stream has no table"
         found = last_note(context.paths(self.node).table)
@@ -77,12 +77,12 @@ class Fold:
             return True
         if lag.records <= limits.TAIL_RECORDS:
             return False
-        table = opened(context.paths(self.node).table)
+        table = open_table(context.paths(self.node).table)
         rows = rows_in(table) if table is not None else None
         return rows is None or lag.records > min(limits.DUE_SHARE * rows, limits.BROADCAST_ROWS)
 
     def run(self, context: EpochContext, upto: CommitNote) -> bool:
-        """Bring the table up to the commit with this note, if that is due; whether it was."""
+        """Fold the table up to the commit with this note, if that is due; return whether it was."""
         if not self.is_due(context, upto):
             return False
 
@@ -97,13 +97,13 @@ class Fold:
 
 
 def is_read(node: Node) -> bool:
-    """Whether another node of the pipeline is made of this one."""
+    """Whether another node of the pipeline reads this one."""
     made = [other.operation for other in node.pipeline.nodes if other.operation is not None]
     return any(node is part for operation in made for part in operation.stored_inputs.values())
 
 
 def lag_of(context: EpochContext, node: Node, upto: CommitNote) -> Lag | None:
-    """How far the node's table is behind a commit; None where there is no table of its incarnation."""
+    """The lag of the node's table behind a commit; None if there is no table of its incarnation."""
     found = last_note(context.paths(node).table)
     if found is None or found[1].incarnation != upto.incarnation:
         return None
@@ -112,16 +112,16 @@ def lag_of(context: EpochContext, node: Node, upto: CommitNote) -> Lag | None:
 
 
 def finish(context: EpochContext, node: Node, committed: CommitNote) -> None:
-    """Do what a run that was killed after its commit left undone: protect the changelog."""
+    """Finish the work of a run that was killed after its commit: protect the changelog."""
     if committed.since > 1:
         # A rebuild's commit lifts the protection of the changelog that it replaces.
         protect(context.session, context.paths(node).changelog)
 
 
-def fold_anew(context: EpochContext, node: Node) -> bool:
-    """Replace a node's table by the fold of its whole changelog; whether the node has one."""
+def refold(context: EpochContext, node: Node) -> bool:
+    """Replace a node's table by the fold of its whole changelog; return whether the node has one."""
     paths, lock = context.paths(node), context.lock(node)
-    with lock.held():
+    with lock.hold():
         found = last_note(paths.changelog)
         if found is None or not node.is_table:
             return False

@@ -1,13 +1,13 @@
-"""Plan: what the epoch reads, to the offset and the version, written to the epoch log before anything is read.
+"""Plan: the offsets and versions that the epoch reads, written to the epoch log before anything is read.
 
 | the node has | the epoch runs |
 |---|---|
-| a logged plan that no commit has | that plan as it stands |
+| a logged plan without a commit | that plan, unchanged |
 | such a plan, but an input was recomputed or a file changed | a new plan; the old one is put aside with the reason |
 | no open plan, and something new | a new plan |
 | no open plan, and nothing new | nothing |
 
-A rebuild puts aside whatever is open and plans from offset 0, as the first epoch of a new incarnation.
+A rebuild puts aside all open plans and plans from offset 0, as the first epoch of a new incarnation.
 Held by ``tests/infra/epochs/test_kill.py`` and ``tests/infra/epochs/test_rebuild.py``.
 """
 
@@ -21,7 +21,7 @@ from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.epochs.declaration import declared, refuse_changed
+from rivermeet.infra.epochs.declaration import describe_declaration, refuse_changed
 from rivermeet.infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import Step
@@ -42,11 +42,11 @@ class Planned:
     Attributes
     ----------
     plan
-        The epoch's plan; None where nothing is new.
+        The epoch's plan; None if nothing is new.
     previous
-        The note of the commit that the node's tables stand at; None before the first.
+        The note of the node's newest commit; None before the first.
     aside
-        Open plans that are not run, and why.
+        Open plans that will not run, with the reasons.
     logged
         Whether the plan is in the epoch log already.
     """
@@ -63,7 +63,7 @@ class Planned:
 
     @property
     def base(self) -> CommitNote | None:
-        """The commit that the epoch goes on from; None for the first of an incarnation."""
+        """The commit that the epoch continues from; None for the first of an incarnation."""
         return None if self.replaces else self.previous
 
 
@@ -76,12 +76,12 @@ class Plan:
     name: ClassVar[str] = "plan"
 
     def look(self, context: EpochContext) -> Planned:
-        """Find out what the next epoch is.
+        """Determine the next epoch.
 
         Raises
         ------
         EpochRefusedError
-            Where no epoch may be planned: a table was modified externally, or the declaration changed.
+            If no epoch may be planned: a table was modified externally, or the declaration changed.
         """
         if self.rebuild is not None:
             return self._from_the_start(context, self.rebuild)
@@ -105,7 +105,7 @@ class Plan:
         return Planned(plan, previous, aside)
 
     def run(self, context: EpochContext) -> Planned:
-        """Look, and write to the epoch log what was found."""
+        """Determine the next epoch, and write it to the epoch log."""
         found = self.look(context)
         for plan, why in found.aside:
             put_aside(context, plan, why)
@@ -126,7 +126,7 @@ class Plan:
         plan = self.step.plan(None, None, context.log.next_epoch(node.name, committed))
         if plan is not None:
             last = max(previous.incarnation if previous else 0, context.log.last_incarnation(node.name))
-            plan = plan.anew(last + 1, rebuild.grace)
+            plan = plan.begin_incarnation(last + 1, rebuild.grace)
         return Planned(plan, previous, aside)
 
 
@@ -136,10 +136,10 @@ def put_aside(context: EpochContext, plan: EpochPlan, why: str) -> None:
 
 
 def log_plan(context: EpochContext, node: Node, plan: EpochPlan, committed: int) -> EpochPlan:
-    """Write a plan to the epoch log; the plan that stands there afterwards."""
-    plan = plan.model_copy(update={"declared": declared(node)})
+    """Write a plan to the epoch log; return the plan that is in the log afterwards."""
+    plan = plan.model_copy(update={"declared": describe_declaration(node)})
     context.log.write(plan.node, plan.incarnation, plan.epoch, "plan", plan.model_dump_json())
-    # A rival may have planned the same epoch first, and then this write was skipped: what stands counts.
+    # Another run may have planned the same epoch first; then this write was skipped, and the logged plan counts.
     standing = context.log.open_plan(plan.node, committed)
     assert standing is not None
     return standing

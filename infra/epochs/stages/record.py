@@ -1,4 +1,4 @@
-"""Record: a line of the epoch log with what the epoch did, and how long each stage took."""
+"""Record: a line of the epoch log with the counts of the epoch, and the seconds of each stage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Record:
     name: ClassVar[str] = "record"
 
     def explain(self, context: EpochContext) -> str:
-        """Where the stage writes, in one line."""
+        """Describe where the stage writes, in one line."""
         return context.log.path
 
     def run(self, context: EpochContext, committed: Committed, seconds: Mapping[str, float]) -> EpochResult:

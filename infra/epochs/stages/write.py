@@ -1,4 +1,4 @@
-"""Write: the operator's rows, a pure function of the plan, numbered as the changelog goes on and counted in one pass.
+"""Write: the operator's rows, a pure function of the plan, numbered and counted in one pass.
 
     changelog ends at offset 4        rows of the epoch: offsets 5, 6, 7     counted: 3 rows, 1 tombstone, end 7
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rivermeet.infra import crash
 from rivermeet.infra.delta.side_tables import stage_side
-from rivermeet.infra.delta.staged import Staged, stage, staged_rows
+from rivermeet.infra.delta.staged import Staged, read_staged, stage
 from rivermeet.infra.engine.interpretation import fit_compilation
 from rivermeet.infra.engine.shuffles import fit_shuffles
 from rivermeet.infra.epochs.context import EpochContext
@@ -37,15 +37,15 @@ class Written:
     rows
         ``key, value, timestamp, partition, offset, epoch`` and provenance.
     staged
-        Their files below the changelog; None where Spark alone has the rows (``infra/delta/staged.py``).
+        Their files below the changelog; None if only Spark has the rows (``infra/delta/staged.py``).
     sides
         Rows of the side tables, by table.
     without_rows
-        Side tables that are known to get none, without a frame.
+        Side tables that are known to get no rows, without a frame.
     staged_sides
-        Files of those that have any, below their tables.
+        Files of the side tables that get rows, below their tables.
     memory
-        What the operator remembers for its next epoch; None where it remembers nothing.
+        Operator state for the next epoch; None if there is none.
     """
 
     plan: EpochPlan
@@ -59,7 +59,7 @@ class Written:
 
     @property
     def named(self) -> Staged | None:
-        """The files that the commit names; None where Spark appends the rows."""
+        """The files that the commit names; None if Spark appends the rows."""
         return self.staged if self.staged is not None and self.staged.can_be_named else None
 
 
@@ -72,7 +72,7 @@ class Write:
     name: ClassVar[str] = "write"
 
     def explain(self, context: EpochContext) -> str:
-        """What the stage reads, in one line."""
+        """Describe what the stage reads, in one line."""
         parts = [f"{part.records:,} records of {side}" for side, part in self.plan.inputs.items()]
         parts += [self.plan.reads.described] if self.plan.reads is not None else []
         again = f"; dead letters of epochs {', '.join(map(str, self.plan.retries))}" if self.plan.retries else ""
@@ -85,12 +85,12 @@ class Write:
         Parameters
         ----------
         shared
-            Keeps the frames until the epoch is committed.
+            Caches the frames until the epoch is committed.
 
         Raises
         ------
         EpochRefusedError
-            Where the step does not accept what was read, such as too many bad rows.
+            If the step rejects the rows, for example for too many bad ones.
         """
         spark = context.use_sessions(self.step.node)
         fit_shuffles(spark, self.plan.records)
@@ -98,9 +98,9 @@ class Write:
             fit_compilation(spark, self.plan.rows)
         frames, paths = self.step.compute(spark, self.plan, shared), context.paths(self.step.node)
         rows, schema = with_offsets(frames.rows, self.plan), schema_with_offsets(frames.rows.schema)
-        staged = stage(rows, paths.changelog, f"epoch-{self.plan.epoch}", schema, anew=self.plan.replaces)
-        rows = staged_rows(staged, rows) if staged is not None else shared.keep(rows)
-        # Not kept: most have no row, and those of the others are filters of what the step has kept.
+        staged = stage(rows, paths.changelog, f"epoch-{self.plan.epoch}", schema, own_schema=self.plan.replaces)
+        rows = read_staged(staged, rows) if staged is not None else shared.keep(rows)
+        # Not cached: most have no rows, and the others are filters of frames that the step has cached.
         sides = {name: f for name, f in frames.sides.items() if name not in frames.without_rows}
         counts = totals(staged or rows, sides, frames.timed)
         counts = replace(counts, sides=dict.fromkeys(frames.without_rows, 0) | dict(counts.sides))

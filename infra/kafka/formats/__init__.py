@@ -1,1 +1,1 @@
-"""Payloads of topics: how they name their schemas, where these come from, and what text becomes of them."""
+"""Payloads of topics: how they refer to schemas, where these come from, and how payloads become JSON text."""

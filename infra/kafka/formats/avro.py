@@ -1,13 +1,13 @@
-"""Avro payloads as JSON text, by the schema that they were written with.
+"""Avro payloads as JSON text, decoded with the writer's schema.
 
 | written | text |
 |---|---|
 | ``{"n": 1}``, a record | ``{"n": 1}`` |
 | ``"a"``, and the format declares one column ``id`` | ``{"id": "a"}`` |
 | bytes ``ff``, decimal 1.50, the instant of 1 ms | ``"/w=="``, ``"1.50"``, ``"1970-01-01T00:00:00.001000+00:00"`` |
-| decimal 1234.56, by a schema of precision 4 | ``"1234.56"``: what is written counts |
-| by a schema with a field less | no such field: it is null |
-| by a schema that refers to others of the registry | as if they stood in it |
+| decimal 1234.56, with a schema of precision 4 | ``"1234.56"``: all written digits |
+| with a schema that lacks a field | no such field: it is null |
+| with a schema that refers to others of the registry | as if they were part of it |
 
 Held by ``tests/infra/sources/kafka/formats/test_formats.py``.
 """
@@ -21,7 +21,7 @@ from functools import cache
 from io import BytesIO
 from typing import Any
 
-from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError, framed
+from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError, unframe
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.json_text import as_json
 from rivermeet.pipelines import Avro
@@ -32,7 +32,7 @@ _DECIMAL = "rivermeet-decimal"
 
 
 def avro_decode(format: Avro, registry: Registry) -> Decode:
-    """What gives the text of payloads of this format."""
+    """Create the decoder of payloads of this format."""
     columns, read = tuple(format.schema), avro_reader(format.writer, registry)
 
     def decode(payload: bytes) -> str:
@@ -45,7 +45,7 @@ def avro_decode(format: Avro, registry: Registry) -> Decode:
 
 
 def avro_reader(writer: str | None, registry: Registry) -> Callable[[bytes], tuple[Any, Any]]:
-    """What gives the value of payloads, and the schema that it was written with, as it stands in its JSON.
+    """Create the decoder of payloads, which returns the value and its writer's schema as parsed JSON.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def avro_reader(writer: str | None, registry: Registry) -> Callable[[bytes], tup
     def value(body: bytes, writer: Any) -> Any:
         stream = BytesIO(body)
         try:
-            # fastavro says with errors of all kinds that bytes are not of the schema.
+            # fastavro raises errors of many kinds for bytes that do not match the schema.
             found = schemaless_reader(stream, writer, None)
         except Exception as error:
             raise UndecodableError(f"is not Avro of its schema: {type(error).__name__}") from None
@@ -96,7 +96,7 @@ def avro_reader(writer: str | None, registry: Registry) -> Callable[[bytes], tup
             return f"has schema {id}, which is no schema of Avro"
 
     def read(payload: bytes) -> tuple[Any, Any]:
-        id, body = framed(payload)
+        id, body = unframe(payload)
         found = writer_of(id)
         if isinstance(found, str):
             raise UndecodableError(found)
@@ -106,12 +106,12 @@ def avro_reader(writer: str | None, registry: Registry) -> Callable[[bytes], tup
 
 
 def _exact(schema: Any) -> Any:
-    """The schema with decimals that keep all of their digits."""
+    """The schema, with decimals that keep all digits."""
     if isinstance(schema, list):
         return [_exact(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    # A default value is none of the schema's parts.
+    # A default value is not a part of the schema.
     parts = {name: _exact(part) if name != "default" else part for name, part in schema.items()}
     return parts | ({"logicalType": _DECIMAL} if schema.get("logicalType") == "decimal" else {})
 

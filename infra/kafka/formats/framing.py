@@ -21,23 +21,23 @@ MAGIC, HEADER = b"\x00", 5
 
 
 class UndecodableError(RivermeetError):
-    """A payload that is not what its format says; the message is the reason of its dead letter."""
+    """A payload that does not match its format; the message is the reason of its dead letter."""
 
     remedy = "Correct the format of the source, and run `rivermeet retry-dead-letters`."
 
 
 Decode = Callable[[bytes], str]
-"""Gives a payload's text; `UndecodableError` where it has none."""
+"""Returns a payload's text; raises `UndecodableError` if it has none."""
 
 
 def schema_id(payload: bytes | None) -> int | None:
-    """The id of the schema that a payload names; None where it begins otherwise."""
+    """The id of the schema that a payload names; None if it begins differently."""
     if payload is None or payload[:1] != MAGIC or len(payload) < HEADER:
         return None
     return int.from_bytes(payload[1:HEADER], "big")
 
 
-def framed(payload: bytes) -> tuple[int, bytes]:
+def unframe(payload: bytes) -> tuple[int, bytes]:
     """The id of the writer's schema, and the body."""
     found = schema_id(payload)
     if found is None:

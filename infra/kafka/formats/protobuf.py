@@ -1,12 +1,12 @@
-"""Protobuf payloads as JSON text, by the descriptor that they were written with.
+"""Protobuf payloads as JSON text, decoded with the writer's descriptor.
 
 | written | text |
 |---|---|
-| ``id: "a"`` of ``shop.Order`` | ``{"id": "a", "n": 0}``: what has no presence has its default |
+| ``id: "a"`` of ``shop.Order`` | ``{"id": "a", "n": 0}``: a field without presence has its default |
 | ``optional`` and absent | no such field: it is null |
 | an int64, bytes ``ff``, a ``google.protobuf.Timestamp`` | ``"12"``, ``"/w=="``, ``"1970-01-01T00:00:00.001Z"`` |
-| another message of the schema | none: a dead letter, for ``shop.Order`` is declared |
-| a Timestamp of the year 10000, an Any of an unknown type | none: a dead letter, for JSON has no form for it |
+| another message of the schema | none: a dead letter, because ``shop.Order`` is declared |
+| a Timestamp of the year 10000, an Any of an unknown type | none: a dead letter, JSON cannot represent it |
 
 A registry's payload names its message by indexes behind the schema's id: a count and so many numbers, or a lone 0 for
 the first message. Held by ``tests/infra/sources/kafka/formats/test_formats.py``.
@@ -18,7 +18,7 @@ import base64
 from functools import cache
 from typing import TYPE_CHECKING
 
-from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError, framed
+from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError, unframe
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.pipelines import Protobuf
 
@@ -32,7 +32,7 @@ _KNOWN = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrap
 
 
 def protobuf_decode(format: Protobuf, registry: Registry) -> Decode:
-    """What gives the text of payloads of this format."""
+    """Create the decoder of payloads of this format."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
     from google.protobuf.message import DecodeError
 
@@ -55,12 +55,12 @@ def protobuf_decode(format: Protobuf, registry: Registry) -> Decode:
                 if part is None:
                     return f"has schema {id}, which imports '{name}', and the registry does not have that"
                 file = FileDescriptorProto.FromString(base64.b64decode(part["schema"], validate=True))
-                # What a registry calls a file is not always what others import it by.
+                # A registry's name of a file is not always the name in import statements.
                 file.name = name or file.name
                 files.append(file)
             return files
         except (ValueError, DecodeError):
-            return f"has schema {id}, of which the registry gives text and no descriptor: declare it by descriptor="
+            return f"has schema {id}, for which the registry returns text and no descriptor: declare it by descriptor="
 
     @cache
     def message_of(id: int, indexes: tuple[int, ...]) -> Descriptor | str:
@@ -68,7 +68,7 @@ def protobuf_decode(format: Protobuf, registry: Registry) -> Decode:
         if isinstance(files, str):
             return files
         try:
-            name = _named(files[-1], indexes)
+            name = _find_message(files[-1], indexes)
         except IndexError:
             return f"names no message of schema {id}"
         if name != format.message:
@@ -76,7 +76,7 @@ def protobuf_decode(format: Protobuf, registry: Registry) -> Decode:
         return _pool(files).FindMessageTypeByName(name)
 
     def decode(payload: bytes) -> str:
-        id, rest = framed(payload)
+        id, rest = unframe(payload)
         indexes, body = _indexes(rest)
         message = message_of(id, indexes)
         if isinstance(message, str):
@@ -99,7 +99,7 @@ def _text(body: bytes, message: Descriptor) -> str:
         return MessageToJson(
             found, preserving_proto_field_name=True, always_print_fields_with_no_presence=True, indent=None
         )
-    # Of an Any of a type that nobody described TypeError; of text of proto2 that is not UTF-8 ValueError.
+    # TypeError for an Any of an unknown type; ValueError for proto2 text that is not UTF-8.
     except (Error, TypeError, ValueError, RecursionError) as error:
         raise UndecodableError(f"is a {message.full_name} without a form in JSON: {error}") from None
 
@@ -112,7 +112,7 @@ def message_class(files: list[FileDescriptorProto], name: str) -> type[Message]:
 
 
 def _pool(files: list[FileDescriptorProto]):
-    """The files and all of Google's that they may import."""
+    """The files, with all of Google's files that they may import."""
     from importlib import import_module
 
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -128,8 +128,8 @@ def _pool(files: list[FileDescriptorProto]):
     return pool
 
 
-def _named(file: FileDescriptorProto, indexes: tuple[int, ...]) -> str:
-    """Full name of the message that the indexes lead to, from one nested in the other."""
+def _find_message(file: FileDescriptorProto, indexes: tuple[int, ...]) -> str:
+    """Full name of the message at the indexes, each of which selects a nested message."""
     messages, names = file.message_type, [file.package] if file.package else []
     for index in indexes:
         if index < 0:
@@ -140,7 +140,7 @@ def _named(file: FileDescriptorProto, indexes: tuple[int, ...]) -> str:
 
 
 def _indexes(payload: bytes) -> tuple[tuple[int, ...], bytes]:
-    """The indexes at the front of a payload, and what comes after them."""
+    """The indexes at the front of a payload, and the rest of it."""
     count, at = _varint(payload, 0)
     found: list[int] = []
     for _ in range(count):
@@ -150,7 +150,7 @@ def _indexes(payload: bytes) -> tuple[tuple[int, ...], bytes]:
 
 
 def _varint(payload: bytes, at: int) -> tuple[int, int]:
-    """A number, written with its sign in the lowest bit, and where the next begins."""
+    """A zigzag-encoded number, and the position after it."""
     number = shift = 0
     while at < len(payload):
         number |= (payload[at] & 0x7F) << shift

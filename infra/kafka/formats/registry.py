@@ -1,11 +1,11 @@
-"""Schemas by their ids: from the schema registry once, and from the home folder ever after, for ids never change.
+"""Schemas by their ids: from the schema registry once, and then from the home folder, because ids never change.
 
 | the registry | a payload with the id |
 |---|---|
-| has the schema | is decoded with it, also when the registry is down the next time |
-| says that there is no such id | is a dead letter |
-| has one that refers to others | is decoded with all of them, each asked for once by subject and version |
-| does not answer, or asks for a password | fails the run: nobody knows what the payload is |
+| has the schema | is decoded with it, even if the registry is down later |
+| has no such id | is a dead letter |
+| has one that refers to others | is decoded with all of them, each requested once by subject and version |
+| does not answer, or requires a password | fails the run, because the payload cannot be decoded |
 | is not set | fails the run, with the variable to set |
 
 Held by ``tests/infra/sources/kafka/formats/test_registry.py``.
@@ -31,7 +31,7 @@ from rivermeet.infra.settings import SettingsError
 from rivermeet.pipelines import limits
 
 _NO_SUCH_SCHEMA = (40400, 40401, 40402, 40403)
-"""Error codes of "there is no such schema", subject or version; a 404 of a wrong URL has none of them."""
+"""Error codes for a missing schema, subject or version; a 404 of a wrong URL has none of them."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Registry:
     Attributes
     ----------
     url
-        With user and password, if it asks for them.
+        With user and password, if they are required.
     cache
-        Folder that keeps what it gave.
+        Folder in which schemas are cached.
     """
 
     url: str = field(repr=False)
@@ -51,32 +51,32 @@ class Registry:
     _known: dict[tuple[str, str], dict[str, Any] | None] = field(default_factory=dict, repr=False)
 
     def schema(self, id: int, form: str = "") -> dict[str, Any] | None:
-        """The schema with this id, as the registry describes it; None where there is none.
+        """The schema with this id, as the registry describes it; None if there is none.
 
         Parameters
         ----------
         form
-            ``serialized`` for the descriptor of Protobuf in base64, in place of its text.
+            ``serialized`` for the Protobuf descriptor in base64, in place of its text.
 
         Raises
         ------
         RegistryUnavailableError
-            Where the registry does not say.
+            If the registry does not answer.
         """
         return self._once(f"schemas/ids/{id}", str(id), form)
 
     def referred(self, described: Mapping[str, Any], form: str = "") -> dict[str, dict[str, Any] | None]:
-        """All schemas that one refers to, by the names that it and they use; each stands after those that it refers to.
+        """All schemas that one refers to, by their names in references; each comes after those that it refers to.
 
         Parameters
         ----------
         described
-            A schema as `schema` gives it. Where the registry lacks one that is referred to, None stands for it.
+            A schema as returned by `schema`. A missing referenced schema is None.
 
         Raises
         ------
         RegistryUnavailableError
-            Where the registry does not say.
+            If the registry does not answer.
         """
         found: dict[str, dict[str, Any] | None] = {}
         for reference in described.get("references") or ():
@@ -93,7 +93,7 @@ class Registry:
         return self._known[path, form]
 
     def request(self, path: str, body: bytes | None = None) -> Request:
-        """A question to the registry, with user and password; a body makes it a POST."""
+        """A request to the registry, with user and password; a POST if it has a body."""
         url, user = _bare(self.url)
         kind = {} if body is None else {"Content-Type": "application/vnd.schemaregistry.v1+json"}
         request = Request(f"{url}/{path}", body, kind)
@@ -107,7 +107,7 @@ class Registry:
                 "payloads name schemas, and no registry is: set RIVERMEET_SCHEMA_REGISTRY to its URL",
                 variable="RIVERMEET_SCHEMA_REGISTRY",
             )
-        # Ids are one registry's. Its address is not to be read from a path.
+        # Ids are unique within one registry. The path must not reveal its address.
         whose = sha256(_bare(self.url)[0].encode()).hexdigest()[:12]
         file = self.cache / whose / f"{file_name}{form and '-'}{form}.json"
         if file.exists():
@@ -115,7 +115,7 @@ class Registry:
         found = self._asked(path, form)
         if found is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-            # Sources that run side by side may ask for one schema at a time.
+            # Sources that run in parallel may request the same schema at the same time.
             half = file.with_name(f".{file.name}.{uuid4().hex}")
             half.write_text(json.dumps(found))
             half.replace(file)
@@ -141,7 +141,7 @@ class Registry:
 
 
 NONE = Registry("", Path())
-"""No registry: whoever asks it is refused, with the variable to set."""
+"""No registry: every request is refused, with the variable to set."""
 
 
 def _code(error: HTTPError) -> int | None:

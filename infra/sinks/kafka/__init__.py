@@ -1,1 +1,1 @@
-"""Topics that changelogs are delivered to, exactly once for whoever reads committed records."""
+"""Topics that changelogs are delivered to, exactly once for consumers of committed records."""

@@ -27,11 +27,11 @@ from rivermeet.pipelines.sink import TopicSink
 NODE, EPOCH, TRIGGER, TIMESTAMP = (f"rivermeet-{name}" for name in ("node", "epoch", "trigger", "timestamp"))
 """Headers of each record."""
 COLUMNS = ("key", "value", "timestamp", "partition", "offset", "epoch", "trigger")
-"""Columns of a changelog that a record is made of; not every one has a trigger."""
+"""Columns of a changelog that a record is built from; not every changelog has a trigger."""
 
 
 class Message(NamedTuple):
-    """A record that is to be sent; times in epoch millis."""
+    """A record to be sent; times in epoch millis."""
 
     key: bytes | None
     value: bytes | None
@@ -65,7 +65,7 @@ def _message(row: Mapping[str, Any], key_of: Encode, value_of: Encode, node: byt
 
 
 def _key_encoder(sink: TopicSink) -> Encode:
-    """What makes bytes of a key."""
+    """Create the encoder of keys."""
     if isinstance(sink.key, JSON):
         return lambda key: as_json(key).encode()
     (column,) = sink.node.key

@@ -1,11 +1,11 @@
-"""What is delivered at once: the rows of an epoch, or of a large one so many that a transaction can hold them.
+"""Parts of a delivery: the rows of an epoch, or, of a large one, as many as fit one transaction.
 
     position                partition 0 up to 4, partition 1 up to 9
     epoch 3 ends at         partition 0: 6, partition 1: 9      one part: partition 0, offsets 5 and 6
     epoch 4 ends at         partition 0: 250,006, …             three parts of at most 100,000 rows
 
-A part is a range of offsets, and these are dense: which files have its rows does not matter, nor that maintenance
-writes them anew. Held by ``tests/infra/sinks/test_parts.py``.
+A part is a range of dense offsets: it does not depend on the files that contain its rows, nor on whether maintenance
+rewrites them. Held by ``tests/infra/sinks/test_parts.py``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Part:
-    """Rows ``(after, upto]`` of a changelog, by partition, the last ones of them of ``epoch``."""
+    """Rows ``(after, upto]`` of a changelog, by partition, up to ``epoch``."""
 
     epoch: int
     after: Offsets
@@ -38,7 +38,7 @@ class Part:
 
     @property
     def rows(self) -> int:
-        """How many they are."""
+        """The number of rows."""
         return sum(end - self.after.get(p, -1) for p, end in self.upto.items())
 
     def read(self, changelog: str, version: int, session: Callable[[], SparkSession]) -> pa.Table:
@@ -48,7 +48,7 @@ class Part:
 
 
 def parts(position: Position, committed: Sequence[CommitNote], most: int = limits.TRANSACTION_ROWS) -> Iterator[Part]:
-    """What comes after a position, up to the last of the epochs that were ``committed`` since, oldest first."""
+    """The parts after a position, up to the last of the epochs that were ``committed`` since, oldest first."""
     done: dict[int, int] = dict(position.ends)
     for note in committed:
         yield from _of_epoch(note, done, most)
@@ -72,8 +72,8 @@ def _of_epoch(note: CommitNote, done: Mapping[int, int], most: int) -> Iterator[
         yield Part(note.epoch, dict(after), upto)
 
 
-def committed_since(changelog: str, position: Position) -> list[CommitNote]:
-    """Notes of the epochs that a changelog has from a position on, oldest first.
+def read_notes_since(changelog: str, position: Position) -> list[CommitNote]:
+    """Notes of the epochs of a changelog from a position on, oldest first.
 
     The position's own epoch is among them: a part of it may be missing.
     """

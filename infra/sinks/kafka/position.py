@@ -1,10 +1,10 @@
-"""How far a topic has a changelog: a record in a topic beside it, written in the transaction that writes the rows.
+"""The position of a delivery: a record in a separate topic, written in the transaction that writes the rows.
 
     topic trips            a, b, c            one transaction
     topic trips-positions  {"epoch": 3, …}    the same one
 
-Whoever is killed between two steps finds either both or neither. The position is read after older transactions of the
-same writer were ended, and only from what is committed. It is no group's offset: those expire. Held by
+A kill between two steps leaves either both or neither. The position is read after older transactions of the same writer
+were aborted, and only from committed records. It is not stored as a group's offset, because those expire. Held by
 ``tests/infra/sinks/test_delivery.py``.
 """
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 
 class Position(BaseModel):
-    """What a topic has of a changelog.
+    """The part of a changelog that a topic has.
 
     Attributes
     ----------
     incarnation
-        Of the changelog.
+        The incarnation of the changelog.
     topic_id
-        What distinguishes the topic from a later one of its name; empty of positions that were written without it.
+        The topic's id, which a recreated topic does not have; empty in positions that were written without it.
     epoch
-        The last epoch of which it has rows.
+        The last epoch with rows in the topic.
     ends
         Partition of the changelog to its last offset that was delivered.
     records
-        How many rows were delivered, as the broker acknowledged them one by one.
+        Number of delivered rows, as acknowledged by the broker.
     written
-        Where the rows of the last transaction lie: partition of the topic to first and last offset.
+        Place of the rows of the last transaction: partition of the topic to first and last offset.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -53,12 +53,12 @@ class Position(BaseModel):
 
 
 def positions_topic(topic: str) -> str:
-    """Name of the topic that keeps positions."""
+    """Name of the topic of positions."""
     return f"{topic}-positions"
 
 
 def last_position(connection: Connection, topic: str, writer: str) -> Position | None:
-    """The position that a writer has committed last; None where it never wrote.
+    """The last committed position of a writer; None if it never wrote.
 
     Parameters
     ----------

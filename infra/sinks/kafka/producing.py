@@ -1,7 +1,7 @@
 """A part in one transaction with the topic's position: all of it, or nothing that a reader of committed records sees.
 
     begin, row, row, row, position, commit      three rows and where they end
-    begin, row, killed                          nothing: who comes next ends the transaction, and sends them again
+    begin, row, killed                          nothing: the next run aborts the transaction, and sends them again
 
 Held by ``tests/infra/sinks/test_delivery.py`` and ``tests/infra/sinks/test_faults.py``.
 """
@@ -28,17 +28,17 @@ _CURES = {
     "MSG_SIZE_TOO_LARGE": "a row is larger than the topic takes: raise its max.message.bytes, and run again",
     "INVALID_TIMESTAMP": "a row is of a time that the topic does not take: raise its "
     "message.timestamp.after.max.ms, or message.timestamp.before.max.ms, and run again",
-    "TOPIC_AUTHORIZATION_FAILED": "whoever RIVERMEET_KAFKA_… logs in as may not write it: let it, and run again",
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "whoever RIVERMEET_KAFKA_… logs in as may not write in transactions: let "
-    "it, and run again",
+    "TOPIC_AUTHORIZATION_FAILED": "the user of RIVERMEET_KAFKA_… may not write it: grant WRITE, and run again",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "the user of RIVERMEET_KAFKA_… may not write in transactions: "
+    "grant it, and run again",
 }
-"""What mends an error that comes again however often a run is repeated."""
+"""Remedies of errors that a repeated run does not fix."""
 
 
 def send(
     producer: Producer, sink: TopicSink, writer: str, part: Part, rows: Iterable[Message], before: Position
 ) -> Position:
-    """Send a part and its position in one transaction; the position."""
+    """Send a part and its position in one transaction; return the position."""
     from confluent_kafka import KafkaException
 
     acknowledged = _Acknowledged()
@@ -67,7 +67,7 @@ def send(
         producer.produce(positions_topic(sink.topic), position.model_dump_json(), writer)
         crash.reached("marked", sink.node.name)
     except BaseException:
-        # A writer that is fenced cannot: who fenced it has ended its transaction.
+        # A fenced writer cannot abort: the new writer has aborted its transaction.
         with suppress(KafkaException):
             producer.abort_transaction(limits.BROKER_SECONDS)
         raise
@@ -90,12 +90,12 @@ def _produce(producer: Producer, topic: str, row: Message, acknowledged: _Acknow
             producer.poll(0)
             return
         except BufferError:
-            # The queue is full: what is acknowledged makes room.
+            # The queue is full: acknowledged records make room.
             producer.poll(0.1)
 
 
 class _Acknowledged:
-    """What the broker says of records, one by one."""
+    """Collects the broker's acknowledgements of records."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -114,7 +114,7 @@ class _Acknowledged:
 
 
 def refusal(error: KafkaException, sink: TopicSink) -> Exception:
-    """What an error of the producer means."""
+    """Translate an error of the producer."""
     from confluent_kafka import KafkaError
 
     found = error.args[0]

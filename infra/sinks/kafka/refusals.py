@@ -1,4 +1,4 @@
-"""What keeps rows from being delivered: each with what mends it. What was delivered before stands."""
+"""Errors about rows that cannot be delivered, each with its remedy. Rows delivered before stay."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rivermeet.infra.refusal import EpochRefusedError
 class SinkRefusedError(EpochRefusedError):
     """Rows that cannot be delivered."""
 
-    remedy = "Do what the message says, and run again; what was delivered stands."
+    remedy = "Do what the message says, and run again; delivered rows stay."
 
 
 class SinkFencedError(SinkRefusedError):
@@ -24,13 +24,13 @@ class SinkRebuiltError(SinkRefusedError):
 
 
 class SinkTopicRemadeError(SinkRefusedError):
-    """The topic was made anew: it has none of the rows that were delivered."""
+    """The topic was recreated: it has none of the delivered rows."""
 
     remedy = "Delete the topic of positions too, or declare another topic."
 
 
 class SinkPositionLostError(SinkRefusedError):
-    """The topic of positions does not say how far the topic is, and the epoch log says that something was delivered."""
+    """The topic of positions has no position, although the epoch log has a delivery."""
 
     remedy = "Declare another topic, or delete both."
 
@@ -42,7 +42,7 @@ class SinkTopicMissingError(SinkRefusedError):
 
 
 class DeliveryFailedError(SinkRefusedError):
-    """The broker did not take the rows; the next run sends them again."""
+    """The broker did not accept the rows; the next run sends them again."""
 
     is_transient = True
-    remedy = "See to the broker, and run again."
+    remedy = "Check the broker, and run again."

@@ -1,9 +1,9 @@
 """The topics of a sink: the one that it writes, and the one that keeps its positions.
 
-    to_topic("trips", partitions=4)     made with 4 partitions where it is not there
-    to_topic("trips")                   refused where it is not there: nobody but the broker's owner knows how many
+    to_topic("trips", partitions=4)     created with 4 partitions if it does not exist
+    to_topic("trips")                   refused if it does not exist: the number of partitions is unknown
 
-The topic of positions is made with it: one partition, compacted. Held by ``tests/infra/sinks/test_delivery.py``.
+The topic of positions is created with it: one partition, compacted. Held by ``tests/infra/sinks/test_delivery.py``.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def prepare(connection: Connection, sink: TopicSink) -> None:
-    """Make the topics that are not there.
+    """Create missing topics.
 
     Raises
     ------
     SinkTopicMissingError
-        Where the sink does not say how many partitions its topic is to have.
+        If the sink does not declare the number of partitions.
     """
     if not _is_there(connection, sink.topic):
         if sink.partitions is None:

@@ -2,14 +2,14 @@
 
 | the table has | the epoch |
 |---|---|
-| new versions | reads what they append, or what its change data feed has of them |
-| new versions without rows: OPTIMIZE, a property | is made all the same: its plan says where the next one starts |
+| new versions | reads the rows that they append, or their change data feed |
+| new versions without rows: OPTIMIZE, a property | is committed too: its plan says where the next one starts |
 | nothing new | is not made |
 | removed rows, removed files, become another table | is refused (``infra/sources/delta/unreadable.py``) |
 
-The position is in the plan of the last committed epoch. A row that is no record is a dead letter, as a row of a file
-is, and too many of them refuse the epoch. What is read is not landed, as of a topic: the files of a version are never
-written to, so that an epoch that is run again reads the same rows, or finds one gone and is refused. Held by
+The position is in the plan of the last committed epoch. A row that is not a record is a dead letter, like a row of a
+file, and too many of them refuse the epoch. Unlike records of a topic, rows are not landed: the files of a version
+never change, so an epoch that is run again reads the same rows, or is refused if a file is gone. Held by
 ``tests/infra/sources/delta/test_append.py`` and ``tests/infra/sources/test_faults.py``.
 """
 
@@ -37,7 +37,7 @@ from rivermeet.infra.sources.delta.log import Commit
 from rivermeet.infra.sources.delta.old_images import without_needless
 from rivermeet.infra.sources.delta.ranges import next_range
 from rivermeet.infra.sources.delta.refusals import TablePositionLostError
-from rivermeet.infra.sources.delta.rows import added, changes, no_rows, whole_version
+from rivermeet.infra.sources.delta.rows import changes, no_rows, read_added, whole_version
 from rivermeet.infra.sources.delta.table import TableState, table_state
 from rivermeet.infra.sources.delta.unreadable import another, unreadable
 from rivermeet.infra.sources.delta.version_range import VersionRange
@@ -74,7 +74,7 @@ class DeltaStep(SourceStep[VersionRange]):
 
     @property
     def path(self) -> str:
-        """Where it lies."""
+        """Its location."""
         path = self.table.path
         if redacted(path) != path:
             raise SourceError(
@@ -85,11 +85,11 @@ class DeltaStep(SourceStep[VersionRange]):
         return there.rstrip("/")
 
     def state(self) -> TableState:
-        """The table as it stands."""
+        """The current state of the table."""
         return table_state(self.path, self.name)
 
     def standing(self) -> Standing:
-        """How many versions were not read yet."""
+        """The number of unread versions."""
         before, state = self.position(self.note()), self.state()
         known = before.end if before is not None and before.id == state.id else -1
         read = "nothing read" if before is None else f"read up to version {before.end}"
@@ -100,14 +100,14 @@ class DeltaStep(SourceStep[VersionRange]):
         return is_fresh(self.changed(), freshness_ms, now_ms)
 
     def changed(self) -> Unread | None:
-        """The versions that change rows and were not read; None where none was read yet."""
+        """The unread versions that change rows; None if none was read yet."""
         if self.note() is None:
             return None
         found = [one for one in self.unread() if one.fed]
         return Unread(len(found), "versions", found[0].timestamp if found else None)
 
     def unread(self) -> Sequence[Commit]:
-        """The commits that were not read yet; refused where the next run would be."""
+        """The unread commits; refused if the next run would be."""
         before, state = self.position(self.note()), self.state()
         next_range(before, state, self.table, self.name, self.accept_loss)
         return state.commits(state.first if before is None else before.end + 1)
@@ -126,7 +126,7 @@ class DeltaStep(SourceStep[VersionRange]):
         return before and before.model_copy(update={"start": before.end + 1, **nothing})
 
     def check(self, plan: EpochPlan) -> str | None:
-        """Why a plan is passed over: what it reads is gone, and that was accepted. Else reading it refuses it."""
+        """Why a plan is skipped: its range is gone, and that was accepted. Otherwise reading it is refused."""
         if not self.accept_loss or not isinstance(plan.reads, VersionRange) or not plan.reads.unread:
             return None
         why = unreadable(plan.reads, self.state(), self.table, self.name)
@@ -141,7 +141,7 @@ class DeltaStep(SourceStep[VersionRange]):
         return None if why is None else f"what it read of table {ranges[-1].path} is gone ({type(why).__name__})"
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
-        """Read the planned versions, or parse the planned letters again; what is no record is a dead letter."""
+        """Read the planned versions, or parse the planned letters again; rows that are not records are dead letters."""
         planned = plan.reads
         assert isinstance(planned, VersionRange), "a plan of a table has a range"
         self._refuse_unreadable(planned)
@@ -151,7 +151,7 @@ class DeltaStep(SourceStep[VersionRange]):
         except PySparkException:
             self._refuse_unreadable(planned)
             raise
-        # Made anew while it was read, it may have given rows of both.
+        # If it was recreated while it was read, it may have given rows of both tables.
         self._refuse_unreadable(planned)
         return found
 
@@ -170,7 +170,7 @@ class DeltaStep(SourceStep[VersionRange]):
         rows = list(letters_again(spark, self.dead_letters, plan.retries, table)) if plan.retries else []
         if planned.snapshot is not None:
             rows.append(whole_version(spark, table, planned))
-        found = (added if table.changes == "append" else changes)(spark, table, planned)
+        found = (read_added if table.changes == "append" else changes)(spark, table, planned)
         yield from (self._records(frame) for frame in rows)
         if found is not None:
             records = self._records(found)

@@ -1,4 +1,4 @@
-"""Dead letters of a Delta table, parsed again from the rows that they keep: VACUUM may have removed the files.
+"""Dead letters of a Delta table, parsed again from the stored rows, because VACUUM may have removed the files.
 
     epoch 1   version 3   {"id":"a","n":"x"}     column 'n': 'x' is not INT
     epoch 4   retries epoch 1, with n STRING     version 3 is a record now, and comes after all that there is
@@ -28,7 +28,7 @@ _HEADER = "version BIGINT, time BIGINT, change STRING, schema STRING"
 def letters_again(spark: SparkSession, path: str, epochs: Sequence[int], table: DeltaTable) -> Iterator[DataFrame]:
     """Rows of the letters of these epochs, by schema, as `as_declared` gives them; ``path`` is their table."""
     letters = read(spark, path).where(F.col("epoch").isin(list(epochs)) & (F.col("position") > 0))
-    # A letter of files or a topic that the source read before stays one: it has no row of a table.
+    # A letter of files or a topic that the source read before cannot be retried: it has no row of a table.
     of_tables = letters.withColumn("h", F.from_json("header", _HEADER)).where(F.isnotnull("h.schema"))
     number = F.row_number().over(Window.partitionBy(F.lit(0)).orderBy("epoch", "file", "position"))
     numbered = of_tables.withColumn("number", number)

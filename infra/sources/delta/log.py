@@ -1,13 +1,13 @@
-"""What each commit of a Delta table did, from the entries of its log, without Spark.
+"""The changes of each commit of a Delta table, from the entries of its log, without Spark.
 
     _delta_log/00000000000000000004.json
     {"commitInfo": {"timestamp": 1000, "operation": "UPDATE"}}
     {"cdc": {"path": "_change_data/c.parquet", …}}                    changed: what the change data feed has of it
     {"remove": {"path": "a.parquet", "dataChange": true, …}}          removed
     {"add": {"path": "b.parquet", "dataChange": true, …}}             added
-    {"add": {"path": "all.parquet", "dataChange": false, …}}          nothing: compaction moves rows, and changes none
+    {"add": {"path": "all.parquet", "dataChange": false, …}}          nothing: compaction does not change rows
 
-A commit's time is what its entry says, which a copy of the table keeps, and not that of the entry's file. Source: the
+A commit's time is that in its entry, which a copy of the table keeps, and not that of the entry's file. Source: the
 Delta protocol, "Delta Log Entries" and "Actions". Held by ``tests/infra/sources/delta/test_log.py``.
 """
 
@@ -29,7 +29,7 @@ _ENTRY = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*parquet|(\d{20})\.checkpoint\..*json")
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 BYTES_A_ROW = 32
-"""Of a file whose entry does not say how many rows it has."""
+"""Assumed rows of a file whose entry has no row count."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Commit:
-    """What a version did to the table's rows, its time (epoch millis), and the table's properties if they changed."""
+    """The row changes of a version, its time (epoch millis), and the table's properties if they changed."""
 
     version: int
     timestamp: int
@@ -54,12 +54,12 @@ class Commit:
 
     @property
     def fed(self) -> tuple[DataFile, ...]:
-        """Files that the change data feed reads of it."""
+        """Files that the change data feed reads for it."""
         return self.changed or (*self.added, *self.removed)
 
 
 def versions(path: str) -> tuple[list[int], int | None]:
-    """Versions with an entry, and the oldest that can be read whole: None where there is none."""
+    """Versions with an entry, and the oldest that can be read completely; None if there is none."""
     files = _storage(path).get_file_info(FileSelector(LOG, allow_not_found=True))
     names = [file.base_name for file in files if file.type == FileType.File]
     entries = sorted(int(found[1]) for name in names if (found := _ENTRY.fullmatch(name)))
@@ -69,7 +69,7 @@ def versions(path: str) -> tuple[list[int], int | None]:
 
 
 def commits(path: str, start: int, end: int) -> Iterator[Commit]:
-    """The commits of these versions, both included; FileNotFoundError where an entry is missing."""
+    """The commits of these versions, both included; FileNotFoundError if an entry is missing."""
     storage = _storage(path)
     for version in range(start, end + 1):
         with storage.open_input_stream(f"{LOG}/{version:020}.json") as entry:
@@ -77,14 +77,14 @@ def commits(path: str, start: int, end: int) -> Iterator[Commit]:
 
 
 def missing(path: str, files: Iterable[str]) -> list[str]:
-    """Those of a table's files that are not there; one outside of the table is taken for granted."""
+    """The missing files of a table; files outside of the table are not checked."""
     inside = [file for file in files if not _ABSOLUTE.match(file)]
     found = _storage(path).get_file_info(inside) if inside else []
     return [name for name, file in zip(inside, found, strict=True) if file.type != FileType.File]
 
 
-def located(path: str, file: str) -> str:
-    """Where a file of the table at ``path`` lies."""
+def locate(path: str, file: str) -> str:
+    """The location of a file of the table at ``path``."""
     return file if _ABSOLUTE.match(file) else f"{path.rstrip('/')}/{file}"
 
 

@@ -1,15 +1,16 @@
-"""What an update takes away: the old image of a row is a tombstone where its key has no other row in that version.
+"""Old images of updates: the old image of a row is a tombstone if its key has no other row in that version.
 
 | version 5 | records |
 |---|---|
-| (a, 1) becomes (a, 2) | a: 2. The new image says it all |
+| (a, 1) becomes (a, 2) | a: 2. The new image is sufficient |
 | (a, 1) becomes (b, 1) | a: a tombstone; b: 1 |
 | (a, 1) and (b, 2) swap their keys | a: 2; b: 1 |
 | (a, 1) becomes (a, 0), which ``where`` excludes | a: a tombstone |
-| (a, 1) becomes (a, "x"), which is no record | none, and a dead letter: a stays as it was |
+| (a, 1) becomes (a, "x"), which is not a record | none, and a dead letter: a is unchanged |
 | (a, 1) is deleted, and (a, 2) inserted | a: a tombstone; a: 2. Deletes come first |
 
-An old image is no dead letter: it was one when it was new. Held by ``tests/infra/sources/delta/test_feed.py``.
+An old image is never a dead letter: if it is invalid, it was one when it was new. Held by
+``tests/infra/sources/delta/test_feed.py``.
 """
 
 from __future__ import annotations

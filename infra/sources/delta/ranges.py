@@ -1,18 +1,17 @@
 """The next range of a Delta table's versions.
 
-    the table: versions 0 to 9, change data feed since version 2; a VACUUM has left what version 5 needs, and no more
-
-    first range, append    versions 0 to 9, if all their files are there, and no version removed rows
-    first range, feed      version 2 whole, then versions 3 to 9, if all their files are there
-    otherwise, as here     version 9 whole
+    the table: versions 0 to 9, change data feed since version 2; a VACUUM has kept what versions 5 and later need
+    first range, append    versions 0 to 9, if all their files exist, and no version removed rows
+    first range, feed      version 2 completely, then versions 3 to 9, if all their files exist
+    otherwise, as here     version 9 completely
     next range, from 6 on  versions 6 to 9
-    refused                version 4 is next: what it wrote is gone
+    refused                version 4 is next: its files are gone
     refused                another table id; or the table ends with version 3, and 5 was read
-    refused, append        version 7 removed rows: a stream of what is appended has no place for that
+    refused, append        version 7 removed rows, which an append source cannot represent
     refused, feed          version 7 was written while the feed was off
 
-The range goes into the epoch log before it is read. Files of a version never change, so that nothing is landed: a range
-is read again as it was, or it is refused. Held by ``tests/infra/sources/delta/test_ranges.py`` and
+The range is logged before it is read. Files of a version never change, so nothing is landed: a range
+is read again with the same rows, or it is refused. Held by ``tests/infra/sources/delta/test_ranges.py`` and
 ``tests/infra/sources/test_faults.py``.
 """
 
@@ -31,12 +30,12 @@ from rivermeet.pipelines import DeltaTable
 def next_range(
     before: VersionRange | None, state: TableState, table: DeltaTable, name: str, accept_loss: bool = False
 ) -> VersionRange:
-    """What comes after the range ``before``; what there is to be read at first where there is none.
+    """The range after ``before``; the first range if there is none.
 
     Parameters
     ----------
     accept_loss
-        Whether to go on behind what is gone, or may not be read.
+        Whether to continue after versions that are gone, or cannot be read.
     """
     if before is None:
         refuse_unreadable(state, table, name)
@@ -65,13 +64,13 @@ def next_range(
 
 
 def _first(state: TableState, table: DeltaTable, name: str) -> VersionRange:
-    """All versions, where the log has them whole; else the newest, whole."""
+    """All versions if they are complete in the log; otherwise the newest version completely."""
     if table.changes == "append":
         known = state.commits(0) if state.first == 0 and state.whole == 0 else None
         if known is None or any(c.removed for c in known) or versions_gone(state.path, known, table):
             return _snapshot(state)
         return _range(state, 0, known)
-    since = _fed_since(state)
+    since = _find_feed_start(state)
     if since is None:
         return _snapshot(state)
     known = state.commits(since + 1)
@@ -82,8 +81,8 @@ def _first(state: TableState, table: DeltaTable, name: str) -> VersionRange:
     return found.model_copy(update={"snapshot": since, "rows": found.rows + sum(file.rows for file in files)})
 
 
-def _fed_since(state: TableState) -> int | None:
-    """The first version from which on the feed was never off; None where that is before what can be read."""
+def _find_feed_start(state: TableState) -> int | None:
+    """The first version since which the feed was always on; None if that version cannot be read."""
     if state.whole is None or state.whole < state.first - 1:
         return None
     since = state.whole if is_on(properties(state.path, state.whole)) else None

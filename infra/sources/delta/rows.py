@@ -1,18 +1,18 @@
 """From the versions of a plan to rows in declared types, each with its place in the order of the epoch.
 
-| what is read | ``file_rank`` | ``block`` | ``row`` |
+| rows | ``file_rank`` | ``block`` | ``row`` |
 |---|---|---|---|
-| dead letters again | -1 | 0 | their number |
-| a version whole | 0 | 0 | ``order``, file, row of the file, or the row as text |
+| retried dead letters | -1 | 0 | their number |
+| a complete version | 0 | 0 | ``order``, file, row of the file, or the row as text |
 | rows that version 4 adds | 1 | 4 * 4 + 2 | ``order``, file, row of the file |
 | changes of version 4: deletes | 1 | 4 * 4 + 0 | ``order``, the row as text |
 | changes of version 4: old images | 1 | 4 * 4 + 1 | ``order``, the row as text |
 | changes of version 4: inserts, new images | 1 | 4 * 4 + 2 | ``order``, the row as text |
 
-The order is total: two rows of a feed with the same text are the same record. Files are read as they lie, with the
-values of their partition columns from the log; a feed, and a whole version with deletion vectors, column mapping or
-partitions, by Delta. A struct has the fields that are
-declared. Held by ``tests/infra/sources/delta/test_append.py`` and ``tests/infra/sources/delta/test_feed.py``.
+The order is total: two rows of a feed with the same text are the same record. Files are read directly, with the values
+of their partition columns from the log; a feed, and a complete version with deletion vectors, column mapping or
+partitions, by Delta. A struct has the declared fields. Held by ``tests/infra/sources/delta/test_append.py`` and
+``tests/infra/sources/delta/test_feed.py``.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rivermeet.infra import small_frames
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.sources.declared_types import as_declared
-from rivermeet.infra.sources.delta.log import commits, located
+from rivermeet.infra.sources.delta.log import commits, locate
 from rivermeet.infra.sources.delta.table import is_list_of_files, snapshot_files
 from rivermeet.infra.sources.delta.version_range import VersionRange
 from rivermeet.infra.sources.files.parquet import CLOCKS
 from rivermeet.infra.sources.places import path_of, spark_path
 from rivermeet.pipelines import DeltaTable
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 from rivermeet.records.type_text import type_text
 
 DELETE, OLD, NEW = range(3)
@@ -54,21 +54,21 @@ def whole_version(spark: SparkSession, table: DeltaTable, planned: VersionRange)
     version = planned.snapshot
     assert version is not None
     time = _times(planned.path, version, version)[version]
-    paths = [located(planned.path, file.path) for file in snapshot_files(planned.path, version)]
+    paths = [locate(planned.path, file.path) for file in snapshot_files(planned.path, version)]
     files = {path: (at, version, time, {}) for at, path in enumerate(paths)}
     if files and is_list_of_files(planned.path, version):
-        found = _by_file(_scanned(spark, _schema(planned.path, version), files), files, {})
+        found = _by_file(_scan_files(spark, _schema(planned.path, version), files), files, {})
     else:
         scan = spark.read.format("delta").option("versionAsOf", version).load(planned.path)
         found = _by_file(scan, files, {}, numbered=False)
-    return _declared(found, table, planned, F.lit(WHOLE), F.lit(0), F.lit("insert"))
+    return _cast_declared(found, table, planned, F.lit(WHOLE), F.lit(0), F.lit("insert"))
 
 
-def added(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> DataFrame | None:
+def read_added(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> DataFrame | None:
     """Rows that the versions add, as `as_declared` gives them; None where there are none."""
     found = [c for c in commits(planned.path, planned.start, planned.end) if c.version not in planned.passed]
     files = {
-        located(planned.path, file.path): (at, commit.version, commit.timestamp, dict(file.partition))
+        locate(planned.path, file.path): (at, commit.version, commit.timestamp, dict(file.partition))
         for commit in found
         for at, file in enumerate(sorted(commit.added, key=lambda file: file.path))
     }
@@ -77,9 +77,9 @@ def added(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> Data
     schema = _schema(planned.path, planned.end)
     of_partition = {f.name: f.dataType for f in schema if any(f.name in values for *_, values in files.values())}
     of_files = T.StructType([field for field in schema if field.name not in of_partition])
-    placed = _by_file(_scanned(spark, of_files, files), files, of_partition)
+    placed = _by_file(_scan_files(spark, of_files, files), files, of_partition)
     block = F.col("version") * KINDS + NEW
-    return _declared(placed, table, planned, F.lit(CHANGES), block, F.lit("insert"))
+    return _cast_declared(placed, table, planned, F.lit(CHANGES), block, F.lit("insert"))
 
 
 def changes(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> DataFrame | None:
@@ -91,7 +91,7 @@ def changes(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> Da
     times = small_frames.frame_of(spark, sorted(_times(planned.path, planned.start, planned.end).items()), _TIMES)
     own = [name for name in scan.columns if name not in ("_change_type", "_commit_version", "_commit_timestamp")]
     named = scan.select(
-        F.struct(*[F.col(quoted(name)) for name in own]).alias("data"),
+        F.struct(*[F.col(quote(name)) for name in own]).alias("data"),
         F.col("_change_type").alias("change"),
         F.col("_commit_version").alias("version"),
         F.lit(None).cast("int").alias("at"),
@@ -99,7 +99,7 @@ def changes(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> Da
     )
     kind = F.coalesce(*[F.when(F.col("change") == name, F.lit(kind)) for name, kind in _KIND.items()])
     placed = named.join(F.broadcast(times), "version")
-    return _declared(placed, table, planned, F.lit(CHANGES), F.col("version") * KINDS + kind, F.col("change"))
+    return _cast_declared(placed, table, planned, F.lit(CHANGES), F.col("version") * KINDS + kind, F.col("change"))
 
 
 def no_rows(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> DataFrame:
@@ -107,10 +107,10 @@ def no_rows(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> Da
     data = T.StructField("data", _schema(planned.path, planned.end))
     known = [("at", T.IntegerType()), ("version", T.LongType()), ("time", T.LongType()), ("index", T.LongType())]
     kind = T.StructType([data, *(T.StructField(name, of) for name, of in known)])
-    return _declared(small_frames.no_rows(spark, kind), table, planned, F.lit(WHOLE), F.lit(0), F.lit("insert"))
+    return _cast_declared(small_frames.no_rows(spark, kind), table, planned, F.lit(WHOLE), F.lit(0), F.lit("insert"))
 
 
-def _scanned(spark: SparkSession, schema: T.StructType, files: Iterable[str]) -> DataFrame:
+def _scan_files(spark: SparkSession, schema: T.StructType, files: Iterable[str]) -> DataFrame:
     """Rows of files, with ``row_index``; Delta's own scan has no such column."""
     reader = spark.read.schema(schema).option("recursiveFileLookup", True).option("ignoreMissingFiles", False)
     return reader.parquet(*[spark_path(path) for path in files])
@@ -122,7 +122,7 @@ def _by_file(
     of_partition: Mapping[str, T.DataType],
     numbered: bool = True,
 ) -> DataFrame:
-    """Rows with what is known of their files: number, version, time, and values of partition columns.
+    """Rows with the properties of their files: number, version, time, and values of partition columns.
 
     Spark percent-encodes paths by rules of its own, and writes the same file as ``file:/`` here and ``file:///`` there.
     """
@@ -138,13 +138,13 @@ def _by_file(
     index = F.col("_metadata.row_index") if numbered else F.lit(None).cast("bigint")
     uri = F.regexp_replace(F.col("_metadata.file_path"), _LOCAL.pattern, "/")
     found = scan.select(
-        F.struct(*[F.col(quoted(name)) for name in scan.columns]).alias("row"), uri.alias("uri"), index.alias("index")
+        F.struct(*[F.col(quote(name)) for name in scan.columns]).alias("row"), uri.alias("uri"), index.alias("index")
     )
     placed = found.join(F.broadcast(known), "uri")
     return placed.select(F.struct(*data).alias("data"), "at", "version", "time", "index")
 
 
-def _declared(
+def _cast_declared(
     rows: DataFrame, table: DeltaTable, planned: VersionRange, rank: Column, block: Column, change: Column
 ) -> DataFrame:
     """Rows in declared types, of ``data``, ``at``, ``index``, ``version`` and ``time``."""
@@ -175,13 +175,13 @@ def _row(table: DeltaTable, kind: T.StructType, file: Column, index: Column, tex
 
 
 def place(table: DeltaTable, order: Sequence[Column], file: Column, index: Column, text: Column) -> Column:
-    """Where a row stands within its block."""
+    """The place of a row within its block."""
     parts = [column.alias(f"o{i}") for i, column in enumerate(order)]
     return F.struct(*parts, file.cast("int").alias("file"), index.cast("bigint").alias("index"), text.alias("text"))
 
 
 def raw_row(table: DeltaTable, kind: T.StructType, data: str, version: Column, time: Column, change: Column) -> Column:
-    """The declared columns of a row, in their own types, and what its commit says."""
+    """The declared columns of a row, in their own types, and the columns of its commit."""
     gone = change.isin("delete", "update_preimage")
     values = [_field(F.col(data), kind, name, table.schema[name]) for name in table.value_columns]
     columns = [*values, version.cast("bigint"), time.cast("bigint"), change, gone]
@@ -189,19 +189,21 @@ def raw_row(table: DeltaTable, kind: T.StructType, data: str, version: Column, t
 
 
 def _field(data: Column, kind: T.StructType, name: str, declared: str | None = None) -> Column:
-    """A column of a row by its name, whatever case it has there."""
+    """A column of a row by its name, ignoring case."""
     found = next(field for field in kind if field.name.lower() == name.lower())
     column = data.getField(found.name)
-    return column if declared is None else _fitted(column, found.dataType, T.DataType.fromDDL(declared))
+    return column if declared is None else _fit_struct(column, found.dataType, T.DataType.fromDDL(declared))
 
 
-def _fitted(column: Column, kind: T.DataType, wanted: T.DataType) -> Column:
-    """A struct with the fields that are wanted; what else there is stays out."""
+def _fit_struct(column: Column, kind: T.DataType, wanted: T.DataType) -> Column:
+    """A struct with only the declared fields."""
     if not isinstance(kind, T.StructType) or not isinstance(wanted, T.StructType):
         return column
     there = {field.name.lower(): field for field in kind}
     fields = [
-        _fitted(column.getField(there[w.name.lower()].name), there[w.name.lower()].dataType, w.dataType).alias(w.name)
+        _fit_struct(column.getField(there[w.name.lower()].name), there[w.name.lower()].dataType, w.dataType).alias(
+            w.name
+        )
         if w.name.lower() in there
         else F.lit(None).cast(type_text(w.dataType)).alias(w.name)
         for w in wanted
@@ -210,7 +212,7 @@ def _fitted(column: Column, kind: T.DataType, wanted: T.DataType) -> Column:
 
 
 def _schema(path: str, version: int) -> T.StructType:
-    table = opened(path, version)
+    table = open_table(path, version)
     assert table is not None
     return T.StructType.fromJson(json.loads(table.schema().to_json()))
 

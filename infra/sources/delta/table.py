@@ -1,4 +1,4 @@
-"""A Delta table as it stands: its id, its versions, the files of one, and what its log has of its properties."""
+"""The current state of a Delta table: its id, its versions, the files of a version, and its properties."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.sources.delta.log import Commit, DataFile, commits, versions
 from rivermeet.infra.sources.delta.refusals import DeltaTableMissingError, TableUnreadableError
 
@@ -16,12 +16,12 @@ FEED = "delta.enableChangeDataFeed"
 PLAIN = frozenset(
     {"deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck"}
 )
-"""Features under which the rows of a file that a version adds are those of the file, under their own names."""
+"""Features with which the rows of an added file are exactly those of the file, with the same names."""
 
 
 @dataclass(frozen=True)
 class TableState:
-    """A table: its id, its newest version, the first of the log's entries, and the first version to be read whole."""
+    """A table: its id, its newest version, the first log entry, and the first version that can be read completely."""
 
     path: str
     id: str
@@ -40,9 +40,9 @@ class TableState:
 
 
 def table_state(path: str, name: str) -> TableState:
-    """What is at ``path`` now; ``name`` is the source, as ``PIPELINE.SOURCE``."""
+    """The current table at ``path``; ``name`` is the source, as ``PIPELINE.SOURCE``."""
     try:
-        table = opened(path)
+        table = open_table(path)
         if table is not None:
             entries, whole = versions(path)
             latest = table.version()
@@ -60,8 +60,8 @@ def table_state(path: str, name: str) -> TableState:
 
 
 def snapshot_files(path: str, version: int) -> list[DataFile]:
-    """The files of a version, in the order in which they were written; by path where that is the same time."""
-    table = opened(path, version)
+    """The files of a version, in the order in which they were written, and by path for equal times."""
+    table = open_table(path, version)
     assert table is not None
     files = pa.table(table.get_add_actions(flatten=True)).select(["path", "num_records", "modification_time"])
     in_order = files.sort_by([("modification_time", "ascending"), ("path", "ascending")]).to_pylist()
@@ -69,29 +69,29 @@ def snapshot_files(path: str, version: int) -> list[DataFile]:
 
 
 def is_list_of_files(path: str, version: int) -> bool:
-    """Whether the rows of a version are all that its files have, under their own names."""
-    table = opened(path, version)
+    """Whether the rows of a version are exactly those of its files, with the same names."""
+    table = open_table(path, version)
     assert table is not None
     features = set(table.protocol().reader_features or ()) - (PLAIN - {"deletionVectors"}) - {"columnMapping"}
     return not (features or table.metadata().partition_columns or is_mapped(path, version))
 
 
 def is_mapped(path: str, version: int) -> bool:
-    """Whether files have columns of other names than the table."""
+    """Whether files have different column names from the table."""
     return properties(path, version).get("delta.columnMapping.mode", "none") != "none"
 
 
 def can_be_opened(path: str, version: int) -> bool:
     """Whether a version can be opened."""
     try:
-        return opened(path, version) is not None
+        return open_table(path, version) is not None
     except DeltaError:
         return False
 
 
 def properties(path: str, version: int) -> Mapping[str, str]:
     """The table's properties at a version."""
-    table = opened(path, version)
+    table = open_table(path, version)
     assert table is not None
     return {name: value or "" for name, value in table.metadata().configuration.items()}
 
@@ -102,7 +102,7 @@ def is_on(found: Mapping[str, str]) -> bool:
 
 
 def _unbroken(entries: Sequence[int], latest: int) -> int:
-    """The first of the log's entries that all later ones follow."""
+    """The first log entry after which none is missing."""
     first = latest + 1
     for version in reversed(entries):
         if version > latest:

@@ -1,14 +1,14 @@
-"""Why versions of a Delta table cannot be read, each with the command that goes on.
+"""Why versions of a Delta table cannot be read, each with the command that continues.
 
-| the table, of which version 4 is next | the range is refused by |
+| the table, whose version 4 is next | the range is refused by |
 |---|---|
-| is another one, at the same place or elsewhere | `TableRemadeError`: its versions are other commits |
+| is another one, at the same path or elsewhere | `TableRemadeError`: its versions are other commits |
 | ends with version 2 | `VersionWentBackError`: an older copy is in its place |
-| has no file, or no log, of version 4 any more | `VersionsGoneError`: VACUUM came before us |
+| no longer has a file, or the log, of version 4 | `VersionsGoneError`: VACUUM was faster |
 | lost rows in version 4, and is read as append-only | `RowsRemovedError` |
-| had no change data feed in version 4, and that is read | `FeedOffError` |
+| had no change data feed in version 4, and is read by feed | `FeedOffError` |
 
-A version of which nothing was removed that is needed has all its rows still: its files are never written to. Held by
+A version whose needed files exist has all of its rows, because files never change. Held by
 ``tests/infra/sources/test_faults.py``.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.sources.delta.log import Commit, commits, missing
 from rivermeet.infra.sources.delta.refusals import (
     DeltaTableRefusedError,
@@ -42,12 +42,12 @@ from rivermeet.pipelines import DeltaTable
 
 
 def unreadable(planned: VersionRange, state: TableState, table: DeltaTable, name: str) -> DeltaTableRefusedError | None:
-    """The refusal for a range that can be read no more; None where it can."""
+    """The refusal for a range that can no longer be read; None if it can."""
     if planned.snapshot is not None:
         why = another(state, planned.id, planned.path, planned.end, name)
         gone = why is None and missing(state.path, [file.path for file in snapshot_files(state.path, planned.snapshot)])
         if gone:
-            return _gone(state, planned.snapshot, planned.snapshot, name)
+            return _find_gone(state, planned.snapshot, planned.snapshot, name)
         if why is not None:
             return why
     return problem(state, table, planned.id, planned.path, planned.start, planned.end, name, planned.passed)
@@ -63,20 +63,20 @@ def problem(
     name: str,
     passed: Sequence[int] = (),
 ) -> DeltaTableRefusedError | None:
-    """Why versions from ``start`` to ``end`` of a table cannot be read; None where they can."""
+    """Why versions from ``start`` to ``end`` of a table cannot be read; None if they can."""
     why = another(state, id, path, max(end, start - 1), name)
     if why is not None or end < start:
         return why
     if state.first > start:
-        return _gone(state, start, state.first - 1, name)
+        return _find_gone(state, start, state.first - 1, name)
     here = [commit for commit in commits(state.path, start, end) if commit.version not in passed]
     if table.changes == "append":
         removing = [commit.version for commit in here if commit.removed]
         if removing:
             return RowsRemovedError(
-                f"source '{name}' reads what is appended to table {path}, and version {_listed(removing)} removed rows "
-                f"of it: an append source has no place for that. `{rebuilding(name)}` begins anew with what the table "
-                f'has; declare changes="feed" to follow changes; {cure(name)}',
+                f"source '{name}' reads what is appended to table {path}, and version {_list_versions(removing)} "
+                f"removed rows of it: an append source has no place for that. `{rebuilding(name)}` starts over with "
+                f'what the table has; declare changes="feed" to follow changes; {cure(name)}',
                 source=name,
                 table=path,
             )
@@ -85,17 +85,17 @@ def problem(
         if off is not None:
             return FeedOffError(
                 f"source '{name}': version {off} of table {path} was written without a change data feed, so that "
-                f"nobody knows what it changed. `{rebuilding(name)}` begins anew with what the table has; {cure(name)}",
+                f"its changes are unknown. `{rebuilding(name)}` starts over with what the table has; {cure(name)}",
                 source=name,
                 table=path,
             )
     gone = versions_gone(state.path, here, table)
-    return _gone(state, gone[0], gone[-1], name) if gone else None
+    return _find_gone(state, gone[0], gone[-1], name) if gone else None
 
 
 def refuse_unreadable(state: TableState, table: DeltaTable, name: str) -> None:
-    """Raise TableUnreadableError where rows of the table cannot be read as they are declared; or FeedOffError."""
-    found = opened(state.path)
+    """Raise TableUnreadableError if rows of the table cannot be read as declared, or FeedOffError."""
+    found = open_table(state.path)
     assert found is not None
     there = {field.name.lower() for field in found.schema().fields}
     lacking = [column for column in table.value_columns if column.lower() not in there]
@@ -130,12 +130,12 @@ def refuse_unreadable(state: TableState, table: DeltaTable, name: str) -> None:
 
 
 def another(state: TableState, id: str, path: str, end: int, name: str) -> DeltaTableRefusedError | None:
-    """The refusal where the table is not the one of that ``id``, or ends before version ``end``."""
+    """The refusal if the table does not have that ``id``, or ends before version ``end``."""
     if (path, id) != (state.path, state.id):
-        what = "was deleted and made anew" if path == state.path else f"is another one: its records are of {path}"
+        what = "was deleted and recreated" if path == state.path else f"is another one: its records are of {path}"
         return TableRemadeError(
             f"source '{name}' reads table {state.path}, which {what}: its versions are others. {cure(name)}; "
-            f"`{rebuilding(name)} --lose-missing-files` begins anew, without the records so far",
+            f"`{rebuilding(name)} --lose-missing-files` starts over, without the records so far",
             source=name,
             table=state.path,
         )
@@ -150,24 +150,24 @@ def another(state: TableState, id: str, path: str, end: int, name: str) -> Delta
 
 
 def versions_gone(path: str, known: Sequence[Commit], table: DeltaTable) -> list[int]:
-    """Versions of which a file is gone that has to be read."""
+    """Versions with a missing file that has to be read."""
     needed = {c.version: [f.path for f in (c.added if table.changes == "append" else c.fed)] for c in known}
     gone = set(missing(path, [file for files in needed.values() for file in files]))
     return [version for version, files in needed.items() if gone & set(files)]
 
 
-def _gone(state: TableState, first: int, last: int, name: str) -> VersionsGoneError:
+def _find_gone(state: TableState, first: int, last: int, name: str) -> VersionsGoneError:
     which = f"version {first}" if first == last else f"versions {first} to {last}"
     return VersionsGoneError(
-        f"source '{name}': {which} of table {state.path} cannot be read any more: VACUUM, or the clean-up of its "
-        f"log, has removed what it needs. `{rebuilding(name)}` begins anew with what the table has; {cure(name)}",
+        f"source '{name}': {which} of table {state.path} cannot be read any longer: VACUUM, or the cleanup of its "
+        f"log, has removed what it needs. `{rebuilding(name)}` starts over with what the table has; {cure(name)}",
         source=name,
         table=state.path,
     )
 
 
 def _off(state: TableState, start: int, known: Sequence[Commit]) -> int | None:
-    """The first version that was written while the feed was off; None where none was."""
+    """The first version that was written while the feed was off; None if there is none."""
     on = is_on(properties(state.path, start - 1)) if start > 0 and can_be_opened(state.path, start - 1) else True
     for commit in known:
         on = on if commit.properties is None else is_on(commit.properties)
@@ -176,7 +176,7 @@ def _off(state: TableState, start: int, known: Sequence[Commit]) -> int | None:
     return None
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _list_versions(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
 
 
@@ -187,5 +187,5 @@ def rebuilding(name: str) -> str:
 
 
 def cure(name: str) -> str:
-    """What goes on without what is gone."""
-    return f"`rivermeet accept-loss {name.replace('.', ' ')}` goes on with what is there, and says what is lost"
+    """The command that continues without the missing records."""
+    return f"`rivermeet accept-loss {name.replace('.', ' ')}` continues with what is there, and says what is lost"

@@ -11,9 +11,9 @@ from rivermeet.infra.source_range import Origin, SourceRange
 class VersionRange(SourceRange):
     """The versions ``[start, end]`` of a Delta table; ``end + 1`` is where the next range starts.
 
-    ``id`` distinguishes the table from a later one at its place. ``snapshot`` is a version that is read whole before
-    the others. ``passed`` are versions of the range that are not read, and ``lost`` those that were gone before they
-    were, ``[first, last]``; both were accepted. ``rows`` is about how many rows are read.
+    ``id`` distinguishes the table from a later one at its path. ``snapshot`` is a version that is read completely
+    before the others. ``passed`` are skipped versions of the range, and ``lost`` those that were gone before they were
+    read, ``[first, last]``; both were accepted. ``rows`` is the approximate number of rows.
     """
 
     kind: ClassVar[str] = "delta"
@@ -28,32 +28,32 @@ class VersionRange(SourceRange):
 
     @property
     def unread(self) -> bool:
-        """Whether it holds any version."""
+        """Whether it contains any version."""
         return self.snapshot is not None or self.end >= self.start
 
     @property
     def records(self) -> int:
-        """About how many rows are read."""
+        """The approximate number of rows."""
         return self.rows
 
     @property
     def described(self) -> str:
-        """What is read, in words."""
+        """Describe the range."""
         whole = [] if self.snapshot is None else [f"version {self.snapshot} whole"]
         some = [f"versions {self.start} to {self.end}"] if self.end >= self.start else []
         return f"{', '.join([*whole, *some]) or 'no version'} of Delta table '{self.path}'"
 
     def warnings(self, *, hashed: bool) -> Iterator[str]:
-        """Versions that are lost or passed over."""
+        """Versions that are lost or skipped."""
         if self.lost is not None:
             yield f"versions {self.lost[0]} to {self.lost[1]} of table {self.path} are lost, as was accepted"
         if self.passed:
-            yield f"versions {', '.join(map(str, self.passed))} of table {self.path} are passed over, as was accepted"
+            yield f"versions {', '.join(map(str, self.passed))} of table {self.path} are skipped, as was accepted"
 
     def accepted(self, rows: int) -> str:
-        """What was read, and what was lost or passed over."""
+        """Describe what was read, and what was lost or skipped."""
         parts = [f"lost: versions {self.lost[0]} to {self.lost[1]}"] if self.lost is not None else []
-        parts += [f"passed over: versions {', '.join(map(str, self.passed))}"] if self.passed else []
+        parts += [f"skipped: versions {', '.join(map(str, self.passed))}"] if self.passed else []
         return f"{rows:,} records read of {self.described}; {'; '.join(parts) or 'no version of this table is lost'}"
 
     def metadata(self, now_ms: float) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Rows of CSV files: columns are found by their names in each file's header, and a file without them is not read."""
+"""Rows of CSV files: columns are matched by the names in each file's header, and a file without them is not read."""
 
 # pyarrow.compute makes its functions when it is imported.
 # pyright: reportAttributeAccessIssue=false
@@ -19,7 +19,7 @@ from rivermeet.infra.small_frames import frame_of
 from rivermeet.infra.sources.declared_types import as_declared
 from rivermeet.infra.sources.files.landing.fields import NOT_UTF8_LINE, fields_of, not_so_wide
 from rivermeet.infra.sources.files.landing.files import UnreadableError, land
-from rivermeet.infra.sources.files.landing.lines import Lines, unclosed
+from rivermeet.infra.sources.files.landing.lines import Lines, unclosed_pattern
 from rivermeet.infra.sources.files.line_formats import NOT_UTF8, FileRows, Place, Problems, Ranks, split_lines, wider
 from rivermeet.infra.sources.files.sequential_lines import sequential_lines
 from rivermeet.infra.sources.places import LINE_COLUMNS, no_column
@@ -28,7 +28,7 @@ from rivermeet.pipelines.errors import SourceError
 
 _WANTED = pa.schema([("wanted_file", pa.string()), ("wanted_member", pa.string())])
 _MAX_COLUMNS = 20_480
-"""Fields of a line that are parsed, where the header does not have more: Spark's default."""
+"""Fields of a line that are parsed, unless the header has more: Spark's default."""
 
 
 def csv_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None) -> FileRows:
@@ -54,7 +54,7 @@ def csv_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | No
     raw = F.struct(*[F.col(f"r{i}") for i in range(len(files.schema))]).alias("raw")
     sure = rows.where("NOT hard") if hard else rows
     groups = [as_declared(sure.select(*LINE_COLUMNS, raw, "malformed"), files.schema, _texts(files))]
-    groups += [csv_parsed(rows.where(F.col("hard") & (F.col("header") == one)), one, files) for one in sorted(hard)]
+    groups += [parse_csv(rows.where(F.col("hard") & (F.col("header") == one)), one, files) for one in sorted(hard)]
     if landed.left:
         more = engine_rows(spark, files, landed.left)
         return FileRows(groups + more.groups, landed.problems | more.problems)
@@ -62,7 +62,7 @@ def csv_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | No
 
 
 def _fields(lines: Lines, files: Files, hard: set[str]) -> Iterator[Sequence[pa.Array]]:
-    """Columns of what is below a header; ``hard`` gets the header where the engine has to read a line."""
+    """Columns of the lines below a header; ``hard`` gets the header if the engine has to parse a line."""
     header, names = None, list[str]()
     for numbers, texts in lines:
         if header is None:
@@ -79,12 +79,12 @@ def _fields(lines: Lines, files: Files, hard: set[str]) -> Iterator[Sequence[pa.
 
 
 def engine_rows(spark: SparkSession, files: Files, ranks: Ranks) -> FileRows:
-    """Give what `csv_rows` gives, as the engine reads it.
+    """The rows of `csv_rows`, read by the engine.
 
-    One scan without parsing looks at the headers first, and for quoted fields that do not close
-    on their line: files that have any are read from start to end, so a field may hold line breaks
-    there. A quote that never closes makes its own line malformed, and no other. An archive is read
-    whole or, where one member cannot be read, not at all: so it can be read again.
+    A first scan without parsing reads the headers, and searches for quoted fields that do not close
+    on their line: files with such fields are read sequentially, so fields may contain line breaks
+    there. A quote that never closes makes only its own line malformed. An archive is read
+    completely or, if one member cannot be read, not at all, so that it can be read again.
     """
     zipped = {path: place for path, place in ranks.items() if path.lower().endswith(".zip")}
     by_header: dict[str, dict[str, Place]] = defaultdict(dict)
@@ -96,7 +96,7 @@ def engine_rows(spark: SparkSession, files: Files, ranks: Ranks) -> FileRows:
             problems[row.file] = problem
         else:
             by_header[row.header][row.file] = ranks[row.file]
-    groups = [csv_parsed(split_lines(spark, group, header), header, files) for header, group in by_header.items()]
+    groups = [parse_csv(split_lines(spark, group, header), header, files) for header, group in by_header.items()]
     if sequential:
         more, unsound = _sequential_groups(spark, files, sequential)
         groups, problems = groups + more, problems | unsound
@@ -113,8 +113,8 @@ def _survey(spark: SparkSession, files: Files, ranks: Ranks) -> Iterable:
 
 
 def _opens(files: Files) -> Column:
-    """Whether the line opens a quoted field for good; most lines have no quote, and spare the pattern."""
-    return F.contains("text", F.lit('"')) & F.rlike("text", F.lit(unclosed(files.delimiter)))
+    """Whether the line opens a quoted field that does not close; most lines have no quote, and need no pattern."""
+    return F.contains("text", F.lit('"')) & F.rlike("text", F.lit(unclosed_pattern(files.delimiter)))
 
 
 def _sequential_groups(spark: SparkSession, files: Files, ranks: Ranks) -> tuple[list[DataFrame], Problems]:
@@ -138,11 +138,11 @@ def _sequential_groups(spark: SparkSession, files: Files, ranks: Ranks) -> tuple
             (F.col("file") == F.col("wanted_file")) & F.col("member").eqNullSafe(F.col("wanted_member")),
             "left_semi",
         )
-        groups.append(csv_parsed(lines.where(F.col("row") > 0), header, files))
+        groups.append(parse_csv(lines.where(F.col("row") > 0), header, files))
     return groups, problems
 
 
-def csv_parsed(lines: DataFrame, header: str, files: Files) -> DataFrame:
+def parse_csv(lines: DataFrame, header: str, files: Files) -> DataFrame:
     """Give what `as_declared` gives of lines below a header that has no `header_problem`."""
     names = _names(header, files)
     fields = ", ".join(f"c{i} STRING" for i in range(len(names)))
@@ -183,7 +183,7 @@ def _texts(files: Files) -> list[T.DataType]:
 
 
 def header_problem(header: str, files: Files) -> str | None:
-    """Why nothing below this header can be read, if so."""
+    """Why no line below this header can be read; None if they can."""
     try:
         names = _names(header, files)
     except csv.Error as error:

@@ -1,4 +1,4 @@
-"""Which files a source has, and which of them are new, gone or no longer what they were."""
+"""The files of a source, and which of them are new, missing or changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True)
 class FileState:
-    """A file as it was seen: enough to notice later that it was changed."""
+    """The state of a file when it was listed, by which a later change is detected."""
 
     path: str
     length: int
@@ -33,9 +33,9 @@ class FileState:
 
 
 def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) -> tuple[FileState, ...]:
-    """Every file that the pattern names now, by path; what is hidden to Spark is left out.
+    """Every file that the pattern matches now, by path, without those that Spark regards as hidden.
 
-    Spark reads no file that is hidden, and says nothing: one that is named outright is refused.
+    Spark silently ignores hidden files, so one that is named explicitly is refused.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) ->
     data_root
         Folder or URL that a relative pattern is under.
     spark
-        Gives the session; called for URLs other than ``file:`` only, so local files need no JVM.
+        Opens the session; called only for URLs other than ``file:``, so local files need no JVM.
 
     Raises
     ------
     ValueError
-        The pattern holds a credential, or can name nothing but a hidden file.
+        If the pattern contains a credential, or can only match hidden files.
     """
     pattern = files.pattern
     if redacted(pattern) != pattern:
@@ -72,44 +72,44 @@ def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) ->
     return _by_path(_find(local.lstrip("/"), "/"))
 
 
-def unconsumed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[FileState]:
-    """Those found whose path was never consumed."""
+def select_unconsumed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[FileState]:
+    """Found files whose path was never consumed."""
     seen = {state.path for state in consumed}
     return [state for state in found if state.path not in seen]
 
 
-def changed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[tuple[FileState, FileState]]:
-    """Give (as consumed, as found) of each file of other length or time; one that is gone is fine."""
+def find_changed(consumed: Iterable[FileState], found: Iterable[FileState]) -> list[tuple[FileState, FileState]]:
+    """Yield (as consumed, as found) for each file with another length or time; missing files are ignored."""
     now = {state.path: state for state in found}
     return [(then, now[then.path]) for then in consumed if now.get(then.path, then) != then]
 
 
 def refuse_changed(consumed: Iterable[FileState], found: Iterable[FileState]) -> None:
     """Raise ValueError for the first changed file: its records cannot be taken back."""
-    for then, now in changed(consumed, found):
+    for then, now in find_changed(consumed, found):
         raise SourceError(
             f"file {then.path} changed after it was consumed "
-            f"({_shown(then)} then, {_shown(now)} now); restore it, or add the rows as a new file"
+            f"({_show_state(then)} then, {_show_state(now)} now); restore it, or add the rows as a new file"
         )
 
 
-def moved(planned: Iterable[FileState]) -> Iterator[FileState]:
-    """Files of this machine that are gone or of other length or time than planned; of other URLs none is asked."""
+def find_moved(planned: Iterable[FileState]) -> Iterator[FileState]:
+    """Local files that are missing, or have another length or time than planned; other URLs are not checked."""
     for state in planned:
         if URL.match(state.path):
             continue
         path = Path(state.path)
-        if not path.is_file() or _seen(path) != state:
+        if not path.is_file() or _read_state(path) != state:
             yield state
 
 
 def unopenable(states: Iterable[FileState]) -> dict[str, str]:
-    """Path of each file that Spark's readers cannot open by its name, and why: Hadoop takes ``a:`` for a scheme."""
+    """Path of each file whose name Spark's readers cannot open, and why: to Hadoop, ``a:`` is a scheme."""
     reason = "the file has a colon in its name, which Hadoop cannot open; deliver it under another name"
     return {s.path: reason for s in states if not URL.match(s.path) and ":" in Path(s.path).name}
 
 
-def _shown(state: FileState) -> str:
+def _show_state(state: FileState) -> str:
     return f"{state.length} bytes of {state.modified_ms / 1000:.3f}"
 
 
@@ -118,7 +118,7 @@ def _by_path(states: Iterable[FileState]) -> tuple[FileState, ...]:
 
 
 def _hidden(name: str) -> bool:
-    """Whether Spark's readers pass over a file or folder of that name."""
+    """Whether Spark's readers ignore a file or folder of that name."""
     return name.startswith((".", "_")) or name.endswith("._COPYING_")
 
 
@@ -146,7 +146,7 @@ def _find(pattern: str, root: str) -> Iterator[FileState]:
     if literal.is_file():
         _refuse_hidden(pattern)
         # a[1].csv named outright is that file, not the glob that would look for a1.csv.
-        yield _seen(literal)
+        yield _read_state(literal)
         return
     if literal.is_dir():
         pattern = f"{glob.escape(pattern)}/*"
@@ -160,7 +160,7 @@ def _find(pattern: str, root: str) -> Iterator[FileState]:
             parts = Path(match).parts
             named = Path(one).parts[:fixed]
             if not any(_hidden(p) for p in parts if p not in named) and Path(root, match).is_file():
-                yield _seen(Path(root, match))
+                yield _read_state(Path(root, match))
 
 
 def _alternatives(pattern: str) -> list[str]:
@@ -172,7 +172,7 @@ def _alternatives(pattern: str) -> list[str]:
     return [each for part in braces[1].split(",") for each in _alternatives(f"{before}{part}{after}")]
 
 
-def _seen(path: Path) -> FileState:
+def _read_state(path: Path) -> FileState:
     status = path.stat()
     return FileState(str(path), status.st_size, status.st_mtime_ns // 1_000_000)
 

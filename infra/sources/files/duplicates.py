@@ -1,13 +1,13 @@
-"""Files that come twice: one with the very bytes of a file that was loaded before is not read a second time.
+"""Duplicate files: a file with the same bytes as an earlier one is not read a second time.
 
     in/a.csv        loaded
     in/copy.csv     the same bytes: one dead letter that names in/a.csv, no records
     in/b.csv        0 bytes: no record
-    in/c.csv        0 bytes: no record, and no duplicate of b.csv, for nothing is there twice
+    in/c.csv        0 bytes: no record, and not a duplicate of b.csv, because no row is repeated
 
-A name that comes again with other bytes is refused elsewhere (``infra/sources/files/discovery.py``). The plan keeps a
-digest of every file of this machine, whatever its size: that is one more pass over the bytes, at hundreds of megabytes
-a second, and covers files that are gone by now. Files behind other URLs have none, and are read. Held by
+A known name with other bytes is refused elsewhere (``infra/sources/files/discovery.py``). The plan contains a
+digest of every local file, whatever its size: that is one more pass over the bytes, at hundreds of megabytes
+a second, and covers files that no longer exist. Files at other URLs have no digest, and are read. Held by
 ``tests/infra/sources/test_bad_input.py``.
 """
 
@@ -24,15 +24,17 @@ from rivermeet.infra.sources.files.file_list import PlannedFile
 from rivermeet.pipelines.source import FileFormat
 
 
-def hashed(states: Iterable[FileState]) -> list[PlannedFile]:
-    """The files as they are planned, with their digests."""
+def hash_files(states: Iterable[FileState]) -> list[PlannedFile]:
+    """The planned files, with their digests."""
     return [
         PlannedFile(path=s.path, length=s.length, modified_ms=s.modified_ms, sha256=_digest(s.path)) for s in states
     ]
 
 
-def marked(files: Sequence[PlannedFile], loaded: Iterable[PlannedFile], format: FileFormat) -> list[PlannedFile]:
-    """The files, each that has the bytes of a loaded one or of one before it marked as its duplicate."""
+def mark_duplicates(
+    files: Sequence[PlannedFile], loaded: Iterable[PlannedFile], format: FileFormat
+) -> list[PlannedFile]:
+    """The files, with those that have the bytes of an earlier one marked as its duplicates."""
     originals = {_bytes(f): f.path for f in loaded if f.sha256 and not f.duplicate_of}
     found = []
     for file in files:
@@ -48,7 +50,7 @@ def marked(files: Sequence[PlannedFile], loaded: Iterable[PlannedFile], format: 
 def duplicates(files: Iterable[PlannedFile]) -> dict[str, str]:
     """Path of each duplicate to why it is not read."""
     return {
-        f.path: f'the file has the very bytes of {f.duplicate_of}; declare duplicate_files="read" if it is meant twice'
+        f.path: f'the file has the same bytes as {f.duplicate_of}; declare duplicate_files="read" if it is meant twice'
         for f in files
         if f.duplicate_of
     }
@@ -59,7 +61,7 @@ def _bytes(file: PlannedFile) -> tuple[int, str | None]:
 
 
 def _digest(path: str) -> str | None:
-    """SHA-256 of a local file, None of another; the reader says what is wrong with one that cannot be read."""
+    """SHA-256 of a local file, None for others; the reader reports a file that cannot be read."""
     if not path.startswith("/"):
         return None
     try:
@@ -70,15 +72,15 @@ def _digest(path: str) -> str | None:
 
 
 def _holds_rows(path: str, format: FileFormat) -> bool:
-    """Whether there is anything in a file besides a header; a damaged one may hold something."""
+    """Whether a file contains anything besides a header; a damaged one may."""
     try:
         if format == "parquet":
             import pyarrow.parquet as pq
 
             return pq.ParquetFile(path).metadata.num_rows > 0
         rows_from = 2 if format == "csv" else 1
-        return any(_filled(stream) >= rows_from for stream in _streams(path))
-    except Exception:  # every packing has errors of its own, and the reader will name this one
+        return any(_count_filled_lines(stream) >= rows_from for stream in _streams(path))
+    except Exception:  # every compression has its own errors, and the reader will report this one
         return True
 
 
@@ -94,6 +96,6 @@ def _streams(path: str) -> Iterator[Iterable[bytes]]:
         yield file
 
 
-def _filled(stream: Iterable[bytes]) -> int:
-    """How many lines hold something, counted up to two."""
+def _count_filled_lines(stream: Iterable[bytes]) -> int:
+    """The number of lines that are not blank, counted up to two."""
     return len(list(islice((line for line in stream if line.strip()), 2)))

@@ -11,13 +11,13 @@ from pydantic import BaseModel
 from rivermeet.infra.source_range import Origin, SourceRange
 
 BYTES_A_RECORD = 32
-"""About as many bytes of a file are a record; nobody knows before it is read."""
+"""Estimated bytes per record, before a file is read."""
 
 
 class PlannedFile(BaseModel, frozen=True, extra="forbid"):
-    """A file as it was when it was planned; times in epoch millis, length in bytes.
+    """The state of a file when it was planned; times in epoch millis, length in bytes.
 
-    ``sha256`` is of a local file. ``duplicate_of`` names a file of the same bytes: this one is not read.
+    Only local files have ``sha256``. ``duplicate_of`` names a file with the same bytes: this one is not read.
     """
 
     path: str
@@ -28,24 +28,24 @@ class PlannedFile(BaseModel, frozen=True, extra="forbid"):
 
 
 class FileList(SourceRange):
-    """Files that are each read whole, or not at all; the first epoch of a source may have none."""
+    """Files that are each read completely, or not at all; the first epoch of a source may have none."""
 
     kind: ClassVar[str] = "files"
     files: tuple[PlannedFile, ...] = ()
 
     @property
     def records(self) -> int:
-        """About how many records they hold."""
+        """The estimated number of records."""
         return sum(file.length for file in self.files) // BYTES_A_RECORD
 
     @property
     def described(self) -> str:
-        """How many there are."""
+        """The number of files."""
         return f"{len(self.files)} file{'s' if len(self.files) != 1 else ''}"
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where they lie."""
+        """Their paths."""
         return tuple(file.path for file in self.files)
 
     def parts(self) -> Iterator[str]:
@@ -57,7 +57,7 @@ class FileList(SourceRange):
         return {"files": len(self.files), "delivered_at": max((f.modified_ms for f in self.files), default=None)}
 
     def metadata(self, now_ms: float) -> Mapping[str, Any]:
-        """How many there are."""
+        """The number of files."""
         return {"files": len(self.files)}
 
     def shown(self) -> Any:

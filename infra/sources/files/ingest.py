@@ -1,11 +1,11 @@
 """Files as a step of the commit protocol: each is consumed once, and becomes records of a changelog.
 
-What is bad in the input is a dead letter and keeps nothing else from being loaded
-(``infra/sources/files/reading.py``). Two things refuse an epoch: a file that was loaded and has changed since, for its
-records cannot be taken back, and more bad rows than ``max_bad_share``. Of such an epoch the bad rows are kept, in the
-table ``rejected``, and nothing else. The share is of rows: a file that cannot be read, or is a duplicate, does not
-count in it, for nobody knows how many rows it has, and the sound files of the epoch would wait for it. Only a source
-that tolerates nothing (``max_bad_share=0``) is refused for a file that cannot be read.
+Bad input is a dead letter and does not prevent the rest from being loaded (``infra/sources/files/reading.py``). Two
+things refuse an epoch: a loaded file that has changed since, because its records cannot be taken back, and more bad
+rows than ``max_bad_share``. Of such an epoch only the bad rows are kept, in the table ``rejected``. The share is of
+rows: a file that cannot be read, or is a duplicate, does not count, because its number of rows is unknown, and the
+valid files of the epoch would wait for it. Only a source without tolerance (``max_bad_share=0``) is refused for a file
+that cannot be read.
 """
 
 from __future__ import annotations
@@ -23,8 +23,15 @@ from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.source_range import SourceRange
-from rivermeet.infra.sources.files.discovery import FileState, changed, discover, moved, refuse_changed, unconsumed
-from rivermeet.infra.sources.files.duplicates import duplicates, hashed, marked
+from rivermeet.infra.sources.files.discovery import (
+    FileState,
+    discover,
+    find_changed,
+    find_moved,
+    refuse_changed,
+    select_unconsumed,
+)
+from rivermeet.infra.sources.files.duplicates import duplicates, hash_files, mark_duplicates
 from rivermeet.infra.sources.files.file_list import FileList, PlannedFile
 from rivermeet.infra.sources.files.letters import GONE, rows_again
 from rivermeet.infra.sources.files.reading import read, read_all
@@ -43,7 +50,7 @@ class IngestStep(SourceStep[FileList]):
     data
         Folder or URL that relative patterns start from.
     session
-        Gives the session where files have to be listed by Spark.
+        Opens the session if Spark has to list files.
     landing
         Folder of the node's landed lines; None: the engine reads all files.
     """
@@ -53,27 +60,27 @@ class IngestStep(SourceStep[FileList]):
     landing: Path | None = None
     read_word: ClassVar[str] = "folder"
     unit: ClassVar[str] = "line"
-    cure: ClassVar[str] = "mend the files or raise the share"
+    cure: ClassVar[str] = "correct the files or raise the share"
     ranges: ClassVar[type[SourceRange]] = FileList
 
     def check(self, plan: EpochPlan) -> str | None:
-        """Why the plan cannot be run: a file of this machine is not what it was when it was planned."""
-        found = next(moved(states(_files(plan))), None)
+        """Why the plan cannot be run: a local file has changed since it was planned."""
+        found = next(find_moved(states(_files(plan))), None)
         return None if found is None else f"file {found.path} was changed or removed after it was planned"
 
     def unread(self) -> list[FileState]:
-        """Files that no committed epoch has consumed; ValueError where one changed after it was."""
+        """Files that no committed epoch has consumed; ValueError if a consumed one changed."""
         return unread(self.so_far(self.note()), self._found())
 
     def standing(self) -> Standing:
-        """How many files were not read yet, of a source that has read any."""
+        """The number of unread files, of a source that has read any."""
         return Standing(len(self.unread()) if self.note() is not None else None)
 
     def undelivered(self) -> str:
-        """How many files lie there."""
+        """Describe the number of files."""
         try:
             files = len(self.unread())
-        except ValueError:  # a file changed after it was read: the next run says so
+        except ValueError:  # a file changed after it was read: the next run reports it
             return ""
         return f"{files} file{'' if files == 1 else 's'}" if files else ""
 
@@ -81,7 +88,7 @@ class IngestStep(SourceStep[FileList]):
         """Describe the files that a rebuild would lose because they are gone, or None."""
         found = self.note()
         there = {state.path for state in self._found()}
-        consumed = states(loaded(self.so_far(found)))
+        consumed = states(select_loaded(self.so_far(found)))
         gone = [state.path for state in consumed if state.path not in there]
         return f"{len(gone)} of {len(consumed)} files that it consumed are gone (first: {gone[0]})" if gone else None
 
@@ -92,12 +99,12 @@ class IngestStep(SourceStep[FileList]):
         return self._planned(found, so_far) if found or self.has_new_columns(previous) else None
 
     def range_again(self, previous: CommitNote | None) -> FileList | None:
-        """The files that are dead as such."""
+        """The files that are dead as a whole."""
         so_far = self.so_far(previous)
         return self._planned([state for state in self._found() if state.path in so_far.open.files], so_far)
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
-        """Read the planned files and letters; what is no record goes to the dead-letter table."""
+        """Read the planned files and letters; rows that are not records go to the dead-letter table."""
         planned = _files(plan)
         files, not_read = states(planned), duplicates(planned)
         again: list[DataFrame] = []
@@ -105,7 +112,7 @@ class IngestStep(SourceStep[FileList]):
             again = rows_again(spark, self.dead_letters, self.source.files, plan.retries)
             before = self.consumed(plan.since, plan.previous_epoch)
             gone = before.open.files - {file.path for file in planned}
-            files += [state for state in states(planned_last(before)) if state.path in gone]
+            files += [state for state in states(last_planned(before)) if state.path in gone]
             not_read |= dict.fromkeys(gone, GONE)
 
         def kept(damaged: Mapping[str, str]) -> SourceFrames:
@@ -123,9 +130,9 @@ class IngestStep(SourceStep[FileList]):
         return f"{len(_files(plan))} files"
 
     def _planned(self, found: Iterable[FileState], so_far: SourceHistory) -> FileList:
-        files = hashed(found)
+        files = hash_files(found)
         if files and self.source.duplicate_files == "dead_letter":
-            files = marked(files, loaded(so_far), self.source.files.format)
+            files = mark_duplicates(files, select_loaded(so_far), self.source.files.format)
         return FileList(files=tuple(files))
 
     def _found(self) -> Sequence[FileState]:
@@ -136,29 +143,29 @@ def _files(plan: EpochPlan) -> tuple[PlannedFile, ...]:
     return plan.reads.files if isinstance(plan.reads, FileList) else ()
 
 
-def planned_last(so_far: SourceHistory) -> Sequence[PlannedFile]:
+def last_planned(so_far: SourceHistory) -> Sequence[PlannedFile]:
     """Each file as it was planned last."""
     return list({file.path: file for plan in so_far.plans for file in _files(plan)}.values())
 
 
-def loaded(so_far: SourceHistory) -> list[PlannedFile]:
-    """Files that were read; not those that are dead as such."""
-    return [file for file in planned_last(so_far) if file.path not in so_far.open.files and not file.duplicate_of]
+def select_loaded(so_far: SourceHistory) -> list[PlannedFile]:
+    """Files that were read, without those that are dead as a whole."""
+    return [file for file in last_planned(so_far) if file.path not in so_far.open.files and not file.duplicate_of]
 
 
 def unread(so_far: SourceHistory, found: Sequence[FileState]) -> list[FileState]:
-    """Files that are new; ValueError where one that was loaded has changed.
+    """New files; ValueError if a loaded one has changed.
 
-    Nothing was loaded of a file that is dead as such: what has taken its place is new.
+    A file that is dead as a whole was not loaded: its replacement is new.
     """
-    consumed = states(planned_last(so_far))
-    if changed(consumed, found):
-        replaced = {now.path for _, now in changed(consumed, found)} & so_far.open.files
+    consumed = states(last_planned(so_far))
+    if find_changed(consumed, found):
+        replaced = {now.path for _, now in find_changed(consumed, found)} & so_far.open.files
         consumed = [state for state in consumed if state.path not in replaced]
     refuse_changed(consumed, found)
-    return unconsumed(consumed, found)
+    return select_unconsumed(consumed, found)
 
 
 def states(files: Iterable[PlannedFile]) -> list[FileState]:
-    """The files as they were seen when they were planned."""
+    """The state of the files when they were planned."""
     return [FileState(f.path, f.length, f.modified_ms) for f in files]

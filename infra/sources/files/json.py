@@ -1,8 +1,8 @@
 """Rows of JSON files: one object a line, fields by name.
 
-A number is what is written: 0.10 is the text "0.10" where STRING is declared, and no digit of a long one is lost. JSON
-parsers make a double of it first, so it is parsed as text, behind a mark that
-distinguishes it from text.
+A number keeps all of its digits: 0.10 is the text "0.10" if STRING is declared. JSON
+parsers convert numbers to doubles, so numbers are parsed as text, behind a mark that
+distinguishes them from strings.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from rivermeet.infra.sources.files.landing.lines import Lines
 from rivermeet.infra.sources.files.line_formats import NOT_UTF8, FileRows, Ranks, split_lines
 from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.pipelines import Files
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 from rivermeet.records.type_text import kind_of, type_text
 
 _MARK = "\ufdd0"
-"""A noncharacter, which no text has (Unicode, 23.7); a line that has it all the same is malformed."""
+"""A noncharacter, which does not occur in text (Unicode, 23.7); a line that contains it is malformed."""
 _STRINGS = r"""[^"'0-9-]++|-(?![0-9])|"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+'"""
 _NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?"
-# Possessive, so that a long line costs one pass; from the end of the last one on, so that a number in text is none.
+# Possessive, so that a long line costs one pass; from the end of the last match on, so that digits in strings do not
+# match.
 _NUMBERS = rf"(?s)\G((?:{_STRINGS})*+)({_NUMBER})(?=[\s,\]}}]|$)"
 _MARKED = rf'"?{_MARK}([-+.0-9eE]+)"?'
 
@@ -57,7 +58,7 @@ def json_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | N
         lines.append(landed.read(spark))
     if left:
         lines.append(split_lines(spark, left))
-    return FileRows([json_parsed(of, files) for of in lines], problems, count)
+    return FileRows([parse_json_lines(of, files) for of in lines], problems, count)
 
 
 def _lines(lines: Lines) -> Iterator[Sequence[pa.Array]]:
@@ -65,9 +66,9 @@ def _lines(lines: Lines) -> Iterator[Sequence[pa.Array]]:
         yield numbers, texts, pa.nulls(len(texts), pa.string())
 
 
-def json_parsed(lines: DataFrame, files: Files) -> DataFrame:
+def parse_json_lines(lines: DataFrame, files: Files) -> DataFrame:
     """Give what `as_declared` gives of lines."""
-    parsed = lines.withColumn("p", parsed_json(F.col("text"), files.schema))
+    parsed = lines.withColumn("p", parse_json_text(F.col("text"), files.schema))
     malformed = F.when(F.contains("text", F.lit("\ufffd")), NOT_UTF8_LINE).when(
         not_one_object(F.col("p")),
         "the line is not one JSON object with fields of the declared types",
@@ -75,10 +76,10 @@ def json_parsed(lines: DataFrame, files: Files) -> DataFrame:
     fields = [json_field(F.col("p"), name, kind) for name, kind in files.schema.items()]
     raw = F.struct(*[field.alias(f"r{i}") for i, field in enumerate(fields)])
     rows = parsed.select(*LINE_COLUMNS, raw.alias("raw"), malformed.alias("malformed"))
-    return as_declared(rows, files.schema, [_parsed(_kind(kind, ())) for kind in files.schema.values()])
+    return as_declared(rows, files.schema, [_text_type(_kind(kind, ())) for kind in files.schema.values()])
 
 
-def parsed_json(text: Column, schema: Mapping[str, str], encoded: tuple[str, ...] = ()) -> Column:
+def parse_json_text(text: Column, schema: Mapping[str, str], encoded: tuple[str, ...] = ()) -> Column:
     """One JSON object a text, as `json_field` and `not_one_object` take it.
 
     Parameters
@@ -90,14 +91,14 @@ def parsed_json(text: Column, schema: Mapping[str, str], encoded: tuple[str, ...
     # (test: JSON fields by name).
     wrapped = F.concat(F.lit('{"r":'), F.regexp_replace(text, _NUMBERS, rf'$1"{_MARK}$2"'), F.lit("}"))
     sound = ~F.rlike(text, F.lit(rf"(?i){_MARK}|\\ufdd0"))
-    columns = ", ".join(f"{quoted(name)} {type_text(_parsed(_kind(kind, encoded)))}" for name, kind in schema.items())
+    columns = ", ".join(f"{quote(name)} {type_text(_text_type(_kind(kind, encoded)))}" for name, kind in schema.items())
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"}
     return F.from_json(F.when(sound, wrapped), f"r STRUCT<{columns}>, bad STRING", options)
 
 
 def json_field(parsed: Column, name: str, kind: str, encoded: tuple[str, ...] = ()) -> Column:
-    """A field of what `parsed_json` gave, all of it text as it is written, but for bytes in base64."""
-    return _unmarked(parsed["r"].getField(name), _parsed(_kind(kind, encoded)))
+    """A field of the result of `parse_json_text`: the original text, except bytes in base64."""
+    return _unmark(parsed["r"].getField(name), _text_type(_kind(kind, encoded)))
 
 
 def _kind(declared: str, encoded: tuple[str, ...]) -> T.DataType:
@@ -106,24 +107,24 @@ def _kind(declared: str, encoded: tuple[str, ...]) -> T.DataType:
     return T.BinaryType() if declared.upper().startswith(encoded) else T.StringType()
 
 
-def _parsed(kind: T.DataType) -> T.DataType:
-    """The type with text in place of all types that text is cast to."""
+def _text_type(kind: T.DataType) -> T.DataType:
+    """The type with STRING in place of all types that are cast from text."""
     if isinstance(kind, T.ArrayType):
-        return T.ArrayType(_parsed(kind.elementType))
+        return T.ArrayType(_text_type(kind.elementType))
     if isinstance(kind, T.MapType):
-        return T.MapType(T.StringType(), _parsed(kind.valueType))
+        return T.MapType(T.StringType(), _text_type(kind.valueType))
     if isinstance(kind, T.StructType):
-        return T.StructType([T.StructField(field.name, _parsed(field.dataType)) for field in kind])
+        return T.StructType([T.StructField(field.name, _text_type(field.dataType)) for field in kind])
     return kind if isinstance(kind, T.BinaryType) else T.StringType()
 
 
-def _unmarked(value: Column, kind: T.DataType) -> Column:
+def _unmark(value: Column, kind: T.DataType) -> Column:
     if isinstance(kind, T.ArrayType):
-        return F.transform(value, lambda part: _unmarked(part, kind.elementType))
+        return F.transform(value, lambda part: _unmark(part, kind.elementType))
     if isinstance(kind, T.MapType):
-        return F.transform_values(value, lambda _, part: _unmarked(part, kind.valueType))
+        return F.transform_values(value, lambda _, part: _unmark(part, kind.valueType))
     if isinstance(kind, T.StructType):
-        fields = [_unmarked(value.getField(field.name), field.dataType).alias(field.name) for field in kind]
+        fields = [_unmark(value.getField(field.name), field.dataType).alias(field.name) for field in kind]
         return F.when(F.isnotnull(value), F.struct(*fields))
     if isinstance(kind, T.BinaryType):
         return value
@@ -131,17 +132,17 @@ def _unmarked(value: Column, kind: T.DataType) -> Column:
 
 
 def not_one_object(parsed: Column) -> Column:
-    """Whether the text that `parsed_json` had is no object with fields of the declared types."""
+    """Whether the input of `parse_json_text` is not an object with fields of the declared types."""
     return F.isnull(parsed["r"]) | F.isnotnull(parsed["bad"])
 
 
 def _problem(path: str) -> str | None:
-    """Why none of a file's lines could be read, where its name or its first bytes show it."""
+    """Why none of a file's lines can be read, if its name or its first bytes show it."""
     if path.lower().endswith(".zip"):
         return "zip is read for format csv; compress JSON lines with gzip"
     if not path.startswith("/"):
         return None
-    # Cut at its line feeds, a file of UTF-16 would be as many dead letters as it has lines.
+    # Split at line feeds, a UTF-16 file would be one dead letter per line.
     try:
         with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
             first = file.read(4)

@@ -1,4 +1,4 @@
-"""Dead letters of rows of files, read again by today's declaration (``infra/sources/dead_letters.py``)."""
+"""Dead letters of rows of files, parsed again by the current declaration (``infra/sources/dead_letters.py``)."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from pyspark.sql import functions as F
 
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.sources.declared_types import as_declared
-from rivermeet.infra.sources.files.csv import csv_parsed, header_problem
-from rivermeet.infra.sources.files.json import json_parsed
-from rivermeet.infra.sources.files.parquet import parquet_parsed
+from rivermeet.infra.sources.files.csv import header_problem, parse_csv
+from rivermeet.infra.sources.files.json import parse_json_lines
+from rivermeet.infra.sources.files.parquet import parse_parquet_rows
 from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.infra.sources.row_to_record import is_cut
 from rivermeet.pipelines import Files
 
-GONE = "the file cannot be read again, for it is no longer among the files of the source; deliver it anew"
+GONE = "the file cannot be read again, because it is no longer among the files of the source; deliver it again"
 _OTHER = "the row was a line of JSON; its source reads another format now"
 _CUT = "the row is not kept whole and cannot be read again; deliver it in a new file"
 
 
 def rows_again(spark: SparkSession, path: str, files: Files, epochs: Sequence[int]) -> list[DataFrame]:
-    """Rows of the letters of these epochs, by today's declaration, as `as_declared` gives them; ``path`` is the table.
+    """Rows of the letters of these epochs, by the current declaration, as from `as_declared`; ``path`` is the table.
 
-    Letters of files are not among them: a file is read again where it lies.
+    Letters of files are not included: the file itself is read again.
     """
     lines = _in_order(read(spark, path).where(F.col("epoch").isin(list(epochs)) & (F.col("position") > 0)))
     rows = [_dead(lines.where(is_cut(F.col("text"))), files.schema, _CUT)]
     whole = lines.where(~is_cut(F.col("text")))
     if files.format == "json":
-        return [*rows, json_parsed(whole, files)]
+        return [*rows, parse_json_lines(whole, files)]
     rows.append(_dead(whole.where(F.isnull("header")), files.schema, _OTHER))
     for header in sorted(line.header for line in whole.select("header").distinct().collect() if line.header):
         part = whole.where(F.col("header") == header)
@@ -41,8 +41,8 @@ def rows_again(spark: SparkSession, path: str, files: Files, epochs: Sequence[in
 
 def _below(lines: DataFrame, header: str, files: Files) -> DataFrame | str:
     if files.format == "parquet":
-        return parquet_parsed(lines, header, files)
-    return header_problem(header, files) or csv_parsed(lines, header, files)
+        return parse_parquet_rows(lines, header, files)
+    return header_problem(header, files) or parse_csv(lines, header, files)
 
 
 def _in_order(letters: DataFrame) -> DataFrame:

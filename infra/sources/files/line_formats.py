@@ -1,7 +1,7 @@
-"""Lines of text files, in order, before anyone has looked into them.
+"""Lines of text files, in order, before they are parsed.
 
-Two readers give the same columns, `LINE_COLUMNS`: `split_lines` here lets Spark cut big files into
-parts, and `sequential_lines` walks each file from its start.
+Two readers give the same columns, `LINE_COLUMNS`: with `split_lines` Spark splits big files into
+parts, and `sequential_lines` reads each file from its start.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _NAMES = pa.schema(
 NOT_UTF8 = "the file is not UTF-8 text; save it as UTF-8"
 _NEVER = "\u0001\u0002\u0003"
 _NO_QUOTE = "\ufdd1"
-"""A noncharacter, which no text has; an empty quote would be NUL to Spark, which broken files do have."""
+"""A noncharacter, which does not occur in text; an empty quote would be NUL to Spark, which broken files do contain."""
 
 
 class Place(NamedTuple):
-    """A file's place in the order of files, and when it was modified (epoch millis)."""
+    """A file's place in the order of files, and its modification time (epoch millis)."""
 
     rank: int
     modified_ms: int
@@ -40,9 +40,9 @@ Problems = dict[str, str]
 
 
 class FileRows(NamedTuple):
-    """Rows of files: what `as_declared` gives, the files that cannot be read, and how many rows they have.
+    """Rows of files: the result of `as_declared`, the unreadable files, and the number of rows.
 
-    ``count`` is None where nobody knows it before the engine has read them.
+    ``count`` is None if it is unknown before the engine has read them.
     """
 
     groups: list[DataFrame]
@@ -51,12 +51,12 @@ class FileRows(NamedTuple):
 
 
 def wider(delimiter: str, fields: int) -> str:
-    """Give the pattern of a CSV line of more than so many fields."""
+    """Return the pattern of a CSV line with more fields than that."""
     return rf"^(?:{field_pattern(delimiter)}){{{fields},}}+"
 
 
 def split_lines(spark: SparkSession, ranks: Ranks, header: str | None = None) -> DataFrame:
-    """Let Spark cut plain or gzip files into lines, without blank ones and byte order marks.
+    """Split plain or gzip files into lines with Spark, without blank ones and byte order marks.
 
     The CSV reader with a delimiter that does not occur and no quotes gives whole lines, and drops
     the header at the start of each file, where ``spark.read.text`` cannot distinguish it from an equal
@@ -77,7 +77,7 @@ def split_lines(spark: SparkSession, ranks: Ranks, header: str | None = None) ->
         F.lit(None).cast("bigint").alias("line"),
         F.lit(None).cast("string").alias("member"),
     )
-    return ranked(lines, scan.inputFiles(), ranks).select(*LINE_COLUMNS)
+    return add_ranks(lines, scan.inputFiles(), ranks).select(*LINE_COLUMNS)
 
 
 def scan_row() -> Column:
@@ -91,7 +91,7 @@ def scan_row() -> Column:
     return F.monotonically_increasing_id()
 
 
-def ranked(scan: DataFrame, uris: Sequence[str], ranks: Ranks) -> DataFrame:
+def add_ranks(scan: DataFrame, uris: Sequence[str], ranks: Ranks) -> DataFrame:
     """Add ``file``, ``file_rank``, ``modified_ms`` and a null ``header`` to the scan by its column ``uri``.
 
     Spark percent-encodes by rules of its own (test: odd file names), and writes the same file as

@@ -1,7 +1,7 @@
 """Rows of Parquet files: columns by name, each file with its own types.
 
-A column of times in nanoseconds, which pandas writes and Spark has no type for, is read as text with nine digits behind
-the seconds: a TIMESTAMP where microseconds say the same, a dead letter where they do not, and every digit as STRING.
+A column of times in nanoseconds, which pandas writes and for which Spark has no type, is read as text with nine digits
+after the seconds: a TIMESTAMP if microseconds suffice, otherwise a dead letter, and every digit as STRING.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rivermeet.infra.sources.declared_types import as_declared
-from rivermeet.infra.sources.files.line_formats import FileRows, Place, Problems, Ranks, ranked
+from rivermeet.infra.sources.files.line_formats import FileRows, Place, Problems, Ranks, add_ranks
 from rivermeet.infra.sources.places import LINE_COLUMNS, no_column, spark_path
 from rivermeet.pipelines import Files
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 _TO_THE_MICROSECOND = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 CLOCKS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": _TO_THE_MICROSECOND,
 }
-"""To the microsecond: a row is read again from its text, and JSON's own format cuts at the millisecond."""
+"""To the microsecond: a row is read again from its text, and the default format of JSON has only milliseconds."""
 
 
 def parquet_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None) -> FileRows:
@@ -56,7 +56,7 @@ def parquet_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path 
 
 
 class _Layout(NamedTuple):
-    """What files must share to be scanned together: one's INT is not read as another's BIGINT.
+    """The properties that files must share to be scanned together: an INT of one is not read as BIGINT of another.
 
     ``instants`` and ``clocks`` are the columns in nanoseconds.
     """
@@ -67,14 +67,14 @@ class _Layout(NamedTuple):
 
 
 def _layout(spark: SparkSession, path: str) -> tuple[_Layout, int | None]:
-    """The layout of a file, and its number of rows where this process reads it."""
+    """The layout of a file, and its number of rows if this process reads it."""
     if not path.startswith("/"):
         return _Layout(spark.read.parquet(spark_path(path)).schema.json()), None
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
         schema = str(file.schema_arrow.remove_metadata())
-        # Not by Arrow's types, which are those that were written from, and in which Spark's INT96 is nanoseconds, too.
+        # Not from Arrow's types, which are those of the writer, and in which Spark's INT96 is nanoseconds too.
         rows = file.metadata.num_rows
         stored = [file.schema.column(i) for i in range(len(file.schema))]
     kinds = {column.path: json.loads(column.logical_type.to_json()) for column in stored}
@@ -88,7 +88,7 @@ def _layout(spark: SparkSession, path: str) -> tuple[_Layout, int | None]:
 
 
 def _rows(spark: SparkSession, files: Files, ranks: Ranks, layout: _Layout) -> DataFrame | str:
-    """Rows of files of one layout, or why it cannot be read."""
+    """Rows of files of one layout, or why they cannot be read."""
     try:
         scan = spark.read.parquet(*[spark_path(path) for path in ranks])
         for column in files.schema:
@@ -107,19 +107,19 @@ def _rows(spark: SparkSession, files: Files, ranks: Ranks, layout: _Layout) -> D
             F.lit(None).cast("string").alias("malformed"),
         )
         schema = scan.select(row.alias("row")).select("row.*").schema
-        named = ranked(rows, scan.inputFiles(), ranks).withColumn("header", F.lit(schema.json()))
+        named = add_ranks(rows, scan.inputFiles(), ranks).withColumn("header", F.lit(schema.json()))
         declared = as_declared(named, files.schema)
         assert declared.schema  # asks Spark whether the casts are possible at all
         return declared
     except ParseException:
-        raise  # a type that the source declares is none: no file can be blamed
+        raise  # a declared type is invalid: the files are not the cause
     except (AnalysisException, ValueError) as error:
         return f"the file's columns cannot be read as declared: {str(error).splitlines()[0]}"
 
 
 def _in_micros(name: str, layout: _Layout) -> Column:
     """A column; one in nanoseconds, which Spark reads as a number, as text."""
-    column = F.col(quoted(name))
+    column = F.col(quote(name))
     if name not in layout.instants | layout.clocks:
         return column
     rest = F.pmod(column, F.lit(1000))
@@ -128,7 +128,7 @@ def _in_micros(name: str, layout: _Layout) -> Column:
     return F.concat(F.date_format(micros, _TO_THE_MICROSECOND), digits, F.lit("Z" if name in layout.instants else ""))
 
 
-def parquet_parsed(letters: DataFrame, header: str, files: Files) -> DataFrame | str:
+def parse_parquet_rows(letters: DataFrame, header: str, files: Files) -> DataFrame | str:
     """Give what `as_declared` gives of rows kept as JSON and the schema of their file, or why it cannot be read."""
     schema = T.StructType.fromJson(json.loads(header))
     for column in files.schema:

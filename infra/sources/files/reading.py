@@ -1,13 +1,13 @@
-"""From the files of a source to records and dead letters, with one parse of every file.
+"""Reads the files of a source into records and dead letters, parsing every file once.
 
-Nothing that a file holds, or fails to hold, keeps the others from being read:
+No content of a file prevents the others from being read:
 
     1.csv   a,1,10      a record
             b,x,20      a dead letter: its line, and "column 'n': 'x' is not INT"
     2.csv   another header, UTF-16; a .gz cut short, a damaged .parquet: one dead letter for the file, without text
     3.csv   empty, or a header alone: nothing
 
-A file is read whole or not at all, so what is dead as a file can be read again (``infra/sources/dead_letters.py``).
+A file is read completely or not at all, so a dead file can be read again (``infra/sources/dead_letters.py``).
 Held by ``tests/infra/sources/test_bad_input.py``, ``tests/infra/sources/test_reading.py``.
 """
 
@@ -58,32 +58,32 @@ def read(
 ) -> SourceFrames:
     """Read records and dead letters of these files, in the order of their paths.
 
-    A quoted CSV field may go over up to 1000 lines; an opening quote that nothing closes makes its
-    own line dead, and no other. Lines end with LF, CRLF or CR. Blank lines are no rows. A line
-    that is not UTF-8 is dead. A file that turns out to be damaged only when it is scanned fails the
-    scan: `read_all` is for those.
+    A quoted CSV field may span up to 1000 lines; an unclosed quote makes only its
+    own line dead. Lines end with LF, CRLF or CR. Blank lines are ignored. A line
+    that is not UTF-8 is dead. A file that turns out to be damaged during the scan fails the
+    scan: `read_all` handles that.
 
     Parameters
     ----------
     spark
         Session with time zone UTC.
     source
-        What the files' rows mean. Its expressions see only rows whose declared columns parsed.
+        The declaration. Its expressions see only rows whose declared columns were parsed.
     partitions
         How many partitions keys are hashed into.
     files
         The files to read; all of them, and no other.
     unread
-        Paths of those that are not to be read, but are dead, and why.
+        Paths of files that are not read, but dead, with the reasons.
     again
-        Rows of earlier dead letters, as `as_declared` gives them.
+        Rows of earlier dead letters, as from `as_declared`.
     landing
         An empty folder for the text files that this process reads; None: the engine reads all.
 
     Raises
     ------
     SourceError
-        An expression of the source is wrong.
+        If an expression of the source is wrong.
     """
     if spark not in _in_utc:
         zone = spark.conf.get("spark.sql.session.timeZone")
@@ -107,7 +107,7 @@ def read(
 
 @dataclass(frozen=True)
 class ReadFiles:
-    """What the files hold, computed, and how many rows are dead, of which each of ``dead_files`` is a file."""
+    """The computed frames, and the number of dead rows, which includes one for each of ``dead_files``."""
 
     frames: SourceFrames
     dead: int
@@ -115,12 +115,12 @@ class ReadFiles:
 
 
 def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collection[str]) -> ReadFiles:
-    """What ``read`` gives, computed; a file that fails the scan fails no other.
+    """Compute the frames of ``read``; a file that fails the scan does not affect others.
 
     Parameters
     ----------
     read
-        Reads and keeps all files but those it is given with a reason.
+        Reads and caches all files except those passed with a reason.
     files
         Paths of the files.
     """
@@ -144,7 +144,7 @@ def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collectio
 
 
 def _of_files(spark: SparkSession, files: Files, ranks: Ranks, problems: Problems) -> DataFrame:
-    """A dead row for each file that cannot be read, as `as_declared` gives rows."""
+    """A dead row for each file that cannot be read, as from `as_declared`."""
     typed = ", ".join(f"t{i}: {kind}" for i, kind in enumerate(files.schema.values()))
     rows = [(ranks[path].rank, path, ranks[path].modified_ms, reason) for path, reason in problems.items()]
 

@@ -1,4 +1,4 @@
-"""Lines of files that an executor walks from start to end: zip members, and fields that hold line breaks."""
+"""Lines of files that an executor reads from start to end: zip members, and fields with line breaks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.sources.files.landing import lines
-from rivermeet.infra.sources.files.line_formats import Ranks, ranked
+from rivermeet.infra.sources.files.line_formats import Ranks, add_ranks
 from rivermeet.infra.sources.places import LINE_COLUMNS, spark_path
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ cloudpickle.register_pickle_by_value(lines)
 
 
 def sequential_lines(spark: SparkSession, ranks: Ranks, delimiter: str, first_only: bool = False) -> DataFrame:
-    """Give `LINE_COLUMNS` and ``problem``; a quoted field may hold line breaks, and keeps them as they are.
+    """Return `LINE_COLUMNS` and ``problem``; a quoted field may contain line breaks, and keeps them.
 
-    ``first_only`` gives the first line of each file or member, and reads it to the end to know that
-    it is sound; ``problem`` says there why a file is not. Without it an unsound file fails the job.
-    Whole files are held in memory, so they must be under 2 GB.
+    ``first_only`` gives the first line of each file or member, and reads it to the end to verify
+    it; ``problem`` says why a file is damaged. Otherwise a damaged file fails the job.
+    Complete files are kept in memory, so they must be under 2 GB.
     """
-    walked = lines.walked
+    walked = lines.walk_files
 
     def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return walked(batches, delimiter, first_only)
@@ -37,4 +37,4 @@ def sequential_lines(spark: SparkSession, ranks: Ranks, delimiter: str, first_on
         walk,  # pyright: ignore[reportArgumentType]
         "uri STRING, member STRING, block BIGINT, row BIGINT, line BIGINT, text STRING, problem STRING",
     )
-    return ranked(read, scan.inputFiles(), ranks).select(*LINE_COLUMNS, "problem")
+    return add_ranks(read, scan.inputFiles(), ranks).select(*LINE_COLUMNS, "problem")

@@ -1,1 +1,1 @@
-"""Kafka topics as sources: a slice is planned, consumed once into files of the epoch, and read by Spark from there."""
+"""Kafka topics as sources: a slice is planned, consumed once into files of the epoch, and read by Spark."""

@@ -1,10 +1,10 @@
-"""The records of a slice, in the order of their partitions, as the broker gives them: read once, in no group.
+"""Consumes the records of a slice, in the order of their partitions, once and without a group.
 
     slice {0: [3, 9)}    the topic has 3, 4, an aborted transaction at 5 and 6, 7, an open one from 9 on
 
     given                3, 4, 7
-    done                 when the position has come to 9, for 8 ended the transaction and no record lies there
-    refused              when offset 3 was removed meanwhile, when the log below it is another one than was read, as
+    done                 when the position has reached 9: offset 8 is the end of the transaction and not a record
+    refused              when offset 3 was removed meanwhile, when the log below it is not the one that was read, as
                          the leader epoch shows, or when no record and no end came for a minute
 
 Held by ``tests/infra/sources/kafka/test_reading.py`` and ``tests/infra/sources/kafka/test_faults.py``.
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
 
-def consumed(
+def consume_slice(
     connection: Connection, planned: TopicSlice, name: str, patience: float = limits.PROGRESS_SECONDS
 ) -> Iterator[list[Message]]:
-    """The records of a slice, as many at a time as lie ready.
+    """The records of a slice, as many at a time as are available.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def consumed(
     Raises
     ------
     TopicRefusedError
-        Where they cannot be read.
+        If they cannot be read.
     """
     from confluent_kafka import KafkaException, TopicPartition
 
@@ -55,7 +55,7 @@ def consumed(
         consumer.assign(places)
         yield from _until(consumer, planned, ends, name, connection, patience)
     except KafkaException as error:
-        # What librdkafka says of it names hosts.
+        # librdkafka's message contains hosts.
         raise unavailable(error.args[0], planned.topic, connection) from None
     finally:
         consumer.close()
@@ -74,7 +74,7 @@ def _until(
         messages = [message for message in given if message.error() is None and _is_within(message, ends)]
         if messages:
             yield messages
-        # By the size of those before: ten thousand of 10 MB each would not fit.
+        # Depending on the size of earlier records: ten thousand of 10 MB each would not fit.
         most = (
             max(1, min(limits.TAKEN_RECORDS, limits.TAKEN_BYTES * len(given) // max(sum(map(len, messages)), 1)))
             if given
@@ -83,17 +83,17 @@ def _until(
         for place in consumer.position([TopicPartition(planned.topic, p) for p in ends]):
             if place.offset >= ends[place.partition]:
                 del ends[place.partition]
-                # What comes after the slice would be fetched for nothing.
+                # Records after the slice need not be fetched.
                 consumer.incremental_unassign([TopicPartition(planned.topic, place.partition)])
             elif place.offset > places.get(place.partition, -1):
                 places[place.partition] = place.offset
                 deadline = time.monotonic() + patience
         if ends and time.monotonic() > deadline:
-            # Of a topic that was deleted the consumer says nothing.
+            # The consumer reports no error for a deleted topic.
             topic_id(connection, planned.topic)
             raise BrokerUnavailableError(
-                f"source '{name}': the broker gave no record of topic '{planned.topic}' for {patience:.0f} s; what was "
-                "planned stands: run again",
+                f"source '{name}': the broker gave no record of topic '{planned.topic}' for {patience:.0f} s; the "
+                "plan is kept: run again",
                 source=name,
                 topic=planned.topic,
             )
@@ -104,7 +104,7 @@ def _is_within(message: Message, ends: dict[int, int]) -> bool:
 
 
 def _refuse(error: KafkaError, planned: TopicSlice, name: str, connection: Connection) -> None:
-    """Raise for an event that no waiting mends; the end of a partition and lost connections are none."""
+    """Raise for an event that waiting does not resolve; the end of a partition and lost connections are ignored."""
     from confluent_kafka import KafkaError
 
     where = name.replace(".", " ")
@@ -113,14 +113,14 @@ def _refuse(error: KafkaError, planned: TopicSlice, name: str, connection: Conne
             f"source '{name}': topic '{planned.topic}' has lost records that were read of it, and others lie under "
             "their offsets: a leader without them was elected, or a disk was lost. "
             f"`rivermeet rebuild {where.replace(' ', ' --select ')}` reads what it has now; "
-            f"`rivermeet accept-loss {where}` goes on behind what was read, without what lies below",
+            f"`rivermeet accept-loss {where}` continues after what was read, without the records before",
             source=name,
             topic=planned.topic,
         )
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
         raise RecordsGoneError(
             f"source '{name}': topic '{planned.topic}' removed records of its slice while it was read; "
-            f"`rivermeet accept-loss {where}` goes on with what is there, and says what is lost",
+            f"`rivermeet accept-loss {where}` continues with what is there, and says what is lost",
             source=name,
             topic=planned.topic,
         )

@@ -1,13 +1,13 @@
-"""Joins of topics that keep their partitions: equal keys meet only where both have the same number of them.
+"""Joins of topics that keep their partitions: equal keys meet only if both have the same number of partitions.
 
 | left | right | the join |
 |---|---|---|
-| topic of 4 partitions | topic of 4 | is made: Kafka's default partitioner puts equal keys into equal partitions |
+| topic of 4 partitions | topic of 4 | is allowed: Kafka's default partitioner puts equal keys into equal partitions |
 | topic of 4 | topic of 6 | is refused, naming both topics |
 | topic of 4, then 6 by an increase | topic of 4 | is refused from then on |
-| ``partitions=8`` of ours | ``partitions=8`` of ours | is made: both are hashed anew |
+| ``partitions=8`` declared | ``partitions=8`` declared | is allowed: both are rehashed |
 
-A topic against files, or against a topic that is hashed anew, is refused when it is declared. Held by
+A topic against files, or against a topic that is rehashed, is refused when it is declared. Held by
 ``tests/infra/sources/kafka/test_joins.py``.
 """
 
@@ -25,13 +25,13 @@ from rivermeet.pipelines import Node
 
 
 class Topics(NamedTuple):
-    """Where the slices of a pipeline's topics are found: its tables and its epoch log."""
+    """Finds the slices of a pipeline's topics, in its tables and its epoch log."""
 
     tables: str
     log: EpochLog
 
     def slice_of(self, node: Node) -> TopicSlice | None:
-        """The last slice of the topic whose partitions a node has; None where it has others, or none was read."""
+        """The last slice of the topic whose partitions a node has; None if it has others, or none was read."""
         while node.operation is not None and not node.partitions:
             node = next(iter(node.operation.inputs.values()))
         found = None
@@ -45,12 +45,12 @@ class Topics(NamedTuple):
         return read if isinstance(read, TopicSlice) else None
 
     def count(self, node: Node) -> int:
-        """How many partitions a node has."""
+        """The number of partitions of a node."""
         found = None if node.partitions else self.slice_of(node)
         return node.partitions or (len(found.ranges) if found is not None else 0)
 
     def refuse_unequal(self, node: Node) -> None:
-        """Raise `NotCoPartitionedError` for a node whose inputs lie in topics with other numbers of partitions."""
+        """Raise `NotCoPartitionedError` for a node whose inputs are topics with different numbers of partitions."""
         assert node.operation is not None
         if not node.operation.co_partitioned:
             return
@@ -61,5 +61,5 @@ class Topics(NamedTuple):
             raise NotCoPartitionedError(
                 f"'{node.pipeline.name}.{node.name}' is not co-partitioned: topic '{one.topic}' has {len(one.ranges)} "
                 f"partitions, topic '{other.topic}' has {len(other.ranges)}, and equal keys do not meet; give both "
-                "topics the same number, or declare partitions=N at both sources, which hashes their keys anew"
+                "topics the same number, or declare partitions=N at both sources, which rehashes their keys"
             )

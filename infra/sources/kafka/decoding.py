@@ -1,4 +1,4 @@
-"""Payloads of Avro, Protobuf and Java's numbers as text, from which Spark takes declared types as it does from files.
+"""Decodes payloads of Avro, Protobuf and Java's numbers to text, which Spark casts like text of files.
 
 | format | payload | text |
 |---|---|---|
@@ -8,8 +8,8 @@
 | Debezium | ``{"after": {"n": 1}, "op": "c", …}`` | ``{"n": 1, "debezium_op": "c", …}`` |
 | JSON, Text, Raw | any | none: Spark reads the bytes themselves |
 
-What evolves, evolves by the rules of files then: a field that is absent is null, one of another type is cast, and a
-record that does not fit is a dead letter with the reason that a line of a file would have. Held by
+So schema evolution follows the rules of files: an absent field is null, a field of another type is cast, and a
+record that does not fit is a dead letter with the same reason as a line of a file. Held by
 ``tests/infra/sources/kafka/formats/test_formats.py``.
 """
 
@@ -41,7 +41,7 @@ class Decoded(NamedTuple):
 
 
 def decoder(format: Format | None, place: str, registry: Registry) -> Callable[[bytes | None], Decoded] | None:
-    """What makes text of the payloads of a key or a value; the reasons name that ``place``. None: Spark reads them."""
+    """Create the decoder of a key's or a value's payloads; reasons name that ``place``. None: Spark reads them."""
     decode = None if format is None else _decode(format, place, registry)
     if decode is None:
         return None

@@ -1,11 +1,11 @@
-"""The records of a slice read by the engine: Spark's own Kafka source in place of the driver's consumer, same rows.
+"""Reads the records of a slice in the engine: Spark's own Kafka source in place of the driver's consumer, same rows.
 
     RIVERMEET_TOPIC_READER=driver    this process reads, decodes every format, and writes files for the engine
     RIVERMEET_TOPIC_READER=engine    the executors read: for ranges that are too large for one process
 
-What lands is the same, offset by offset: ``tests/infra/sources/kafka/test_engine_reader.py`` compares both. There is no
-decoder of Avro and Protobuf for this version of Spark, so that the driver alone reads topics of these, and decodes
-letters again. The jars of the source come with the session, not with the engine: one that is warm or remote needs none.
+The landed records are the same, offset by offset: ``tests/infra/sources/kafka/test_engine_reader.py`` compares both.
+There is no decoder of Avro and Protobuf for this version of Spark, so only the driver reads topics in these formats,
+and decodes letters again. The jars of the source are added to the session, so a warm or remote engine needs none.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SETTING = "RIVERMEET_TOPIC_READER"
 _BYTES = {kind: calcsize(JAVA[kind]) for kind in ("SMALLINT", "INT", "BIGINT")}
 """Whole numbers that Spark SQL reads from their bytes."""
 _JAVA = frozenset({"bootstrap.servers", "security.protocol", "client.id", "client.dns.lookup", "request.timeout.ms"})
-"""Properties that librdkafka and Java's client call alike."""
+"""Properties with the same name in librdkafka and Java's client."""
 _LOGIN = frozenset({"sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"})
 _PEM = frozenset({"ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password"})
 _MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM": "scram.ScramLoginModule"}
@@ -40,7 +40,7 @@ _MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM": "scram.ScramLoginModule"
 def slice_rows(
     settings: Settings, spark: SparkSession, planned: TopicSlice, topic: Kafka, patience: float
 ) -> DataFrame:
-    """The records of a slice, as `Landing` has them; nothing is read yet.
+    """The records of a slice, in the schema of `Landing`; nothing is read yet.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def slice_rows(
     Raises
     ------
     SettingsError
-        Where a format or a property is one that Spark's source does not have.
+        If Spark's source does not support a format or a property.
     """
     for place, format in (("key", topic.key), ("value", topic.value)):
         _refuse(place, format, topic.topic)
@@ -69,7 +69,7 @@ def slice_rows(
 
 
 def as_landed(read: DataFrame, topic: Kafka, partitions: int) -> DataFrame:
-    """Spark's rows of a topic in the shape and order of ``landing.SCHEMA``; ``partitions`` of the whole slice."""
+    """Spark's rows of a topic with the columns and order of ``landing.SCHEMA``; ``partitions`` of the whole slice."""
     at = F.expr("unix_millis(timestamp)")
     so_far = Window.partitionBy("partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, 0)
     made: Mapping[str, Column] = {
@@ -89,7 +89,7 @@ def as_landed(read: DataFrame, topic: Kafka, partitions: int) -> DataFrame:
 
 
 def java_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Properties of librdkafka as Java's client has them.
+    """Properties of librdkafka, translated for Java's client.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def _with_jars(spark: SparkSession, settings: Settings) -> None:
     from pyspark.sql.connect.session import SparkSession as Connected
 
     if not isinstance(spark, Connected):
-        # The driver in this process takes jars when it starts: RIVERMEET_JARS has them there.
+        # The driver in this process loads jars when it starts, from RIVERMEET_JARS.
         return
     spark.addArtifacts(*map(str, kafka_source_jars(settings)))
 
@@ -147,7 +147,7 @@ def _text(place: str, format: Format | None) -> Column:
     if not isinstance(format, Number):
         return F.lit(None).cast("string")
     size = _BYTES[format.type.upper()]
-    # Sixteen digits are read with their sign; of fewer, the highest bit is the sign.
+    # Sixteen digits are read with their sign; with fewer digits, the highest bit is the sign.
     unsigned = F.conv(F.hex(F.col(place)), 16, -10).cast("decimal(20, 0)")
     half, whole = 1 << (8 * size - 1), 1 << (8 * size)
     signed = unsigned if size == 8 else F.when(unsigned >= half, unsigned - whole).otherwise(unsigned)

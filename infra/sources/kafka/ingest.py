@@ -3,12 +3,12 @@
 | the topic has | the epoch |
 |---|---|
 | new records | reads them, up to the last stable offset of each partition |
-| offsets without records: transactions, compaction | is made all the same: its plan says where the next one starts |
+| offsets without records: transactions, compaction | is committed too: its plan says where the next one starts |
 | nothing new | is not made |
 | removed records, become another topic, lost its end | is refused (``infra/sources/kafka/topic.py``) |
 
-The position is in the plan of the last committed epoch. A record that is none of the source is a dead letter, with its
-bytes, as a row of a file is, and too many of them refuse the epoch. Held by
+The position is in the plan of the last committed epoch. A payload that is not a record of the source is a dead letter,
+with its bytes, like a row of a file, and too many of them refuse the epoch. Held by
 ``tests/infra/sources/kafka/test_reading.py``.
 """
 
@@ -35,13 +35,13 @@ from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.refusals import AnotherDatabaseError, TopicPositionLostError
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
-from rivermeet.infra.sources.kafka.consume import consumed
+from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values
 from rivermeet.infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
 from rivermeet.infra.sources.kafka.lag import COLUMNS, PartitionLag, is_fresh
 from rivermeet.infra.sources.kafka.landing import Landing
 from rivermeet.infra.sources.kafka.letters import letters_again
-from rivermeet.infra.sources.kafka.records import landing_of, taken
+from rivermeet.infra.sources.kafka.records import build_rows, landing_of
 from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.infra.sources.kafka.topic import (
     TopicState,
@@ -67,13 +67,13 @@ class TopicStep(SourceStep[TopicSlice]):
     Attributes
     ----------
     connection, registry
-        Where the records and the schemas are.
+        Clients of the broker and the schema registry.
     landing
         Folder of the node's landed records.
     patience
-        Seconds without progress after which reading is given up.
+        Seconds without progress after which reading fails.
     by_engine
-        Gives the records of a slice as Spark's own source reads them; None: this process reads them.
+        Reads the records of a slice with Spark's own source; None: this process reads them.
     """
 
     connection: Connection
@@ -92,20 +92,20 @@ class TopicStep(SourceStep[TopicSlice]):
         return self.source.topic
 
     def state(self) -> TopicState:
-        """The topic as it stands."""
+        """The current state of the topic."""
         return topic_state(self.connection, self.topic.topic)
 
     def lag(self) -> list[PartitionLag]:
-        """How far it is behind, per partition; asks the broker.
+        """The lag per partition, from the broker.
 
         Raises
         ------
         TopicRefusedError
-            Where the next run would be refused: the topic was made anew, or has lost records.
+            If the next run would be refused: the topic was recreated, or has lost records.
         """
         read, state = self.position(self.note()), self.state()
         if read is not None:
-            # Of a topic that was made anew the offsets that were read say nothing.
+            # The consumed offsets of a recreated topic have no meaning.
             ends = {p: end for p, (_, end) in read.ranges.items()}
             refused = problem(state, read.topic, read.id, ends, ends, self.name)
             if refused is not None:
@@ -113,17 +113,17 @@ class TopicStep(SourceStep[TopicSlice]):
         return lag_of(read, state)
 
     def standing(self) -> Standing:
-        """How many offsets were not read yet, and per partition what was."""
+        """The number of unread offsets, and the state of each partition."""
         lag, now_ms = self.lag(), time.time() * 1000
         lines = [f"topic '{self.topic.topic}', partition {one.partition}: {one.shown(now_ms)}" for one in lag]
         return Standing(sum(one.behind for one in lag), lines)
 
     def fresh(self, freshness_ms: int, now_ms: float) -> Fresh:
-        """Whether what was read of the topic is at most so far behind its newest record."""
+        """Whether the consumed records are at most that far behind the newest record of the topic."""
         return is_fresh(self.lag(), freshness_ms, now_ms)
 
     def report(self) -> ReportTable | None:
-        """Each partition, as the newest plan has it."""
+        """Each partition, as of the newest plan."""
         try:
             found = self.position(self.note())
         except TopicPositionLostError:
@@ -134,7 +134,7 @@ class TopicStep(SourceStep[TopicSlice]):
         return ReportTable("topic", caption, COLUMNS, rows) if rows else None
 
     def next_range(self, previous: CommitNote | None) -> TopicSlice | None:
-        """All that is stable."""
+        """All stable records."""
         before = self.position(previous)
         found = next_slice(before, self.state(), self.name, self.accept_loss)
         due = found.unread or found.lost or (before is not None and before.id != found.id)
@@ -152,13 +152,13 @@ class TopicStep(SourceStep[TopicSlice]):
         return found.model_copy(update={"anew": self._accepts_another_log(before)})
 
     def _accepts_another_log(self, before: TopicSlice | None) -> bool:
-        """Whether changes of another log are read: it was accepted now, or, of a rebuild, when they were read first."""
+        """Whether changes of another log are read: accepted now or, for a rebuild, when they were first read."""
         if self.accept_loss or before is not None:
             return self.accept_loss and bool(self.topic.envelope)
         return any(read.anew for read in self.ranges_of(self.so_far(self.note()).plans))
 
     def check(self, plan: EpochPlan) -> str | None:
-        """Why a plan is passed over: what it reads is gone, and that was accepted. Else reading it refuses it."""
+        """Why a plan is skipped: its records are gone, and that was accepted. Otherwise reading it is refused."""
         planned = plan.reads
         if not self.accept_loss or not isinstance(planned, TopicSlice) or not planned.unread:
             return None
@@ -180,10 +180,10 @@ class TopicStep(SourceStep[TopicSlice]):
         return None if why is None else f"what it read of topic '{slices[-1].topic}' is gone ({type(why).__name__})"
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
-        """Consume the planned slice, or decode the planned letters again; what is no record is a dead letter."""
+        """Consume the planned slice, or decode the planned letters again, into records and dead letters."""
         planned = plan.reads
         assert isinstance(planned, TopicSlice), "a plan of a topic has a slice"
-        landing, seen = Landing.anew(self.landing, plan.epoch), self._seen(plan, planned)
+        landing, seen = Landing.create(self.landing, plan.epoch), self._seen(plan, planned)
         if self.by_engine is not None and planned.unread and not plan.retries:
             self._land_by_engine(self.by_engine(spark, planned, self.topic, self.patience), planned, landing)
         else:
@@ -193,7 +193,7 @@ class TopicStep(SourceStep[TopicSlice]):
         crash.reached("landed", self.node.name)
         parsed = shared.keep(self._parsed(landing.read(spark)))
         if seen is not None and (seen.absent or plan.retries):
-            # Kept before, too: what parses a record would be repeated for each value that it may lack.
+            # Cached here, too: otherwise a record would be parsed again for each value that it may lack.
             parsed = shared.keep(with_kept_values(parsed, self.source, self._earlier(spark, plan)))
         return self.finish(plan, SourceFrames(parsed), counted=seen.counted if seen is not None else {})
 
@@ -204,27 +204,29 @@ class TopicStep(SourceStep[TopicSlice]):
     def _land_by_engine(self, read: DataFrame, planned: TopicSlice, landing: Landing) -> None:
         self._refuse_unreadable(planned)
         if planned.since:
-            # Spark's own source knows no leader epochs: the first record of each partition is read here, too.
+            # Spark's own source does not check leader epochs: the first record of each partition is read here, too.
             first = {p: (start, start + 1) for p, (start, _) in planned.unread.items()}
-            for _ in consumed(self.connection, planned.model_copy(update={"ranges": first}), self.name, self.patience):
+            for _ in consume_slice(
+                self.connection, planned.model_copy(update={"ranges": first}), self.name, self.patience
+            ):
                 pass
         try:
             landing.write_frame(read)
         except Exception:
-            # Spark's errors name hosts: what the broker says now is why, if it says anything.
+            # Spark's errors contain hosts: the current error of the broker is shown instead, if there is one.
             self._refuse_unreadable(planned)
             raise
         self._refuse_remade(planned)
 
     def _seen(self, plan: EpochPlan, planned: TopicSlice) -> Repeats | None:
-        """What was read of a topic of envelopes up to the epoch; None of other topics."""
+        """The changes read of a topic of envelopes up to the epoch; None for other topics."""
         if not self.topic.envelope:
             return None
         kept = self.log.lines(self.node.name, "position", plan.previous_epoch - 1).get(plan.previous_epoch)
         return Repeats.of(kept, planned.id, planned.anew)
 
     def _earlier(self, spark: SparkSession, plan: EpochPlan) -> DataFrame | None:
-        """The records of before the epoch, where rows may keep values of them."""
+        """The records before the epoch, if rows may keep values of them."""
         if plan.output_version is None or plan.replaces:
             return None
         return earlier_epochs(spark, self.changelog, plan.epoch)
@@ -237,11 +239,11 @@ class TopicStep(SourceStep[TopicSlice]):
             return
         self._refuse_unreadable(planned)
         try:
-            yield from taken(consumed(self.connection, planned, self.name, self.patience), planned, landed)
+            yield from build_rows(consume_slice(self.connection, planned, self.name, self.patience), planned, landed)
         except AnotherLogError as error:
             raise AnotherDatabaseError(
                 f"source '{self.name}': topic '{planned.topic}' has a change {error}, and it was made after that: its "
-                "positions are of another server's log, or of a database that was put back. `rivermeet accept-loss "
+                "positions are of another server's log, or of a restored database. `rivermeet accept-loss "
                 f"{self.name.replace('.', ' ')}` reads on from there; rows that this database does not have stay: let "
                 "the connector take a snapshot into a new topic to be without them",
                 source=self.name,
@@ -255,7 +257,7 @@ class TopicStep(SourceStep[TopicSlice]):
             raise why
 
     def _refuse_remade(self, planned: TopicSlice) -> None:
-        """Made anew while it was read, a topic may have given records of both."""
+        """Refuse a topic that was recreated while it was read: the records may come from both."""
         now = TopicState(planned.topic, topic_id(self.connection, planned.topic)[0], {}, {}, {})
         why = problem(now, planned.topic, planned.id, {}, {}, self.name)
         if why is not None:

@@ -1,14 +1,14 @@
-"""How far a source is behind its topic, per partition: in offsets, and in seconds by the timestamps that Kafka has.
+"""The lag of a source behind its topic, per partition: in offsets, and in seconds by Kafka's timestamps.
 
-    consumed 12, newest of it at 10:00:00; stable end 14, newest there at 10:00:05; high watermark 15, now 10:01:00
+    consumed 12, newest of it 10:00:00; stable end 14, newest there 10:00:05; high watermark 15; now 10:01:00
 
     behind        2 offsets
     held back     1 offset, of an open transaction
-    seconds       5: between the newest record that was read and the newest that can be
+    seconds       5: between the newest record that was read and the newest readable one
     age           60: since the newest record that was read
 
-Kafka gives the newest timestamp of a partition, and not that of its last record: where clocks are skewed, a partition
-may be behind in offsets and not in seconds. The end of a transaction has one, too, by the broker's clock.
+Kafka reports the newest timestamp of a partition, and not that of its last record: with skewed clocks, a partition
+may be behind in offsets and not in seconds. Transaction markers have a timestamp, too, from the broker's clock.
 Held by ``tests/infra/kafka/test_lag.py``.
 """
 
@@ -33,7 +33,7 @@ COLUMNS: Sequence[tuple[str, Form]] = (
 
 @dataclass(frozen=True)
 class PartitionLag:
-    """One partition; ``consumed_ms`` and ``newest_ms`` are timestamps of records (epoch millis), None: not known."""
+    """One partition; ``consumed_ms`` and ``newest_ms`` are timestamps of records (epoch millis), None: unknown."""
 
     partition: int
     consumed: int
@@ -44,17 +44,17 @@ class PartitionLag:
 
     @property
     def behind(self) -> int:
-        """Offsets that can be read and were not."""
+        """Unread offsets that can be read."""
         return max(self.stable_end - self.consumed, 0)
 
     @property
     def held_back(self) -> int:
-        """Offsets that cannot be read yet, for a transaction is open."""
+        """Offsets that cannot be read yet, because a transaction is open."""
         return max(self.high_watermark - self.stable_end, 0)
 
     @property
     def seconds(self) -> float | None:
-        """Seconds between the newest record that was read and the newest that can be; None where nobody knows."""
+        """Seconds between the newest record that was read and the newest readable one; None if unknown."""
         if not self.behind:
             return 0.0
         if self.consumed_ms is None or self.newest_ms is None:
@@ -62,7 +62,7 @@ class PartitionLag:
         return max(self.newest_ms - self.consumed_ms, 0) / 1000
 
     def shown(self, now_ms: float) -> str:
-        """Where it ends, what was read of it, and how old that is."""
+        """Describe its end, the consumed offset, and the age of the newest record read."""
         age, seconds = self.age(now_ms), self.seconds
         parts = [
             f"consumed up to {self.consumed:,}",
@@ -75,16 +75,16 @@ class PartitionLag:
         return ", ".join(parts)
 
     def unread_seconds(self, now_ms: float) -> float | None:
-        """Seconds that it is behind; where records are held back, since the newest one that was read."""
+        """Seconds that it is behind; if records are held back, since the newest one that was read."""
         return self.age(now_ms) if self.held_back and not self.behind else self.seconds
 
     def age(self, now_ms: float) -> float | None:
-        """Seconds since the newest record that was read; negative where its clock is ahead."""
+        """Seconds since the newest record that was read; negative if its clock is ahead."""
         return None if self.consumed_ms is None else (now_ms - self.consumed_ms) / 1000
 
 
 def most(values: Sequence[float | None]) -> float | None:
-    """The largest of those that are known; None where none is."""
+    """The largest of the known values; None if none is known."""
     return max((value for value in values if value is not None), default=None)
 
 
@@ -93,10 +93,10 @@ def is_fresh(lag: Sequence[PartitionLag], freshness_ms: int, now_ms: float) -> F
 
     | the topic | freshness 30 min | is fresh |
     |---|---|---|
-    | was read to its end | | yes, however old its last record is: nothing is missing |
-    | has a record that is 10 min younger than all that was read | | yes |
+    | was read to its end | | yes, however old its last record is |
+    | has a record that is 10 min newer than all records read | | yes |
     | the same, 40 min | | no |
-    | an open transaction has held back records for 40 min since the newest one that was read | | no |
+    | an open transaction has held back records for 40 min since the newest record read | | no |
     """
     late = {one.partition: one.unread_seconds(now_ms) for one in lag}
     known = [seconds for seconds in late.values() if seconds is not None]

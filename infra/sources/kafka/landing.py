@@ -1,4 +1,4 @@
-"""Records of a topic as they were consumed, as they are landed (``infra/sources/landing_folder.py``)."""
+"""Lands consumed records of a topic (``infra/sources/landing_folder.py``)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Payloads(NamedTuple):
 
 
 Lands = Callable[[int, Sequence[int], Sequence[int], Payloads], pa.Table]
-"""Makes rows of ``SCHEMA`` of a ``file_rank``, the ``block`` and ``row`` of each record, and the records."""
+"""Builds rows of ``SCHEMA`` from a ``file_rank``, the ``block`` and ``row`` of each record, and the records."""
 
 
 class Landing(LandingFolder):
@@ -54,10 +54,10 @@ class Landing(LandingFolder):
         super().__init__(folder, SCHEMA)
 
     @classmethod
-    def anew(cls, node_folder: Path, epoch: int) -> Landing:
-        """A new one; those of attempts before are removed with their files."""
+    def create(cls, node_folder: Path, epoch: int) -> Landing:
+        """A new folder; those of earlier attempts are removed."""
         return cls(new_folder(node_folder, epoch))
 
     def write_frame(self, records: DataFrame) -> None:
-        """Let the engine write records, once: what reads them does not ask the broker again."""
+        """Write records with the engine, once, so that the broker is not read again."""
         records.write.mode("append").parquet(spark_path(str(self.folder)))

@@ -1,10 +1,10 @@
-"""Dead letters of a topic, decoded again from the bytes that they keep: the topic may have removed them long since.
+"""Dead letters of a topic, decoded again from their stored bytes: the topic may have removed them long ago.
 
     epoch 1   orders/0, offset 7   {"value": "eA=="}     the value is not one JSON object …
     epoch 4   retries epoch 1, by ``Text()``             offset 7 is a record now, and comes after all that there is
 
-A letter is kept whole, however long, and comes again with its own partition, offset, timestamp and headers. Held by
-``tests/infra/sources/kafka/test_bad_records.py``.
+A letter is stored completely, however long, and is retried with its own partition, offset, timestamp and headers. Held
+by ``tests/infra/sources/kafka/test_bad_records.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.sources.kafka.landing import Lands, Payloads
 
 AGAIN = -1
@@ -26,7 +26,7 @@ AGAIN = -1
 
 def letters_again(path: str, epochs: Sequence[int], landed: Lands) -> Iterator[pa.Table]:
     """The letters of these epochs as records to be landed; ``path`` is the table."""
-    table = opened(path)
+    table = open_table(path)
     if table is None:
         return
     wanted = pc.field("epoch").isin(list(epochs)) & (pc.field("position") > 0)
@@ -35,7 +35,7 @@ def letters_again(path: str, epochs: Sequence[int], landed: Lands) -> Iterator[p
     in_order = letters.sort_by([(name, "ascending") for name in ("epoch", "file", "position")])
     before = 0
     for batch in in_order.to_batches(1000):
-        # A letter of files that the source read before stays one: it has no bytes of a record.
+        # A letter of files that the source read before cannot be retried: it has no bytes of a record.
         found = [kept for letter in batch.to_pylist() if (kept := _payloads(letter["text"], letter["header"]))]
         if found:
             rows = range(before, before + len(found))

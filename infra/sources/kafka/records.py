@@ -1,10 +1,10 @@
-"""Consumed records with their place in the epoch: by offset within a partition, by time between partitions.
+"""Consumed records with their order in the epoch: by offset within a partition, by time between partitions.
 
 | partition | offset | timestamp | block | place |
 |---|---|---|---|---|
 | 0 | 7 | 1000 | 1000 | first |
-| 0 | 8 | 900 | 1000 | third: after its partition's offset 7, and after what came with an earlier time |
-| 1 | 3 | 950 | 950 | second where the records are hashed anew, alone where they stay in their partitions |
+| 0 | 8 | 900 | 1000 | third: after its partition's offset 7, and after records with an earlier time |
+| 1 | 3 | 950 | 950 | second if the records are rehashed; otherwise alone in its partition |
 
 ``block`` is the running maximum of the timestamp within the partition and the slice: without it, a year of partition 0
 would come before partition 1, and close all of its windows. Held by ``tests/infra/sources/kafka/test_reading.py``.
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 def landing_of(topic: Kafka, registry: Registry, seen: Repeats | None = None) -> Lands:
-    """What makes rows to be landed of records.
+    """Create the builder of rows to be landed from records.
 
     Parameters
     ----------
     seen
-        What was read of a topic of envelopes so far, some of which are passed over; None: none is.
+        The changes read so far of a topic of envelopes, by which repeats are skipped; None: none are skipped.
     """
     formats = {"key": topic.key, "value": topic.value}
     decoders = {place: decoder(format, place, registry) for place, format in formats.items()}
@@ -78,8 +78,8 @@ def _table(columns: Mapping[str, Sequence[Any]], rows: int) -> pa.Table:
     return pa.table(arrays, SCHEMA)
 
 
-def taken(batches: Iterable[Sequence[Message]], planned: TopicSlice, landed: Lands) -> Iterator[pa.Table]:
-    """The messages of a slice as they land."""
+def build_rows(batches: Iterable[Sequence[Message]], planned: TopicSlice, landed: Lands) -> Iterator[pa.Table]:
+    """The messages of a slice as rows to be landed."""
     heads: dict[int, int] = {}
     for messages in batches:
         given = _payloads(messages)
@@ -94,7 +94,7 @@ def taken(batches: Iterable[Sequence[Message]], planned: TopicSlice, landed: Lan
 
 
 def _payloads(messages: Sequence[Message]) -> Payloads:
-    # By column: a million records are a dozen million calls, and nothing else.
+    # By column: a million records take a dozen million calls, and nothing else.
     return Payloads(
         cast(list[int], [message.partition() for message in messages]),
         cast(list[int], [message.offset() for message in messages]),

@@ -1,12 +1,12 @@
-"""Landed records as the rows of a source: declared columns with their types, or why a record has none.
+"""Landed records as rows of a source: declared columns with their types, or why a record has none.
 
-    key a, value {"n": 12}, n INT        typed: id a, n 12, kafka_offset 7; judged like a row of a file from here on
+    key a, value {"n": 12}, n INT        typed: id a, n 12, kafka_offset 7; from here on like a row of a file
     key a, value {"n": "x"}              malformed: column 'n': 'x' is not INT
     key a, value [1]                     malformed: the value is not one JSON object with fields of the declared types
     key ff, value {"n": 12}              malformed: the key is not UTF-8 text
 
-Of each record's dead letter ``file`` is TOPIC/PARTITION, ``line`` the offset, ``text`` the bytes of key, value and
-headers in base64, and ``header`` where they came from, with the ids of their schemas. Held by
+In a record's dead letter, ``file`` is TOPIC/PARTITION, ``line`` the offset, ``text`` the bytes of key, value and
+headers in base64, and ``header`` their origin, with the ids of their schemas. Held by
 ``tests/infra/sources/kafka/formats/test_formats.py`` and ``tests/infra/sources/kafka/test_bad_records.py``.
 """
 
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from rivermeet.infra.kafka.formats.framing import HEADER
 from rivermeet.infra.sources.declared_types import as_declared
-from rivermeet.infra.sources.files.json import json_field, not_one_object, parsed_json
+from rivermeet.infra.sources.files.json import json_field, not_one_object, parse_json_text
 from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.pipelines import JSON, Kafka, Raw, Text
 from rivermeet.pipelines.reads.kafka import Format, Objects
@@ -28,7 +28,7 @@ _PLACE = ("file_rank", "block", "row")
 
 
 def landed_rows(landed: DataFrame, topic: Kafka) -> DataFrame:
-    """Give what `as_declared` gives of landed records."""
+    """The result of `as_declared` for landed records."""
     texts = landed.withColumns(
         {
             **_text("key", topic.key),
@@ -46,7 +46,7 @@ def landed_rows(landed: DataFrame, topic: Kafka) -> DataFrame:
         problems += problem
     columns |= {name: json_field(F.col("value_parsed"), name, kind) for name, kind in topic.envelope.items()}
     columns |= {
-        # -1 is Kafka's own sign for a record that has none.
+        # -1 is Kafka's own value for a record without a timestamp.
         "kafka_timestamp": F.nullif("timestamp", F.lit(-1)),
         "kafka_partition": F.col("partition"),
         "kafka_offset": F.col("offset"),
@@ -69,7 +69,7 @@ def landed_rows(landed: DataFrame, topic: Kafka) -> DataFrame:
 
 
 def _text(place: str, format: Format | None, envelope: Mapping[str, str] | None = None) -> dict[str, Column]:
-    """The text that columns come from, and what is parsed of it."""
+    """The text of columns, and its parsed form."""
     if isinstance(format, JSON | Text):
         payload = F.col(place)
         if isinstance(format, JSON):
@@ -81,7 +81,7 @@ def _text(place: str, format: Format | None, envelope: Mapping[str, str] | None 
         made = F.col(f"{place}_text")
     if not isinstance(format, Objects):
         return {f"{place}_text": made}
-    parsed = parsed_json(made, {**format.schema, **(envelope or {})}, _encoded(format))
+    parsed = parse_json_text(made, {**format.schema, **(envelope or {})}, _encoded(format))
     return {f"{place}_text": made, f"{place}_parsed": parsed}
 
 
@@ -90,7 +90,7 @@ def _encoded(format: Format) -> tuple[str, ...]:
 
 
 def _columns(place: str, format: Format | None) -> tuple[dict[str, Column], list[Column]]:
-    """Declared columns of a key or value, and what may be wrong with it."""
+    """Declared columns of a key or value, and its possible problems."""
     if format is None:
         return {}, []
     text, problems = F.col(f"{place}_text"), []

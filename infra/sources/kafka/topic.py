@@ -1,14 +1,14 @@
-"""A topic as it stands, the next slice of it, and why a slice can be read no more.
+"""The current state of a topic, its next slice, and why a slice can no longer be read.
 
     partition 0: records 0 … 11 read before, low watermark 0, stable end 14, high watermark 15
 
     next slice   [12, 14): 14 is held back by an open transaction
-    refused      low watermark 13: record 12 is gone, before it was read
-    refused      stable end 9: what was read is gone, and other records will come under its offsets
-    refused      another topic id: other records lie under all offsets
-    refused      stable end 14, but of a log that once ended at 9: the broker knows it by the leader epoch at 12
+    refused      low watermark 13: record 12 was removed before it was read
+    refused      stable end 9: records that were read are gone, and other records will get their offsets
+    refused      another topic id: all offsets denote other records
+    refused      stable end 14, but in a log that once ended at 9: the broker shows it by the leader epoch at 12
 
-The slice goes into the epoch log before it is read, and the position is the end of the last committed slice, never that
+The slice is logged before it is read, and the position is the end of the last committed slice, never that
 of a consumer group. Held by ``tests/infra/sources/kafka/test_slices.py``
 and ``tests/infra/sources/test_faults.py``.
 """
@@ -34,10 +34,10 @@ from rivermeet.pipelines import limits
 
 @dataclass(frozen=True)
 class TopicState:
-    """A topic, and of each partition the first offset that is there, the last stable one, and the last, plus one.
+    """A topic, and for each partition the first existing offset, the last stable one, and the last, plus one.
 
-    ``newest`` is the newest timestamp (ms) of what is stable, and ``leaders`` the leader epoch at its end, of
-    partitions where the broker says it.
+    ``newest`` is the newest timestamp (ms) of stable records, and ``leaders`` the leader epoch at their end, for
+    partitions for which the broker reports it.
     """
 
     topic: str
@@ -63,7 +63,7 @@ def topic_id(connection: Connection, topic: str) -> tuple[str, list[int]]:
 
 
 def topic_state(connection: Connection, topic: str) -> TopicState:
-    """What the broker has of a topic now."""
+    """The current state of a topic on the broker."""
     from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
@@ -79,12 +79,12 @@ def topic_state(connection: Connection, topic: str) -> TopicState:
 
     committed, all_records = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
     try:
-        # The end before the beginning: retention in between must not put one behind the other.
+        # The end is read before the beginning: retention in between must not reverse their order.
         ends = asked(OffsetSpec.latest(), committed)
         stable, high = {p: end.offset for p, end in ends.items()}, offsets(OffsetSpec.latest(), all_records)
         low = offsets(OffsetSpec.earliest(), committed)
         newest = asked(OffsetSpec.max_timestamp(), committed)
-        # Of an open transaction, or of records that came meanwhile, it is not that of what is planned.
+        # With an open transaction, or newer records, it is not the timestamp of the planned records.
         times = {p: found.timestamp for p, found in newest.items() if 0 <= found.offset < stable[p]}
         leaders = {
             p: end.leader_epoch for p, end in ends.items() if end.leader_epoch is not None and end.leader_epoch >= 0
@@ -95,14 +95,14 @@ def topic_state(connection: Connection, topic: str) -> TopicState:
 
 
 def next_slice(before: TopicSlice | None, state: TopicState, name: str, accept_loss: bool = False) -> TopicSlice:
-    """What comes after the slice ``before``; all that is there where there is none.
+    """The slice after ``before``; everything if there is none.
 
     Parameters
     ----------
     name
         The source, as ``PIPELINE.SOURCE``.
     accept_loss
-        Whether to go on behind what is gone.
+        Whether to continue after missing records.
     """
     starts = dict.fromkeys(state.low, 0) | {p: end for p, (_, end) in before.ranges.items()} if before else state.low
     lost: dict[int, tuple[int, int]] = {}
@@ -129,7 +129,7 @@ def next_slice(before: TopicSlice | None, state: TopicState, name: str, accept_l
 
 
 def unreadable(planned: TopicSlice, state: TopicState, name: str) -> TopicRefusedError | None:
-    """The refusal for a slice that can be read no more; None where it can."""
+    """The refusal for a slice that can no longer be read; None if it can."""
     starts = {p: start for p, (start, _) in planned.unread.items()}
     ends = {p: end for p, (_, end) in planned.unread.items()}
     return problem(state, planned.topic, planned.id, starts, ends, name)
@@ -138,13 +138,13 @@ def unreadable(planned: TopicSlice, state: TopicState, name: str) -> TopicRefuse
 def problem(
     state: TopicState, topic: str, id: str, starts: Mapping[int, int], ends: Mapping[int, int], name: str
 ) -> TopicRefusedError | None:
-    """Why records from ``starts`` on, which once reached to ``ends``, cannot be read; None where they can."""
-    cure = f"`rivermeet accept-loss {name.replace('.', ' ')}` goes on with what is there, and says what is lost"
+    """Why records from ``starts`` on, which once reached to ``ends``, cannot be read; None if they can."""
+    cure = f"`rivermeet accept-loss {name.replace('.', ' ')}` continues with what is there, and says what is lost"
     if (topic, id) != (state.topic, state.id):
-        what = f"topic '{topic}' was deleted and made anew" if topic == state.topic else f"its records are of '{topic}'"
+        what = f"topic '{topic}' was deleted and recreated" if topic == state.topic else f"its records are of '{topic}'"
         return TopicRemadeError(
-            f"source '{name}' reads topic '{state.topic}', and {what}: what lies under its offsets are other records. "
-            f"{cure}; a rebuild with --lose-missing-files begins anew, without the records so far",
+            f"source '{name}' reads topic '{state.topic}', and {what}: its offsets now denote other records. "
+            f"{cure}; a rebuild with --lose-missing-files starts over, without the records so far",
             source=name,
             topic=state.topic,
         )
@@ -168,7 +168,7 @@ def problem(
 
 
 def lag_of(found: TopicSlice | None, state: TopicState) -> list[PartitionLag]:
-    """The lag of each partition, of the slice that was read last and the topic as it stands."""
+    """The lag of each partition, from the last slice that was read and the current topic."""
     known = found if found is not None and found.id == state.id else None
     ends = {p: end for p, (_, end) in known.ranges.items()} if known is not None else {}
     times = known.times if known is not None else {}

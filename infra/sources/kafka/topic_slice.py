@@ -17,12 +17,12 @@ class TopicSlice(SourceRange):
     """The records ``[start, end)`` of each partition of a topic; ``end`` is where the next slice starts.
 
     ``id`` distinguishes the topic from a later one of its name. Not each offset has a record: transactions and
-    compaction leave gaps. ``high`` is the high watermark when it was planned: past ``end`` lies what open transactions
-    hold back. ``added`` are partitions that the slice before did not have; ``lost`` is what was gone before it was
-    read, ``[start, end)``, and accepted as such. ``times`` are the newest timestamps (ms) below
-    ``end`` that the broker has. ``leaders`` are the leader epochs of the partitions at ``end``, and ``since`` those at
-    ``start``: by them the broker says whether the records below are those that were read. ``anew`` says whether changes
-    of another log than those before are read, and not refused (``infra/sources/kafka/debezium/repeats.py``).
+    compaction leave gaps. ``high`` is the high watermark when it was planned: records between ``end`` and it belong to
+    open transactions. ``added`` are partitions that the previous slice did not have; ``lost`` are ranges ``[start,
+    end)`` that were gone before they were read, which was accepted. ``times`` are the broker's newest timestamps (ms)
+    below ``end``. ``leaders`` are the leader epochs of the partitions at ``end``, and ``since`` those at ``start``:
+    with them the broker shows whether the records below are those that were read. ``anew`` says whether changes of
+    another log are read, and not refused (``infra/sources/kafka/debezium/repeats.py``).
     """
 
     kind: ClassVar[str] = "topic"
@@ -39,21 +39,21 @@ class TopicSlice(SourceRange):
 
     @property
     def records(self) -> int:
-        """How many records it may hold at most."""
+        """The maximum number of records."""
         return sum(end - start for start, end in self.ranges.values())
 
     @property
     def unread(self) -> dict[int, tuple[int, int]]:
-        """The ranges that hold anything."""
+        """The ranges that are not empty."""
         return {partition: (start, end) for partition, (start, end) in self.ranges.items() if end > start}
 
     @property
     def described(self) -> str:
-        """How many offsets of which topic."""
+        """Describe the number of offsets and the topic."""
         return f"{self.records:,} offsets of topic '{self.topic}'"
 
     def parts(self) -> Iterator[str]:
-        """The range of each partition that has any."""
+        """The range of each partition that is not empty."""
         yield from (f"{self.topic}/{p}: offsets {start}-{end - 1}" for p, (start, end) in self.unread.items())
 
     def warnings(self, *, hashed: bool) -> Iterator[str]:
@@ -66,23 +66,23 @@ class TopicSlice(SourceRange):
             yield f"topic '{self.topic}', partition {partition}: offsets {start} to {end - 1} are lost, as was accepted"
 
     def accepted(self, rows: int) -> str:
-        """From where it was read, and what was lost."""
+        """Describe where reading started, and what was lost."""
         gone = "; ".join(f"partition {p}, offsets {start} to {end - 1}" for p, (start, end) in self.lost.items())
         start = ", ".join(f"{p}: {first}" for p, (first, _) in self.ranges.items())
         lost = f"lost: {gone}" if gone else "no offset of this topic is lost"
         return f"{rows:,} records read from offsets {start}; {lost}"
 
     def lag(self) -> list[PartitionLag]:
-        """The lag that it left when it was planned: what was held back."""
+        """The remaining lag when it was planned: the records that were held back."""
         return [
             PartitionLag(p, end, end, self.high.get(p, end), self.times.get(p), self.times.get(p))
             for p, (_, end) in sorted(self.ranges.items())
         ]
 
     def metadata(self, now_ms: float) -> Mapping[str, Any]:
-        """What was read, and what was there when it was planned."""
+        """The consumed offsets, and the state of the topic when it was planned."""
         partitions = self.lag()
-        # Of the partition that is read least far: the newest record that was read of it is so old.
+        # The age of the newest record read in the partition that is furthest behind.
         oldest = most([one.age(now_ms) for one in partitions])
         rows = [
             {

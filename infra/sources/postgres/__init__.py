@@ -1,1 +1,1 @@
-"""Tables of PostgreSQL as sources: a snapshot, then changes, peeked at and landed, and read by Spark from there."""
+"""Tables of PostgreSQL as sources: a snapshot, then changes, which are landed and read by Spark."""

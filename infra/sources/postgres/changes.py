@@ -1,16 +1,16 @@
-"""Changes of one table in the order of the commits, as rows that land: whole transactions between two positions.
+"""Changes of one table in the order of the commits, as rows to be landed: whole transactions between two positions.
 
-| in the log | lands |
+| in the log | landed |
 |---|---|
-| insert, update, delete of the table | a row of op i, u, d; of a deleted row what the log has of it |
+| insert, update, delete of the table | a row of op i, u, d; for a deleted row, the columns in the log |
 | an update of the key | d with the old row, then i with the new one |
-| a truncate | nothing; what comes after it has the next ``file_rank``, and where it was is in `Emptied` |
-| a change while a column of before had another name | nothing: it is refused |
+| a truncate | nothing; later rows have the next ``file_rank``, and its place is in `Emptied` |
+| a change while an earlier column had another name | nothing: it is refused |
 | a change of another table, or of a transaction outside | nothing |
 
-A value that lies out of line and was not changed is not in the log. With REPLICA IDENTITY FULL the old row has it; else
-the row says from which key it has to be fetched: its own, or the one that it had when the value was last written. Of an
-update of the key alone that is noted here; all other state is Spark's. Held by
+An unchanged large value (TOAST) is not in the log. With REPLICA IDENTITY FULL the old row has it; otherwise the row
+names the key from which it has to be fetched: its own, or the one that it had when the value was last written. Only
+updates of the key are tracked here; all other state is computed by Spark. Held by
 ``tests/infra/sources/postgres/test_changes.py``.
 """
 
@@ -20,7 +20,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rivermeet.infra.postgres.pgoutput import UNCHANGED, Begin, Change, Relation, Row, Truncate, decoded, relation_of
+from rivermeet.infra.postgres.pgoutput import (
+    UNCHANGED,
+    Begin,
+    Change,
+    Relation,
+    Row,
+    Truncate,
+    decode_message,
+    relation_of,
+)
 from rivermeet.infra.postgres.refusals import TableAlteredError
 from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.postgres.landing import Landed
@@ -38,7 +47,7 @@ class Emptied(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """Which row's earlier values a row has: of the one under a key, or of what came there after it was left."""
+    """The row whose earlier values a row has: the one under a key, or a later one under the same key."""
 
     key: Key
     branch: int
@@ -53,9 +62,9 @@ class Changes:
     planned
         The table and the range of commits.
     columns, key
-        Names of the declared columns, and of those that identify a row.
+        Names of the declared columns, and of the identifying ones.
     kept
-        Those of the columns that the table had before the range, and has after it.
+        The columns that the table has before and after the range.
     unchanged
         Numbers of the columns whose values have to be fetched.
     """
@@ -72,19 +81,19 @@ class Changes:
     _branches: int = 0
 
     def rows(self, messages: Iterable[bytes]) -> Iterator[Landed]:
-        """The rows of all that the plugin said.
+        """The rows of all messages of the plugin.
 
         Raises
         ------
         TableAlteredError
-            Where a row lacks a column that has another name there.
+            If a row lacks a column that has another name there.
         """
         begin, block, row = Begin(-1, 0, 0), 0, 0
         for data in messages:
             kind = data[:1]
             if kind in b"IUD" and (relation_of(data) != self.planned.relation or not self._within(begin)):
                 continue
-            message = decoded(data)
+            message = decode_message(data)
             if isinstance(message, Begin):
                 begin, block, row = message, block + 1, 0
             elif isinstance(message, Relation) and message.oid == self.planned.relation:
@@ -96,7 +105,7 @@ class Changes:
                             table=self.planned.table,
                             column=column,
                         )
-                # A column that the table got later has no place.
+                # A column that was added later has no place.
                 self._places = [places.get(column) for column in self.columns]
                 self._identity = [self.columns.index(column) for column in self.key]
             elif isinstance(message, Truncate) and self.planned.relation in message.oids and self._within(begin):

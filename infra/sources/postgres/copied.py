@@ -1,4 +1,4 @@
-"""Rows that COPY gives as CSV, as columns of text, a chunk at a time: a million of them is no work for Python.
+"""Converts CSV rows from COPY to columns of text, a chunk at a time, without Python per row.
 
 | in the table | as CSV | c0 | c1 |
 |---|---|---|---|
@@ -22,15 +22,15 @@ from rivermeet.infra.sources.landing_folder import in_chunks
 Line = bytes | bytearray | memoryview
 
 
-def copied_texts(lines: Iterable[Line], width: int, most: int, most_bytes: int) -> Iterator[pa.Table]:
-    """Tables of so many rows or bytes at most, with columns ``c0``, ``c1``, … of text.
+def read_copy(lines: Iterable[Line], width: int, most: int, most_bytes: int) -> Iterator[pa.Table]:
+    """Tables of at most that many rows or bytes, with columns ``c0``, ``c1``, … of text.
 
     Parameters
     ----------
     lines
-        A row each, with the end of its line.
+        One row each, with the end of its line.
     width
-        Columns of a row.
+        Number of columns.
     """
     names = [f"c{at}" for at in range(width)]
     parse = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
@@ -42,6 +42,6 @@ def copied_texts(lines: Iterable[Line], width: int, most: int, most_bytes: int) 
     )
     for chunk in in_chunks(lines, most, most_bytes, len):
         data = b"".join(chunk)
-        # One block: a row that reaches over two is refused.
+        # One block: Arrow refuses a row that spans two.
         read = csv.ReadOptions(column_names=names, block_size=len(data) + 1)
         yield csv.read_csv(pa.BufferReader(data), read, parse, convert)

@@ -1,8 +1,7 @@
-"""The rows that a truncate ends: of our own table and of the epoch before it, a tombstone each.
+"""Tombstones of truncates: for the rows of the node's own table and the earlier rows of the epoch.
 
     own table   a, b             the epoch   i c, d a, TRUNCATE, i d, TRUNCATE, i e
-
-    tombstones at the first truncate of b and c, at the second of d; e is there
+    tombstones at the first truncate for b and c, at the second for d; e remains
 
 They take the truncate's place in the order, by their keys, and the time of its commit. Held by
 ``tests/infra/sources/postgres/test_reading.py``.
@@ -28,9 +27,9 @@ def with_emptied(records: DataFrame, own: DataFrame | None, emptied: Sequence[Em
         Columns ``key value timestamp partition origin sequence``; ``sequence.file_rank`` is twice the number of
         truncates before.
     own
-        Rows of our own table before the epoch.
+        Rows of the node's own table before the epoch.
     table
-        Its name in the database, which the tombstones have come from.
+        Its name in the database, the origin of the tombstones.
     """
     if not emptied:
         return records

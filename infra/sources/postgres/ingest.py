@@ -2,13 +2,13 @@
 
 | the database has | the epoch |
 |---|---|
-| a table that was never read | reads it as it stands, at a position of the log |
-| changes of any table of the pipeline | reads those of its own up to the cut that all share, maybe none |
-| nothing of them | is not made |
+| a table that was never read | reads a snapshot, at a position of the log |
+| changes of any table of the pipeline | reads those of its own table up to the shared cut, maybe none |
+| no changes | is not made |
 | lost the slot, another server, another table of the name | is refused (``infra/postgres/state.py``) |
 
-The position is in the plan of the last committed epoch, never the slot's: that is moved on when a later epoch is
-planned. A row that is none of the source is a dead letter, and too many of them refuse the epoch. Held by
+The position is in the plan of the last committed epoch, not in the slot, which is advanced when a later epoch is
+planned. A row that is not a record of the source is a dead letter, and too many of them refuse the epoch. Held by
 ``tests/infra/sources/postgres/test_reading.py``.
 """
 
@@ -45,7 +45,7 @@ from rivermeet.infra.postgres.refusals import (
 )
 from rivermeet.infra.postgres.state import (
     TableState,
-    cured,
+    attach_source,
     identities,
     log_end,
     needs_snapshot,
@@ -63,28 +63,28 @@ from rivermeet.infra.sources.postgres.emptied import with_emptied
 from rivermeet.infra.sources.postgres.lag import COLUMNS, WalLag, lag_of
 from rivermeet.infra.sources.postgres.landing import Landing
 from rivermeet.infra.sources.postgres.own_rows import own_rows
-from rivermeet.infra.sources.postgres.peek import peeked
+from rivermeet.infra.sources.postgres.peek import peek_messages
 from rivermeet.infra.sources.postgres.position import note_snapshot, position
-from rivermeet.infra.sources.postgres.problems import found_problems
-from rivermeet.infra.sources.postgres.repeated_key import repeated_key
+from rivermeet.infra.sources.postgres.problems import find_problems
+from rivermeet.infra.sources.postgres.repeated_key import find_repeated_key
 from rivermeet.infra.sources.postgres.rows import landed_rows
 from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine
 from rivermeet.infra.sources.postgres.snapshot import release
-from rivermeet.infra.sources.postgres.unchanged import filled
+from rivermeet.infra.sources.postgres.unchanged import fill_unchanged
 from rivermeet.infra.sources.row_to_record import to_records
 from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
 from rivermeet.infra.sources.source_step import SourceStep
 from rivermeet.infra.sources.standing import Finding, Fresh, ReportTable, Standing
 from rivermeet.infra.sources.tables import Unread, is_fresh
 from rivermeet.pipelines import Node, Postgres
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 
 if TYPE_CHECKING:
     import psycopg
 
 
 class _Published(NamedTuple):
-    """A table's number in the publication, None where that is of all tables, and from where in the log it has it."""
+    """A table's number in the publication, None if that is for all tables, and the position since which it has it."""
 
     number: int | None
     at_least: int
@@ -114,15 +114,15 @@ class PostgresStep(SourceStep[WalRange]):
 
     @property
     def database(self) -> Database:
-        """Where the table is."""
+        """The database of the table."""
         return self.slot.database
 
     def position(self, note: CommitNote | None) -> WalRange | None:
-        """What the node has read last; None before the first."""
+        """The node's last position; None before the first."""
         return position(self.log, self.node, note)
 
     def positions(self) -> Mapping[str, int]:
-        """Up to where each source of the pipeline in this database was read, of those that were."""
+        """The positions of those sources of the pipeline in this database that were read."""
         found: dict[str, int] = {}
         for node in self._sources():
             if (read := self._read(node)) is not None:
@@ -130,20 +130,20 @@ class PostgresStep(SourceStep[WalRange]):
         return found
 
     def _read(self, node: Node) -> WalRange | None:
-        """What a source of the pipeline has read last; None before the first."""
+        """The last position of a source of the pipeline; None before the first."""
         note = last_note(self._paths(node).changelog)
         return position(self.log, node, note[1] if note else None)
 
     def problems(self, connection: psycopg.Connection[Any], before: WalRange | None) -> Iterator[PostgresRefusedError]:
-        """All that keeps the table from being read, each with its cure."""
-        for problem in found_problems(connection, self.slot, self.reads, before, self._tables()):
-            yield cured(problem, self.name, needs_snapshot(problem, before))
+        """All problems that prevent reading the table, each with its remedy."""
+        for problem in find_problems(connection, self.slot, self.reads, before, self._tables()):
+            yield attach_source(problem, self.name, needs_snapshot(problem, before))
 
     def next_range(self, previous: CommitNote | None) -> WalRange | None:
-        """What changed up to the cut of the pipeline; the first epoch of an incarnation is a snapshot."""
+        """The changes up to the cut of the pipeline; the first epoch of an incarnation is a snapshot."""
         before = self.position(previous)
-        with self.database.asked() as connection:
-            # Before it is compared: what happens in between is found again the next time.
+        with self.database.open_connection() as connection:
+            # Read before the comparison: later changes are found the next time.
             known = self._known(connection, before)
             self._refuse(connection, before)
             if before is None:
@@ -158,17 +158,17 @@ class PostgresStep(SourceStep[WalRange]):
     def range_again(self, previous: CommitNote | None) -> WalRange | None:
         """Refused: newer changes of the letters' rows have been read."""
         raise NotRepeatableError(
-            f"source '{self.name}': a dead letter of a table may be older than the row that is there now; mend the "
-            f"declaration, and read the table anew: `rivermeet resnapshot {self.name.replace('.', ' ')}`"
+            f"source '{self.name}': a dead letter of a table may be older than the current row; correct the "
+            f"declaration, and read the whole table again: `rivermeet resnapshot {self.name.replace('.', ' ')}`"
         )
 
     def lag(self) -> WalLag | None:
-        """How far it is behind; None where it was never read. Asks the server."""
+        """The lag, from the server; None if it was never read."""
         read = self.position(self.note())
         return None if read is None else lag_of(self.database, self.slot, read)
 
     def standing(self) -> Standing:
-        """How many bytes of the log were not read yet, and what the slot holds back of it."""
+        """The unread bytes of the log, and the log that the slot retains."""
         lag = self.lag()
         return Standing() if lag is None else Standing(lag.behind, (f"table '{self.reads.table}', {lag.shown}",))
 
@@ -177,9 +177,9 @@ class PostgresStep(SourceStep[WalRange]):
         return is_fresh(self.changed(), freshness_ms, now_ms)
 
     def changed(self) -> Unread | None:
-        """What was not read of the log; None where nothing was read yet."""
+        """The unread part of the log; None if nothing was read yet."""
         read = self.position(self.note())
-        with self.database.asked() as connection:
+        with self.database.open_connection() as connection:
             self._refuse(connection, read)
         lag = self.lag()
         if lag is None:
@@ -188,7 +188,7 @@ class PostgresStep(SourceStep[WalRange]):
         return Unread(lag.behind, "bytes", since)
 
     def report(self) -> ReportTable | None:
-        """How far the newest plan has read the database."""
+        """The position of the newest plan."""
         try:
             read = self.position(self.note())
         except LogPositionLostError:
@@ -199,10 +199,10 @@ class PostgresStep(SourceStep[WalRange]):
         return ReportTable("log", f"Table {read.table}, as its newest epoch has read it", COLUMNS, (row,))
 
     def findings(self) -> Iterator[Finding]:
-        """All that its run would be refused for, or how far it was read."""
+        """Everything for which its run would be refused, or its position."""
         try:
             read = self.position(self.note())
-            with self.database.asked() as connection:
+            with self.database.open_connection() as connection:
                 problems = list(self.problems(connection, read))
                 table = table_state(connection, self.reads)
                 warning = key_warning(connection, self.reads)
@@ -219,31 +219,31 @@ class PostgresStep(SourceStep[WalRange]):
             yield Finding(f"{self.node.name}: {refusal}", False)
 
     def lost(self) -> str | None:
-        """Describe what a rebuild would lose: of a stream its changes so far. A table is read as it stands."""
+        """Describe what a rebuild would lose: for a stream, its earlier changes. A table is read as a snapshot."""
         if self.node.is_table or self.note() is None:
             return None
-        return "its changes so far are no longer in the log: it would begin with the table as it stands"
+        return "its changes so far are no longer in the log: it would begin with a snapshot of the table"
 
     def give_up(self, is_running: Callable[[Node], bool]) -> None:
-        """Drop a slot that no source has read from yet, for it would hold the log until the next run.
+        """Drop a slot that no source has read from yet, because it would retain the log until the next run.
 
-        Another source that is running may be about to: it does so itself, if it comes to nothing, too.
+        Not if another source is running, which may use it; if that one fails too, it drops the slot itself.
         """
         others = [node for node in self._sources() if node.name != self.node.name]
-        with suppress(EpochRefusedError, SettingsError), self.slot.held():
+        with suppress(EpochRefusedError, SettingsError), self.slot.hold():
             line = self.slot.line()
             if line is None or line.state != "standing" or any(map(is_running, others)):
                 return
             if line.slot in {read.slot for node in self._sources() if (read := self._read(node)) is not None}:
                 return
-            with self.database.asked() as connection:
+            with self.database.open_connection() as connection:
                 self.slot.give_up(connection, line)
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
-        """Read the planned range, or the table as it stands; what is no record is a dead letter."""
+        """Read the planned range, or a snapshot; rows that are not records are dead letters."""
         planned = plan.reads
         assert isinstance(planned, WalRange), "a plan of a table has a range"
-        landing = Landing.anew(self.landing, plan.epoch, len(self.reads.columns))
+        landing = Landing.create(self.landing, plan.epoch, len(self.reads.columns))
         if planned.end is None:
             note_snapshot(self.log, plan, self._land_snapshot(landing, planned))
             crash.reached("snapshot-noted", self.node.name)
@@ -267,29 +267,29 @@ class PostgresStep(SourceStep[WalRange]):
         return f"table '{self.reads.table}'"
 
     def _known(self, connection: psycopg.Connection[Any], before: WalRange | None) -> KnownTable | None:
-        """What the catalog says of a table that was read before."""
+        """The catalog's state of a table that was read before."""
         if before is None:
             return None
         return catalog(connection, self.reads, before.publication, before.relation).known
 
     def _land_snapshot(self, landing: Landing, planned: WalRange) -> WalRange:
-        """Land the table as it stands; what was read, with its position."""
-        with self.database.asked() as connection:
+        """Land a snapshot of the table; return what was read, with its position."""
+        with self.database.open_connection() as connection:
             self._refuse(connection, None)
             table = table_state(connection, self.reads)
             assert table is not None
             published = self._published(connection)
             server = server_state(connection)
             with ExitStack() as stack:
-                # Once it is seen, it lasts, whoever ends the connection that it came from.
-                with self.slot.held():
+                # Once this transaction has it, the snapshot lasts, even if the exporting connection ends.
+                with self.slot.hold():
                     line, snapshot = self.slot.snapshot(connection, at_least=published.at_least)
-                    seen = stack.enter_context(snapshot.seen())
+                    seen = stack.enter_context(snapshot.open_connection())
                     if not self._awaited() - {self.node.name}:
                         release(line.slot)
                 known = catalog(seen, self.reads, line.publication, table.oid).known
                 landing.write_snapshot(self._copied(seen, table), snapshot.lsn, server.now_ms)
-                # Having been read, it cannot be altered until now: what was asked before may be otherwise.
+                # Reading locks the table against alterations until the end: an earlier answer may be outdated.
                 self._refuse(connection, None)
                 self._refuse_altered(connection, table, known, line)
         return planned.model_copy(
@@ -307,14 +307,14 @@ class PostgresStep(SourceStep[WalRange]):
         )
 
     def _published(self, connection: psycopg.Connection[Any]) -> _Published:
-        """Have the table published; refused where it is not, as a whole."""
+        """Publish the table; refused if it is not published completely."""
         name, reads = self.slot.publication, self.reads
         try:
             found, altered = publish(connection, name, self._tables(), reads)
         except NotPublishedError as problem:
-            raise cured(problem, self.name, False) from None
+            raise attach_source(problem, self.name, False) from None
         for problem in found.problems(reads, None):
-            raise cured(problem, self.name, False)
+            raise attach_source(problem, self.name, False)
         _, state = found.tables[reads.table]
         assert state is not None
         return _Published(state.published, log_end(connection) if altered else 0)
@@ -322,8 +322,8 @@ class PostgresStep(SourceStep[WalRange]):
     def _refuse_altered(
         self, connection: psycopg.Connection[Any], table: TableState, known: KnownTable, line: SlotLine
     ) -> None:
-        """Refuse what was read of a table that was written anew meanwhile: its snapshot shows other rows, or none."""
-        # Reading has locked it by then, so that nobody alters it afterwards.
+        """Refuse the snapshot of a table that was rewritten meanwhile: it shows other rows, or none."""
+        # Reading has locked it by then, so it cannot be altered afterwards.
         now = catalog(connection, self.reads, line.publication, table.oid)
         for problem in Alterations(connection, self.reads, line.publication, known, now).problems():
             release(line.slot)
@@ -333,9 +333,9 @@ class PostgresStep(SourceStep[WalRange]):
         from psycopg import sql
 
         columns = sql.SQL(", ").join([sql.Identifier(name) for name in self.reads.columns])
-        # Tables that inherit from it have a log of their own; those of its partitions come as its own.
+        # Tables that inherit from it have separate log entries; changes of its partitions come as its own.
         only = sql.SQL("" if table.kind == "p" else "ONLY ")
-        # As the log writes values: a cast to text would cut the blanks of a CHAR.
+        # In the log's format: a cast to text would strip the blanks of a CHAR.
         command = sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT (FORMAT csv)").format(
             columns, only, sql.Identifier(*self.reads.place)
         )
@@ -350,30 +350,30 @@ class PostgresStep(SourceStep[WalRange]):
         )
         if planned.start == planned.end:
             return changes
-        with self.database.asked() as connection:
+        with self.database.open_connection() as connection:
             self._refuse(connection, planned)
         try:
-            landing.write_changes(changes.rows(peeked(self.database, self.slot, planned)))
+            landing.write_changes(changes.rows(peek_messages(self.database, self.slot, planned)))
         except TableAlteredError as problem:
-            raise cured(problem, self.name, True) from None
+            raise attach_source(problem, self.name, True) from None
         return changes
 
     def _parsed(self, landed: DataFrame, changes: Changes | None, own: DataFrame | None) -> DataFrame:
         unchanged = changes.unchanged if changes is not None else ()
         rows = landed_rows(landed, self.reads, lineage=bool(unchanged))
         if unchanged:
-            rows = filled(rows, self.source, sorted(unchanged), own if self._has_own_key() else None)
+            rows = fill_unchanged(rows, self.source, sorted(unchanged), own if self._has_own_key() else None)
         parsed = to_records(rows, self.source)
         return parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
 
     def _is_unique(self) -> bool:
-        """Whether the database keeps two rows from having one key."""
-        with self.database.asked() as connection:
+        """Whether the database guarantees that keys are unique."""
+        with self.database.open_connection() as connection:
             table = table_state(connection, self.reads)
             return table is not None and is_unique(connection, self.reads, table.oid)
 
     def _refuse_repeated_key(self, landed: DataFrame, own: DataFrame | None) -> None:
-        found = repeated_key(landed, self.reads, own)
+        found = find_repeated_key(landed, self.reads, own)
         if found is not None:
             problem = KeyRepeatedError(
                 f"key= ({', '.join(self.reads.key)}) does not keep the rows of '{self.reads.table}' apart: two have "
@@ -381,15 +381,15 @@ class PostgresStep(SourceStep[WalRange]):
                 "them apart, or make them unique",
                 table=self.reads.table,
             )
-            raise cured(problem, self.name, own is not None)
+            raise attach_source(problem, self.name, own is not None)
 
     def _has_own_key(self) -> bool:
-        """Whether our rows are found by what identifies a row in the database; a stream may have another key."""
-        return {quoted(name) for name in self.reads.key} == {e.sql for e in self.source.key.values()}
+        """Whether the node's key identifies rows in the database; a stream may have another key."""
+        return {quote(name) for name in self.reads.key} == {e.sql for e in self.source.key.values()}
 
     def _range(self, before: WalRange, cut: SlotLine | None) -> WalRange:
         end, at = (cut.cut, cut.at) if cut is not None else (before.position, before.at)
-        # A change takes some hundred bytes of the log.
+        # A change takes about a hundred bytes of the log.
         rows = (end - before.position) // 200
         return before.model_copy(update={"start": before.position, "end": end, "at": at, "rows": rows})
 
@@ -398,7 +398,7 @@ class PostgresStep(SourceStep[WalRange]):
             raise problem
 
     def _tables(self) -> list[Postgres]:
-        """What the pipeline reads in this database."""
+        """The tables that the pipeline reads in this database."""
         return [node.source.postgres for node in self._sources() if node.source is not None]
 
     def _sources(self) -> Iterator[Node]:

@@ -1,11 +1,11 @@
-"""How far a source is behind its table: in bytes of the log, and in seconds by the clock of the commits.
+"""The lag of a source behind its table: in bytes of the log, and in seconds by the clock of the commits.
 
     read up to 900; the log ends at 1000; the first change of the pipeline's tables after 900 was committed 5 s ago
 
     behind       100 bytes, 5 s
-    held back    what the slot keeps of the log for us, more than that where a transaction has been open for long
+    held back    the log that the slot retains: more than that if a transaction has been open for long
 
-Without a change after 900 the source is 0 s behind, whatever else the log has. Held by
+Without a change after 900 the source is 0 s behind, whatever else is in the log. Held by
 ``tests/infra/sources/postgres/test_faults.py``.
 """
 
@@ -43,11 +43,11 @@ class WalLag:
     Attributes
     ----------
     read, end
-        Positions in the log: up to where it was read, and where it ends.
+        Positions in the log: of the last change read, and of the end.
     since_ms
-        Since when the first change that was not read has been there; None where all were.
+        Commit time of the first unread change; None if all were read.
     held_back, left
-        Bytes of the log that the slot keeps, and that it may keep until it is given up (None: any).
+        Bytes of log that the slot retains, and that remain until it is invalidated (None: no limit).
     """
 
     slot: str
@@ -59,25 +59,25 @@ class WalLag:
 
     @property
     def behind(self) -> int:
-        """Bytes of the log that were not read; 0 where there is nothing in them."""
+        """Unread bytes of the log; 0 if they contain no change."""
         return 0 if self.since_ms is None else self.end - self.read
 
     @property
     def seconds(self) -> float:
-        """Seconds since the first change that was not read was committed."""
+        """Seconds since the commit of the first unread change."""
         return (self.since_ms or 0) / 1000
 
     @property
     def shown(self) -> str:
-        """All of it in words."""
+        """Describe the lag."""
         room = f", {self.left:,} more until it is given up" if self.left is not None else ""
         late = f"{self.behind:,} bytes and {self.seconds:,.1f} s behind" if self.since_ms is not None else "all of it"
         return f"read up to {lsn_text(self.read)}, {late}; slot {self.slot} holds back {self.held_back:,} bytes{room}"
 
 
 def lag_of(database: Database, slot: PipelineSlot, found: WalRange) -> WalLag:
-    """The lag of what was read last; asks the server."""
-    with slot.held(), database.asked() as connection:
+    """The lag of the last position, from the server."""
+    with slot.hold(), database.open_connection() as connection:
         server, state = server_state(connection), slot_state(connection, found.slot)
         first: int | None = None
         if state is not None and state.status != "lost":

@@ -1,4 +1,4 @@
-"""Rows of a table of PostgreSQL as they were read, as they are landed (``infra/sources/landing_folder.py``)."""
+"""Lands rows of a table of PostgreSQL (``infra/sources/landing_folder.py``)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rivermeet.infra.sources.landing_folder import LandingFolder, in_chunks, new_folder
-from rivermeet.infra.sources.postgres.copied import Line, copied_texts
+from rivermeet.infra.sources.postgres.copied import Line, read_copy
 
 ROWS, BYTES = 50_000, 32 << 20
-"""Rows, and bytes of their values, of a chunk."""
+"""Rows of a chunk, and bytes of their values."""
 _PLACE = (
     ("file_rank", pa.int32()),
     ("block", pa.int64()),
@@ -30,8 +30,8 @@ _PLACE = (
 class Landed(NamedTuple):
     """A row with its place in the order of the epoch, and the text of each declared column.
 
-    ``unchanged`` are the columns, by number, that the log leaves out. Their values are those of the row that had
-    ``earlier_key`` before (None: the row's own key); what came under that key since it was left is another ``branch``.
+    ``unchanged`` are the columns, by number, that the log omits. Their values are those of the row that had
+    ``earlier_key`` before (None: the row's own key); later rows under that key are another ``branch``.
     """
 
     file_rank: int
@@ -48,19 +48,19 @@ class Landed(NamedTuple):
 
 
 class Landing(LandingFolder):
-    """The folder of one attempt at an epoch, for rows of so many columns."""
+    """The folder of one attempt at an epoch, for rows with that many columns."""
 
     def __init__(self, folder: Path, width: int) -> None:
         super().__init__(folder, pa.schema([*_PLACE, *((f"c{at}", pa.string()) for at in range(width))]))
         self.width = width
 
     @classmethod
-    def anew(cls, node_folder: Path, epoch: int, width: int) -> Landing:
-        """A new one; those of attempts before are removed with their files."""
+    def create(cls, node_folder: Path, epoch: int, width: int) -> Landing:
+        """A new folder; those of earlier attempts are removed."""
         return cls(new_folder(node_folder, epoch), width)
 
     def write_changes(self, rows: Iterable[Landed]) -> int:
-        """Write rows of the log; how many there were."""
+        """Write rows of the log; return their number."""
         return self.write(self._chunks(rows))
 
     def _chunks(self, rows: Iterable[Landed]) -> Iterator[pa.Table]:
@@ -71,12 +71,12 @@ class Landing(LandingFolder):
             yield pa.table([pa.array(c, field.type) for c, field in zip([*place, *texts], schema, strict=True)], schema)
 
     def write_snapshot(self, lines: Iterable[Line], lsn: int, timestamp: int) -> int:
-        """Write a table as it stood at a position, given as CSV; how many rows there were."""
+        """Write the snapshot of a table at a position, given as CSV; return the number of rows."""
         return self.write(self._snapshot(lines, Landed(0, 0, 0, "r", lsn, timestamp, 0, None, None, 0, ())))
 
     def _snapshot(self, lines: Iterable[Line], each: Landed) -> Iterator[pa.Table]:
         before = 0
-        for texts in copied_texts(lines, self.width, ROWS, BYTES):
+        for texts in read_copy(lines, self.width, ROWS, BYTES):
             rows = texts.num_rows
             place = {
                 name: pa.repeat(pa.scalar(value, kind), rows)

@@ -1,7 +1,7 @@
-"""What the slot has up to a position, as it stands: peeked at, so that it is there for the next one who asks.
+"""Changes of a slot up to a position, without consuming them.
 
-A peek gives whole transactions in the order of their commits, from where the slot stands, and the same again. One at a
-time can peek; the server keeps the answer for the cursor, so that the lock is held until it is there, and no longer.
+A peek returns whole transactions in the order of their commits, from the slot's position, and can be repeated. Only one
+client can peek at a time; the server keeps the result for the cursor, so the lock is held only until it is available.
 Held by ``tests/infra/sources/postgres/test_reading.py``.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivermeet.infra.postgres.connection import Database, refusing
 from rivermeet.infra.postgres.lsn import lsn_text
-from rivermeet.infra.postgres.pgoutput import Begin, Truncate, decoded
+from rivermeet.infra.postgres.pgoutput import Begin, Truncate, decode_message
 from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.postgres.slot import PipelineSlot
 from rivermeet.pipelines import limits
@@ -31,7 +31,7 @@ WHERE get_byte(data, 0) IN (66, 84)
 """
 
 
-def peeked(database: Database, slot: PipelineSlot, planned: WalRange) -> Iterator[bytes]:
+def peek_messages(database: Database, slot: PipelineSlot, planned: WalRange) -> Iterator[bytes]:
     """Messages of pgoutput up to the end of a range, and some from before its start."""
     assert planned.end is not None, "a snapshot is not peeked at"
     with (
@@ -40,7 +40,7 @@ def peeked(database: Database, slot: PipelineSlot, planned: WalRange) -> Iterato
         connection.transaction(),
         connection.cursor("peek", binary=True) as cursor,
     ):
-        with slot.held():
+        with slot.hold():
             cursor.execute(_PEEK, [planned.slot, lsn_text(planned.end), planned.publication])
             found = cursor.fetchmany(limits.PEEKED_CHANGES)
         while found:
@@ -50,10 +50,10 @@ def peeked(database: Database, slot: PipelineSlot, planned: WalRange) -> Iterato
 
 
 def truncating(connection: psycopg.Connection[Any], read: WalRange) -> Collection[int]:
-    """Transactions that truncated a table, of all that its slot still has; to be called with the lock."""
+    """Transactions that truncated a table, among all that its slot still has; the caller holds the lock."""
     xid, found = 0, set[int]()
     for (data,) in connection.execute(_TRUNCATES, [read.slot, read.publication], binary=True):
-        message = decoded(data)
+        message = decode_message(data)
         if isinstance(message, Begin):
             xid = message.xid
         elif isinstance(message, Truncate) and read.relation in message.oids:

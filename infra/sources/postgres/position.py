@@ -1,9 +1,9 @@
-"""Up to where in the log a source has been read: what the epoch log says of its last commit.
+"""The position of a source in the database's log, from the epoch log's line of its last commit.
 
 | the last committed plan | the position |
 |---|---|
-| is of changes | where its range ends |
-| is of a snapshot | where the last snapshot before the commit was taken: a line of its own |
+| reads changes | the end of its range |
+| reads a snapshot | the position of the last snapshot before the commit: a separate line |
 
 Held by ``tests/infra/sources/postgres/test_kill.py``.
 """
@@ -21,12 +21,12 @@ from rivermeet.pipelines import Node
 
 
 def position(log: EpochLog, node: Node, note: CommitNote | None) -> WalRange | None:
-    """What a source has read last; None before the first.
+    """The last position of a source; None before the first.
 
     Raises
     ------
     LogPositionLostError
-        Where the epoch log does not have it.
+        If the epoch log does not have it.
     """
     if note is None:
         return None
@@ -46,7 +46,7 @@ def position(log: EpochLog, node: Node, note: CommitNote | None) -> WalRange | N
 
 
 def note_snapshot(log: EpochLog, plan: EpochPlan, taken: WalRange) -> None:
-    """Write where a snapshot was taken, before the epoch is committed; the last one of an epoch counts."""
+    """Record the position of a snapshot before the epoch is committed; the last one of an epoch counts."""
     attempt = len([epoch for epoch, _ in log.bodies(plan.node, "snapshot", plan.epoch - 1) if epoch == plan.epoch]) + 1
     body = json.dumps({"attempt": attempt, "wal": taken.model_dump()})
     log.write(plan.node, plan.incarnation, plan.epoch, "snapshot", body, attempt)

@@ -1,8 +1,8 @@
-"""All that is wrong where a source reads a table: with the server, the shared slot, the table, and the publication.
+"""All problems of a source's table: of the server, the shared slot, the table and the publication.
 
-| the source | is asked about |
+| the source | checked |
 |---|---|
-| was never read, or is to be read anew | the server and the table; a slot that cannot be used is made anew |
+| was never read, or is to be read again | the server and the table; a slot that cannot be used is recreated |
 | was read up to a position | all, and whether its slot has everything since |
 
 Held by ``tests/infra/sources/postgres/test_faults.py``.
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     import psycopg
 
 
-def found_problems(
+def find_problems(
     connection: psycopg.Connection[Any],
     slot: PipelineSlot,
     reads: Postgres,
     before: WalRange | None,
     tables: Sequence[Postgres],
 ) -> Iterator[PostgresRefusedError]:
-    """What keeps a table from being read, which was read up to ``before``, of the ``tables`` of its pipeline."""
+    """Problems of a table that was read up to ``before``, among the ``tables`` of its pipeline."""
     server, table = server_state(connection), table_state(connection, reads)
     yield from server_problems(server)
     if server.is_standby:
-        # It can say nothing of a slot: that asks for the log's end, which a standby does not write.
+        # A standby cannot report a slot's state, which needs the end of the written log.
         return
     line = slot.line()
     if before is None:
@@ -52,7 +52,7 @@ def found_problems(
                 "takes a restart of the server",
                 [f"ALTER SYSTEM SET max_replication_slots = {server.slots + 2}"],
             )
-        yield from _refused_connection(slot)
+        yield from _explain_refused_connection(slot)
     else:
         if line is None or line.state != "standing" or before.slot != line.slot:
             yield SlotLostError(f"slot {before.slot} was given up, and with it the changes since")
@@ -70,14 +70,14 @@ def found_problems(
     if before is not None and before.known is not None and before.relation == table.oid:
 
         def truncates() -> Collection[int]:
-            with slot.held():
+            with slot.hold():
                 return truncating(connection, before)
 
         yield from Alterations(connection, reads, name, before.known, now, truncates).problems()
 
 
-def _refused_connection(slot: PipelineSlot) -> Iterator[PostgresRefusedError]:
-    """Why the server gives no connection that makes slots: one that is free, by a rule of pg_hba.conf."""
+def _explain_refused_connection(slot: PipelineSlot) -> Iterator[PostgresRefusedError]:
+    """Why the server accepts no connection that can create slots, for example because of a rule in pg_hba.conf."""
     try:
         slot.database.connect(replication=True).close()
     except PostgresRefusedError as refusal:

@@ -1,14 +1,14 @@
-"""A key that two rows of a table have at a time: what should keep rows apart does not, and one would be lost.
+"""Finds a key that two rows of a table have at the same time, one of which would be lost.
 
-| a row comes under a key | it is there twice |
+| a row gets a key | the key is repeated |
 |---|---|
 | in a snapshot, and so does another | yes |
 | by an insert, or an update of its key; the last change of the epoch before left a row there | yes |
 | by the same, first of the epoch; our own table has a row there | yes |
 | after a delete, an update of that row's key, or a truncate | no |
 
-Keys are compared as they are declared: texts '1' and '01' are one INT. Where the database cannot have such a key, and
-the types keep keys apart, nobody looks (``infra/postgres/unique.py``). Held by
+Keys are compared in the declared type: texts '1' and '01' are the same INT. If the database guarantees unique keys, and
+the types preserve that, there is no check (``infra/postgres/unique.py``). Held by
 ``tests/infra/sources/postgres/test_repeated_key.py``.
 """
 
@@ -26,15 +26,16 @@ _OP = 3
 """Place of ``pg_op`` among the columns that each record has."""
 
 
-def repeated_key(landed: DataFrame, reads: Postgres, own: DataFrame | None) -> str | None:
-    """A key that is there twice, as JSON; None where there is none.
+def find_repeated_key(landed: DataFrame, reads: Postgres, own: DataFrame | None) -> str | None:
+    """A repeated key, as JSON; None if there is none.
 
     Parameters
     ----------
     landed
         Rows of an epoch, as they were read.
     own
-        Rows of our own table before the epoch, by what identifies a row; None where there are none, or none are asked.
+        Rows of the node's own table before the epoch, by the identifying columns; None if there are none, or not
+        needed.
     """
     texts = {at: f"c{list(reads.columns).index(name)}" for at, name in enumerate(reads.key)}
     place = [name for name in landed.columns if not name.startswith("c") or not name[1:].isdigit()]

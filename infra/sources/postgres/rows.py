@@ -1,12 +1,12 @@
-r"""Landed rows as the rows of a source: declared columns with their types, or why a row has none.
+r"""Landed rows as rows of a source: declared columns with their types, or why a row has none.
 
     id 1, amount 9.50, DECIMAL(10,2)      typed: id 1, amount 9.50, pg_op i, pg_commit_lsn 900, …
     id 1, amount 9.505                    malformed: column 'amount': '9.505' is not DECIMAL(10,2)
     id 1, at infinity, TIMESTAMP          malformed: column 'at': 'infinity' is not TIMESTAMP
     id 1, body \x00ff, BINARY             typed: two bytes
 
-Of each row's dead letter ``file`` is DATABASE.SCHEMA.TABLE, ``line`` the position of its commit, ``text`` the columns
-as the database wrote them, in JSON, and ``header`` the rest. Held by ``tests/infra/sources/postgres/test_types.py``.
+In a row's dead letter, ``file`` is DATABASE.SCHEMA.TABLE, ``line`` the position of its commit, ``text`` the columns
+as printed by the database, in JSON, and ``header`` the rest. Held by ``tests/infra/sources/postgres/test_types.py``.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ LINEAGE: Mapping[str, str] = {
     "earlier_key": "ARRAY<STRING>",
     "branch": "INT",
 }
-"""What `typed` has behind the columns of the source, for whoever fills in what the log leaves out."""
+"""Columns of `typed` after those of the source, by which omitted values are filled in."""
 
 
 def landed_rows(landed: DataFrame, reads: Postgres, lineage: bool = False) -> DataFrame:
-    """Give what `as_declared` gives of landed rows.
+    """The result of `as_declared` for landed rows.
 
     Parameters
     ----------

@@ -1,19 +1,19 @@
-"""The slot that all sources of a pipeline share, and where in the log their epochs end: the same place for all.
+"""The slot that all sources of a pipeline share, and the position at which the epochs of all of them end.
 
-    orders at 900, customers at 900, the log at 1000       whoever plans first fixes a cut at 1000, if anything changed
+    orders at 900, customers at 900, the log at 1000       the first to plan fixes a cut at 1000, if anything changed
     orders at 1000, customers at 900                       customers goes to 1000; orders waits, and fixes no new cut
-    both at 1000                                           the slot is moved on to 1000: the log before may go
+    both at 1000                                           the slot is advanced to 1000, which frees the log before
 
 So the tables of a pipeline are at one position of the log after each run of all of them, and joins see whole
-transactions. What is known of the slot is a line of the epoch log, written before the server is asked:
+transactions. The state of the slot is a line of the epoch log, written before the request to the server:
 
 | line | left behind by a kill | the next run |
 |---|---|---|
-| ``creating`` | perhaps a slot, of a name that nobody else has | drops it, and makes another |
-| ``standing``, its cut | a cut that some sources have planned | the others take it |
-| ``standing``, moved on to | a slot that is not, yet | moves it on |
+| ``creating`` | perhaps a slot, with a unique name | drops it, and creates another |
+| ``standing``, its cut | a cut that some sources have planned | the others use it |
+| ``standing``, advanced to | a slot that is not yet advanced | advances it |
 
-A cut that nobody has planned for a minute is fixed anew. Held by ``tests/infra/sources/postgres/test_slot.py``.
+A cut that was not planned for a minute is fixed again. Held by ``tests/infra/sources/postgres/test_slot.py``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.postgres.refusals import PostgresRefusedError, SlotLostError
 from rivermeet.infra.postgres.state import ServerState, server_state, slot_problems, slot_state
 from rivermeet.infra.postgres.wal_range import WalRange
-from rivermeet.infra.sources.postgres.snapshot import Snapshot, exported, release
+from rivermeet.infra.sources.postgres.snapshot import Snapshot, export_snapshot, release
 from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ SELECT EXISTS (SELECT FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %
 
 
 class SlotLine(BaseModel):
-    """What is known of the slot; positions are LSNs as numbers, ``at`` the server's clock when the cut was fixed (ms).
+    """The state of the slot; positions are LSNs as numbers, ``at`` the server's clock when the cut was fixed (ms).
 
-    ``advanced`` is how far the slot was moved on, or is about to be; changes since ``kept`` can be had all the same, as
-    there are none of the pipeline's tables in between.
+    ``advanced`` is the position to which the slot was advanced, or is about to be; changes since ``kept`` are still
+    available, because there are none of the pipeline's tables in between.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -72,7 +72,7 @@ class PipelineSlot:
     Attributes
     ----------
     lock
-        File of a lock: whoever plans, or reads from the slot, is alone.
+        Lock file: only one process plans, or reads from the slot, at a time.
     """
 
     database: Database
@@ -83,25 +83,25 @@ class PipelineSlot:
     @property
     def publication(self) -> str:
         """Name of the publication."""
-        # As long as names of PostgreSQL may be.
+        # The maximum length of names in PostgreSQL.
         return f"rivermeet_{self.pipeline.lower()}"[:63]
 
-    def held(self) -> FileLock:
-        """The lock, to be entered; a thread may enter it again."""
+    def hold(self) -> FileLock:
+        """The lock as a context manager, reentrant within a thread."""
         return FileLock(self.lock, is_singleton=True)
 
     def line(self) -> SlotLine | None:
-        """What is known; None where no slot was ever made."""
+        """The state; None if no slot was ever created."""
         lines = self.log.lines(self._node, "slot")
         return SlotLine.model_validate_json(lines[max(lines)]) if lines else None
 
     def standing(self) -> SlotLine:
-        """What is known of the slot that is there.
+        """The state of the existing slot.
 
         Raises
         ------
         SlotLostError
-            Where none is.
+            If there is none.
         """
         found = self.line()
         if found is None or found.state != "standing":
@@ -109,34 +109,34 @@ class PipelineSlot:
         return found
 
     def problems(self, connection: psycopg.Connection[Any], server: ServerState) -> Iterator[PostgresRefusedError]:
-        """What is wrong with the slot, if there is one."""
+        """Problems of the slot, if there is one."""
         line = self.line()
         if line is not None and line.state == "standing":
             found = slot_state(connection, line.slot)
             yield from slot_problems(line.slot, found, line.advanced, server, (line.system, line.timeline))
 
     def snapshot(self, connection: psycopg.Connection[Any], at_least: int = 0) -> tuple[SlotLine, Snapshot]:
-        """A snapshot that the changes of the slot go on from; the slot is made if there is none that can be used.
+        """A snapshot after which the changes of the slot follow; the slot is created if no usable one exists.
 
         Parameters
         ----------
         at_least
-            A position that it must not be before: where the table that is read by it was published.
+            The minimum position: where the table was published.
         """
-        # Under the lock: of two sources that are read anew, the second one uses the slot that the first one made
+        # Under the lock: of two sources that are read again, the second one uses the slot that the first one made
         # (test_two_that_find_it_lost_share_the_next).
-        with self.held():
+        with self.hold():
             found, server = self.line(), server_state(connection)
             if found is None or found.state != "standing" or any(True for _ in self.problems(connection, server)):
                 return self._made(connection, found, server)
-            return found, exported(self.database, found.slot, at_least=max(found.cut, at_least))
+            return found, export_snapshot(self.database, found.slot, at_least=max(found.cut, at_least))
 
     def _made(
         self, connection: psycopg.Connection[Any], before: SlotLine | None, server: ServerState
     ) -> tuple[SlotLine, Snapshot]:
         if before is not None:
             drop(connection, before.slot)
-        # No other home, and no later one of this, has a slot of the name.
+        # The name is unique among all homes and times.
         name = f"rivermeet_{self.pipeline.lower()}"[:50] + f"_{uuid4().hex[:12]}"
         line = SlotLine(
             state="creating",
@@ -147,7 +147,7 @@ class PipelineSlot:
         )
         self._write(line)
         crash.reached("slot-named", self.pipeline)
-        snapshot = exported(self.database, name, new=True)
+        snapshot = export_snapshot(self.database, name, new=True)
         crash.reached("slot-made", self.pipeline)
         line = line.model_copy(
             update={
@@ -162,7 +162,7 @@ class PipelineSlot:
         return line, snapshot
 
     def give_up(self, connection: psycopg.Connection[Any], line: SlotLine) -> None:
-        """Drop the slot, which nothing was read from; to be called with the lock."""
+        """Drop the slot, from which nothing was read; the caller holds the lock."""
         release(line.slot)
         self._write(line.model_copy(update={"state": "creating"}))
         drop(connection, line.slot)
@@ -170,14 +170,14 @@ class PipelineSlot:
     def next_cut(
         self, connection: psycopg.Connection[Any], node: str, positions: Mapping[str, int], server: ServerState
     ) -> SlotLine | None:
-        """Where the next epoch of a source ends; None where nothing is new, or other sources have to catch up.
+        """The end of the next epoch of a source; None if nothing is new, or if other sources have to catch up.
 
         Parameters
         ----------
         positions
-            Up to where each source of the pipeline has been read; ``node`` is one of them.
+            The positions of the sources of the pipeline; ``node`` is one of them.
         """
-        with self.held():
+        with self.hold():
             line, own = self.standing(), positions[node]
             if line.cut > own and not self._is_unused(line, positions, server):
                 return line
@@ -196,14 +196,14 @@ class PipelineSlot:
             return cut
 
     def _is_unused(self, line: SlotLine, positions: Mapping[str, int], server: ServerState) -> bool:
-        """Whether a cut was fixed by someone who did not go on to plan it."""
+        """Whether a cut was fixed but never planned."""
         if server.now_ms - line.at < limits.UNUSED_CUT_MS or max(positions.values()) >= line.cut:
             return False
         open_plans = (plan for node in positions for plan in self.log.open_plans(node, 0).values())
         return not any(isinstance(plan.reads, WalRange) and plan.reads.end == line.cut for plan in open_plans)
 
     def _advance(self, connection: psycopg.Connection[Any], line: SlotLine, to: int, kept: int) -> SlotLine:
-        """Give up the log before a position that all sources have committed."""
+        """Free the log before a position that all sources have committed."""
         if to <= line.advanced:
             return line
         line = line.model_copy(update={"advanced": to, "kept": kept})
@@ -213,7 +213,7 @@ class PipelineSlot:
         return line
 
     def _has_news(self, connection: psycopg.Connection[Any], line: SlotLine, upto: int) -> bool:
-        # Before 15, transactions of other tables come too, without their changes: the first one says nothing.
+        # Before version 15, transactions of other tables come too, without changes: their begin proves nothing.
         most = 1 if connection.info.server_version >= 150_000 else None
         found = connection.execute(_NEWS, [line.slot, lsn_text(upto), most, line.publication]).fetchone()
         return found is not None and found[0]
@@ -224,12 +224,12 @@ class PipelineSlot:
 
     @property
     def _node(self) -> str:
-        # No node can be called so.
+        # Not a valid name of a node.
         return f"postgres {self.database.name}"
 
 
 def drop(connection: psycopg.Connection[Any], slot: str) -> None:
-    """Drop a slot, if it is there."""
+    """Drop a slot if it exists."""
     connection.execute(
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", [slot]
     )

@@ -1,11 +1,11 @@
-"""A snapshot that goes with a position of the log: what it shows was committed before, and changes come after.
+"""A snapshot at a position of the log: it shows everything committed before, and changes come after.
 
     transaction 1 commits       in the snapshot
-    the slot is made            position 900: the snapshot shows all that committed before it, and nothing else
+    the slot is created         position 900: the snapshot shows exactly what was committed before it
     transaction 2 commits       not in the snapshot; its changes are read from 900 on
 
-It lasts as long as the connection that made it. The sources of a pipeline that are read for the first time in one
-process share it, and so begin at one position; one that comes later gets a slot of its own for it, which the server
+It lasts as long as the connection that created it. The sources of a pipeline that are read for the first time in one
+process share it, and so begin at one position; a later source gets a temporary slot, which the server
 drops when the connection ends. Held by ``tests/infra/sources/postgres/test_slot.py``.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _held: dict[str, Snapshot] = {}
-"""By slot, those that may still be used."""
+"""Usable snapshots, by slot."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Snapshot:
 
     @property
     def is_kept(self) -> bool:
-        """Whether it can be used still."""
+        """Whether it can still be used."""
         return not self.keeper.closed and not self.keeper.broken
 
     @contextmanager
-    def seen(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection that sees the database as the snapshot has it."""
+    def open_connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection that sees the database as of the snapshot."""
         with self.database.connect() as connection, refusing():
             from psycopg import sql
 
@@ -53,15 +53,15 @@ class Snapshot:
             connection.execute("COMMIT")
 
 
-def exported(database: Database, slot: str, new: bool = False, at_least: int = 0) -> Snapshot:
+def export_snapshot(database: Database, slot: str, new: bool = False, at_least: int = 0) -> Snapshot:
     """A snapshot for a pipeline's slot.
 
     Parameters
     ----------
     new
-        Whether the slot is made with it.
+        Whether the slot is created with it.
     at_least
-        A position that it must not be before.
+        The minimum position.
     """
     known = _held.get(slot)
     if known is not None and known.is_kept and known.lsn >= at_least:
@@ -80,7 +80,7 @@ def exported(database: Database, slot: str, new: bool = False, at_least: int = 0
 
 
 def release(slot: str) -> None:
-    """End the snapshot of a slot, which keeps the server from removing rows that nobody else sees."""
+    """End the snapshot of a slot, which prevents the server from removing dead rows."""
     known = _held.pop(slot, None)
     if known is not None:
         known.keeper.close()

@@ -1,16 +1,16 @@
-"""Values that the log leaves out, fetched from where the row had them last.
+"""Values that the log omits, fetched from the row's last value.
 
-``body`` lies out of line; 'x…' is long:
+``body`` is a large value (TOAST), such as 'x…':
 
     own table     key 1   body x…
-    the epoch     u  1 → n 5, body left out            x…, of our own table
+    the epoch     u  1 → n 5, body omitted             x…, from the node's own table
                   u  1 → body y…                       y…
-                  d  1, i 2 → body left out            y…, of the row under key 1 before
+                  d  1, i 2 → body omitted             y…, from the row formerly under key 1
                   i  1 → body z…
-                  u  1 → n 6, body left out            z…: it is another row than the one that has key 2 now
+                  u  1 → n 6, body omitted             z…: not the row that now has key 2
 
-A value column that is the column itself keeps the value. Where none does, or our table lacks the row (a dead letter),
-the value is not known, and the row is a dead letter. Held by ``tests/infra/sources/postgres/test_unchanged.py``.
+A value column that is the plain column keeps the value. If there is none, or the node's table lacks the row (a dead
+letter), the value is unknown, and the row is a dead letter. Held by ``tests/infra/sources/postgres/test_unchanged.py``.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from pyspark.sql import functions as F
 from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.infra.sources.postgres.rows import LINEAGE
 from rivermeet.pipelines import Source
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 from rivermeet.records.changelog import field_names
 
 
-def filled(rows: DataFrame, source: Source, columns: Collection[int], own: DataFrame | None) -> DataFrame:
-    """Give what `landed_rows` gives without `LINEAGE`, with the values of these columns where they are left out.
+def fill_unchanged(rows: DataFrame, source: Source, columns: Collection[int], own: DataFrame | None) -> DataFrame:
+    """The result of `landed_rows` without `LINEAGE`, with omitted values of these columns filled in.
 
     Parameters
     ----------
     rows
         From `landed_rows`, with `LINEAGE`.
     own
-        Rows of our own table before the epoch, with key and value.
+        Rows of the node's own table before the epoch, with key and value.
     """
     reads = source.postgres
     places = {name: at for at, name in enumerate([*reads.schema, *LINEAGE])}
@@ -48,13 +48,13 @@ def filled(rows: DataFrame, source: Source, columns: Collection[int], own: DataF
         ]
     )
     marked = rows.select("*", root.alias("root"), branch.alias("branch"), left_out.alias("left_out"))
-    # A column that is declared since then is none of our own table yet.
+    # The node's own table does not have a newly declared column yet.
     there = field_names(own, "value") if own is not None else ()
-    kept = {at: column for at, column in _kept(source, columns).items() if column in there}
+    kept = {at: column for at, column in _kept_columns(source, columns).items() if column in there}
     if own is not None and kept:
         values = F.struct(*[F.struct(F.col("value").getField(v).alias("v")).alias(f"k{at}") for at, v in kept.items()])
         known = own.select(_key_of(source).alias("own_root"), values.alias("own"))
-        # What was left and came again has nothing of our own table.
+        # A key that was left and used again has no value from the node's own table.
         marked = marked.join(known, (F.col("root") == F.col("own_root")) & (F.col("branch") == 0), "left")
     else:
         marked = marked.withColumn("own", F.lit(None))
@@ -75,7 +75,7 @@ def filled(rows: DataFrame, source: Source, columns: Collection[int], own: DataF
         F.when(
             F.isnull(f"f{at}"),
             f"column '{named[at]}' was not changed, so that the log leaves it out, and no record has it: declare it as "
-            "a value column, or ALTER TABLE … REPLICA IDENTITY FULL, and read the table anew",
+            "a value column, or ALTER TABLE … REPLICA IDENTITY FULL, and read the whole table again",
         )
         for at in found
     ]
@@ -94,15 +94,15 @@ _OP = 3
 """Place of ``pg_op`` among the columns that each record has."""
 
 
-def _kept(source: Source, columns: Collection[int]) -> Mapping[int, str]:
-    """Number of each column to the value column that is the column itself."""
+def _kept_columns(source: Source, columns: Collection[int]) -> Mapping[int, str]:
+    """Number of each column to the value column that is the plain column."""
     names = list(source.postgres.columns)
     plain = {e.sql: column for column, e in source.value.items()}
-    found = {at: plain.get(quoted(names[at]), plain.get(names[at])) for at in columns}
+    found = {at: plain.get(quote(names[at]), plain.get(names[at])) for at in columns}
     return {at: column for at, column in found.items() if column is not None}
 
 
 def _key_of(source: Source) -> Column:
-    """The identifying columns of a row of our own table."""
+    """The identifying columns of a row of the node's own table."""
     named = {e.sql: column for column, e in source.key.items()}
-    return F.struct(*[F.col("key").getField(named[quoted(name)]).alias(name) for name in source.postgres.key])
+    return F.struct(*[F.col("key").getField(named[quote(name)]).alias(name) for name in source.postgres.key])

@@ -10,7 +10,7 @@
 
 | left change | what happens |
 | --- | --- |
-| either foreign key null, though the value is not | dropped; the left table has it all the same |
+| either foreign key null, though the value is not | dropped; the left table still has it |
 | insert | subscribe; inner: answer if the right row exists; left: always |
 | update, also of the same foreign key | unsubscribe another, subscribe, always answer: (left, null) or tombstone |
 | delete | unsubscribe, tombstone at the later of its own and the right row's timestamp |
@@ -28,7 +28,7 @@ from rivermeet.joins.reference.records import Record, Row, key_bytes, no_row
 class ForeignKeyJoin30(ForeignKeyJoin):
     """Subscriptions are state of their own: a dropped change leaves one behind.
 
-    One left key may have several, of which at most one is that of its present value.
+    One left key may have several; at most one belongs to its current value.
     """
 
     def __init__(self, how: str, extract: Callable[[Any, Any], Any]) -> None:

@@ -126,6 +126,6 @@ def paired(x: Record, o: Record) -> Row:
 
 
 def one_sided(record: Record, trigger: Record) -> Row:
-    """The row of a record without partner, at its own timestamp whoever triggers it."""
+    """The row of an unmatched record, at its own timestamp, whichever record triggers it."""
     rule = "null-key" if record.key is None else "alone" if record is trigger else "closed"
     return joined(record.key, *sides(record), record.timestamp, trigger, rule)

@@ -1,4 +1,4 @@
-"""Stream-stream join as 4.x runs it: unmatched records wait, and leave when a gate lets them.
+"""Stream-stream join as 4.x runs it: unmatched records wait until a gate emits them.
 
 Left join, window 10/10, no grace; rows leave later than their window closes, or too early:
 

@@ -14,7 +14,7 @@ from rivermeet.assets.diff.compare import Difference, Example, compare
 from rivermeet.assets.diff.compute import DiffError, affected_nodes, changed_nodes, computed
 from rivermeet.assets.diff.options import Options
 from rivermeet.assets.sql.query import CommittedState
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.engine.session import new_session
 from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Pipeline
 from tests.world import World
@@ -67,7 +67,7 @@ def test_a_home_without_rows_has_nothing_to_compare(tmp_path: Path, monkeypatch:
 
 def versions(made: World, pipeline: Pipeline) -> dict[str, int]:
     paths = {node.name: made.runner("shop").paths(node).changelog for node in pipeline.stored}
-    return {name: table.version() for name, path in paths.items() if (table := opened(path)) is not None}
+    return {name: table.version() for name, path in paths.items() if (table := open_table(path)) is not None}
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
         """Files with the node's bugs at the place, or those that were found."""
         if not any((bug.node, bug.place) == (node, place) for bug in bugs):
             return found
-        rows = staged.staged_rows(found, SparkSession.active().range(0))
+        rows = staged.read_staged(found, SparkSession.active().range(0))
         other = staged.stage(wrong(rows, node, place), found.table, "other")
         assert other is not None
         return other

@@ -21,7 +21,7 @@ import pytest
 
 from benchmarks.peers.kafka_streams import class_path
 from rivermeet.assets.shadow.audit import Shadowed
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.engine.jars import JarsError
 from rivermeet.infra.engine.java import find_java
 from rivermeet.infra.settings import Settings
@@ -119,7 +119,7 @@ def inputs(town: Town, settings: Settings, kind: str) -> tuple[Shop, Any, Any]:
 
 def losses(outcome: Shadowed) -> Counter[tuple[str, str, str | None]]:
     """All that is lost or wrong, from the table of differences: kind, key, value of the row."""
-    table = opened(outcome.path)
+    table = open_table(outcome.path)
     assert table is not None
     explained = {one.cause.id for one in outcome.differences if one.cause.explained}
     found: Counter[tuple[str, str, str | None]] = Counter()

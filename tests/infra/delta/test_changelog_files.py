@@ -10,7 +10,7 @@ import pytest
 from rivermeet.infra.delta.changelog_files import earlier_epochs, epoch_files, records
 from rivermeet.infra.delta.io import append, read
 from rivermeet.infra.delta.offsets import between
-from rivermeet.infra.delta.plain_files import listed
+from rivermeet.infra.delta.plain_files import read_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +68,7 @@ def test_the_same_records_as_delta(
 
 
 def epoch_rows(spark: SparkSession, path: str, epoch: int) -> DataFrame:
-    rows = listed(spark, path, None, lambda files: epoch_files(files, epoch))
+    rows = read_files(spark, path, None, lambda files: epoch_files(files, epoch))
     assert rows is not None
     return rows.where(f"epoch = {epoch}")
 

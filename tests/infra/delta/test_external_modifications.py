@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.epochs.external_modifications import ExternalModificationError
-from rivermeet.infra.epochs.stages.fold import fold_anew
+from rivermeet.infra.epochs.stages.fold import refold
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 from tests.infra.epochs.killed import die, joined, world
 from tests.infra.epochs.test_kill import deliveries, publish
 from tests.reliability import survived
@@ -30,7 +30,7 @@ def external_append(target: World, path: str) -> None:
 
 def restored(target: World, path: str) -> None:
     DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "false"})
-    target.spark.sql(f"RESTORE delta.{quoted(path)} TO VERSION AS OF 0").collect()
+    target.spark.sql(f"RESTORE delta.{quote(path)} TO VERSION AS OF 0").collect()
 
 
 def lost_file(target: World, path: str) -> None:
@@ -38,12 +38,12 @@ def lost_file(target: World, path: str) -> None:
 
 
 def new_column(target: World, path: str) -> None:
-    target.spark.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS (theirs STRING)").collect()
+    target.spark.sql(f"ALTER TABLE delta.{quote(path)} ADD COLUMNS (theirs STRING)").collect()
 
 
 def deleted_rows(target: World, path: str) -> None:
     DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "false"})
-    target.spark.sql(f"DELETE FROM delta.{quoted(path)} WHERE epoch = 1").collect()
+    target.spark.sql(f"DELETE FROM delta.{quote(path)} WHERE epoch = 1").collect()
 
 
 def older_copy(target: World, path: str) -> None:
@@ -141,7 +141,7 @@ def test_a_restore_to_our_last_version_heals(tmp_path: Path, settings: Settings)
     with pytest.raises(ExternalModificationError, match=f"changelog of '{left.pipeline.name}.{left.name}'"):
         target.run(node)
     DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "false"})
-    target.spark.sql(f"RESTORE delta.{quoted(path)} TO VERSION AS OF 0").collect()
+    target.spark.sql(f"RESTORE delta.{quote(path)} TO VERSION AS OF 0").collect()
     assert target.run(node) is None
     publish(target, deliveries()[1])
     result = target.run(node)
@@ -151,20 +151,20 @@ def test_a_restore_to_our_last_version_heals(tmp_path: Path, settings: Settings)
 
 
 @pytest.mark.prove
-def test_a_modified_table_is_folded_anew(tmp_path: Path, settings: Settings) -> None:
+def test_a_modified_table_is_folded_again(tmp_path: Path, settings: Settings) -> None:
     node, target = joined(), world(tmp_path, settings)
     publish(target, deliveries()[0])
     target.run(node)
     path = target.runner("batch").paths(node).table
     before = target.rows(node, "table")
-    target.spark.sql(f"DELETE FROM delta.{quoted(path)}").collect()
+    target.spark.sql(f"DELETE FROM delta.{quote(path)}").collect()
     with pytest.raises(ExternalModificationError, match=r"rivermeet rebuild \w+ --select \w+ --table-only"):
         target.run(node)
-    assert fold_anew(target.runner("batch"), node)
+    assert refold(target.runner("batch"), node)
     assert target.rows(node, "table") == before
     publish(target, deliveries()[1])
     assert target.run(node) is not None
-    survived("external modification: a folded table", "refused at the next plan, folded anew")
+    survived("external modification: a folded table", "refused at the next plan, folded again in full")
 
 
 @pytest.mark.prove
@@ -177,8 +177,8 @@ def test_vacuum_past_a_pinned_version(tmp_path: Path, settings: Settings) -> Non
     right = node.operation.inputs["left"]  # pyright: ignore[reportOptionalMemberAccess]
     paths = target.runner("batch").paths(right)
     # Others rewrite the table and clean up behind themselves: the plan's version has lost its files.
-    target.spark.sql(f"OPTIMIZE delta.{quoted(paths.table)}").collect()
-    target.spark.sql(f"REORG TABLE delta.{quoted(paths.table)} APPLY (PURGE)").collect()
+    target.spark.sql(f"OPTIMIZE delta.{quote(paths.table)}").collect()
+    target.spark.sql(f"REORG TABLE delta.{quote(paths.table)} APPLY (PURGE)").collect()
     DeltaTable(paths.table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     with pytest.raises(
         ExternalModificationError, match="which a plan that is still to be run pins, is gone"

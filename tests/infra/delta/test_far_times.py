@@ -1,4 +1,4 @@
-"""Times from the year 1 to the end of 9999, the usual "valid to", are read as they were written, by whoever reads.
+"""Times from the year 1 to the end of 9999, the usual "valid to", are read as they were written, by every reader.
 
 Spark's own INT96    nanoseconds to Arrow: 9999-12-31 came out as 1816-03-30, and delta-rs refused the table
 microseconds         what is written

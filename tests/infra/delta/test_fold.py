@@ -16,7 +16,7 @@ from rivermeet.infra.delta import fold as folding
 from rivermeet.infra.delta.fold import fold
 from rivermeet.infra.delta.io import FOLDED, append
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.lines import opened, rows_in
+from rivermeet.infra.delta.lines import open_table, rows_in
 from rivermeet.infra.delta.staged import commit_staged, stage
 from rivermeet.infra.engine.session import new_session
 from rivermeet.pipelines import limits
@@ -64,7 +64,7 @@ class Folded:
 
     @property
     def is_merged(self) -> bool:
-        table = opened(self.paths.table)
+        table = open_table(self.paths.table)
         assert table is not None
         return any(commit["operation"] == "MERGE" for commit in table.history())
 
@@ -84,7 +84,7 @@ def test_each_epoch_or_all_at_once(
     assert once.folds(last)
     assert once.rows == EPOCHS[-1][1]
     assert each.is_merged == (few < 20_000)
-    table = opened(each.paths.table)
+    table = open_table(each.paths.table)
     assert table is not None and rows_in(table) == 1
     assert (table.protocol().min_reader_version == 1) == (few == 20_000), "deletion vectors come with the first MERGE"
 
@@ -104,7 +104,7 @@ def test_a_table_written_whole_leaves_no_file_but_its_own(spark: SparkSession, t
     own = Folded(spark, tmp_path)
     for records, _ in EPOCHS[:3]:
         own.folds(own.commits(records))
-    table = opened(own.paths.table)
+    table = open_table(own.paths.table)
     assert table is not None
     assert len(table.file_uris()) == 1 and not own.is_merged
     assert table.version() == 2, "a commit each"
@@ -118,7 +118,7 @@ class Numbered(Folded):
     @property
     def ranges(self) -> list[tuple[int, int]]:
         """Of the keys of each file, in their order."""
-        table = opened(self.paths.table)
+        table = open_table(self.paths.table)
         assert table is not None
         files = pa.table(table.get_add_actions(flatten=True))
         return sorted(zip(files["min.k"].to_pylist(), files["max.k"].to_pylist(), strict=True))
@@ -137,7 +137,7 @@ def test_many_records_are_laid_out_by_key(numbered: Numbered, way: str) -> None:
         numbered.folds(numbered.commits([(-1, "before")]))
     numbered.folds(numbered.commits([(7919 * n % 1_000, "1") for n in range(1_000)]))
     if way == "anew":
-        folding.fold_anew(lambda: numbered.other, numbered.paths, ["k"], numbered.last)
+        folding.refold(lambda: numbered.other, numbered.paths, ["k"], numbered.last)
     assert numbered.rows.keys() - {-1} == set(range(1_000))
     assert numbered.is_merged == (way == "MERGE")
     assert len(numbered.ranges) > 2
@@ -149,7 +149,7 @@ def test_a_merge_looks_for_its_keys_in_their_range_alone(numbered: Numbered) -> 
     numbered.folds(numbered.commits([(999, "2"), (1_001, "1"), (998, None)]))
     assert {k: v for k, v in numbered.rows.items() if k > 996} == {997: "1", 999: "2", 1_001: "1"}
     assert len(numbered.rows) == 1_000
-    table = opened(numbered.paths.table)
+    table = open_table(numbered.paths.table)
     assert table is not None
     predicate = table.history(1)[0]["operationParameters"]["predicate"]
     assert "998" in predicate and "1001" in predicate

@@ -15,9 +15,9 @@ from rivermeet.infra.delta.fold import fold
 from rivermeet.infra.delta.fold_few import stage_few
 from rivermeet.infra.delta.io import RETENTION
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.staged import commit_staged, stage
-from rivermeet.joins.tables.cache import emitted_before
+from rivermeet.joins.tables.cache import select_emitted_before
 from rivermeet.records.changelog import as_of, table_rows
 
 KEYS = {
@@ -77,7 +77,7 @@ def test_rows_and_properties_are_those_that_spark_gives(spark: SparkSession, tmp
         found = spark.read.format("delta").load(paths.table)
         assert found.schema.simpleString() == expected.schema.simpleString()
         assert shown(found) == shown(expected), f"epoch {epoch}"
-    table = opened(paths.table)
+    table = open_table(paths.table)
     assert table is not None
     assert table.metadata().configuration == RETENTION
     assert [commit["operation"] for commit in table.history()] == ["WRITE"] * 3 + ["CREATE TABLE"]
@@ -99,7 +99,7 @@ def test_a_key_that_begins_again_in_another_partition_is_there(spark: SparkSessi
     before, since = as_of(None, changelog.where("timestamp = 0")), changelog.where("timestamp > 0")
     for live in (as_of(None, changelog), as_of(before, since), as_of(before, since, few=True)):
         assert [(row.partition, row.value.v) for row in live.collect()] == [(1, 2)]
-    assert emitted_before(changelog, changelog.select("key")).count() == 1, "what ends it next is emitted"
+    assert select_emitted_before(changelog, changelog.select("key")).count() == 1, "what ends it next is emitted"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from rivermeet.infra.delta.lines import append_lines, opened
+from rivermeet.infra.delta.lines import append_lines, open_table
 from rivermeet.infra.epochs.log import EpochLog
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -16,12 +16,12 @@ SCHEMA = pa.schema([("n", pa.int64())])
 
 def test_a_table_is_opened_once_for_each_commit(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    assert opened(path) is None
+    assert open_table(path) is None
     append_lines([{"n": 1}], SCHEMA, path, "a", 1)
-    first = opened(path)
-    assert first is not None and opened(path) is first
+    first = open_table(path)
+    assert first is not None and open_table(path) is first
     append_lines([{"n": 2}], SCHEMA, path, "a", 2)
-    second, then = opened(path), opened(path, 0)
+    second, then = open_table(path), open_table(path, 0)
     assert second is not None and then is not None
     assert (first.version(), second.version(), then.version()) == (0, 1, 0)
 
@@ -37,12 +37,12 @@ def test_an_older_copy_and_another_table_of_the_same_version_are_seen(tmp_path: 
     assert files(path) == 1
     shutil.rmtree(path)
     write_deltalake(str(path), pa.table({"other": [1]}))
-    other = opened(str(path))
+    other = open_table(str(path))
     assert other is not None and [field.name for field in other.schema().fields] == ["other"]
 
 
 def files(path: Path) -> int:
-    table = opened(str(path))
+    table = open_table(str(path))
     assert table is not None
     return len(table.file_uris())
 

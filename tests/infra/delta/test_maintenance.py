@@ -20,9 +20,9 @@ from deltalake import DeltaTable, write_deltalake
 from rivermeet.infra import crash
 from rivermeet.infra.delta.care.table_care import Maintained, Retention
 from rivermeet.infra.delta.io import last_note, notes, read
-from rivermeet.infra.delta.lines import append_lines, opened
-from rivermeet.infra.delta.log import LOG, cut_log, stored_files
-from rivermeet.infra.epochs.inputs import pinned_table
+from rivermeet.infra.delta.lines import append_lines, open_table
+from rivermeet.infra.delta.log import LOG, cut_log, list_files
+from rivermeet.infra.epochs.inputs import pin_table
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.maintenance import maintain, maintain_lines
 from rivermeet.infra.epochs.oldest_needed import oldest_needed
@@ -65,7 +65,7 @@ def later(target: World, root: Path, hours: int, **properties: str) -> World:
     """A copy of a world in which so many hours went by after each commit of a table.
 
     Its tables have the properties besides. Its checkpoints and checksums are taken away: all commits are there, so that
-    they can be stamped anew.
+    they can be stamped again.
     """
     shutil.copytree(target.root, root)
     for log in root.rglob(LOG):
@@ -119,7 +119,7 @@ def test_what_a_join_needs_stays(
     paths = target.runner("batch").paths(right(node))
     consumed = last_note(target.runner("batch").paths(node).changelog)
     assert consumed is not None
-    pin = pinned_table(paths.table, consumed[1].consumed["right"], 1)
+    pin = pin_table(paths.table, consumed[1].consumed["right"], 1)
     current, pins = last_note(paths.table), _read(target, paths.table, pin[0])
     assert current is not None and pin[0] is not None and 0 < pin[0] < current[0]
 
@@ -134,7 +134,7 @@ def test_what_a_join_needs_stays(
     # Notes and pins are found through the commits of maintenance, and the pinned rows are there.
     assert last_note(paths.table) == current
     assert current[0] < DeltaTable(paths.table).version()
-    assert pinned_table(paths.table, consumed[1].consumed["right"], 1) == pin
+    assert pin_table(paths.table, consumed[1].consumed["right"], 1) == pin
     assert _read(target, paths.table, pin[0]) == pins
     for one in (target, undisturbed):
         while one.run(node) is not None:
@@ -231,7 +231,7 @@ def test_a_run_goes_first(tmp_path: Path, run_often: World) -> None:
     target, node = later(run_often, tmp_path / "world", 10), joined()
     path = target.runner("batch").paths(left(node)).changelog
     waits = Thread(target=maintained, args=(target, node))
-    with target.runner("batch").lock(left(node)).held():
+    with target.runner("batch").lock(left(node)).hold():
         before = DeltaTable(path).version()
         waits.start()
         waits.join(3)
@@ -260,14 +260,14 @@ def test_the_log_is_cut_at_a_checkpoint_alone(tmp_path: Path) -> None:
         append_lines([{"n": n}], schema, path, "lines", n)
         if n in (3, 6):
             DeltaTable(path).create_checkpoint()
-    assert cut_log(path, stored_files(path), 2) == 0
-    assert cut_log(path, stored_files(path), 5) == 3
+    assert cut_log(path, list_files(path), 2) == 0
+    assert cut_log(path, list_files(path), 5) == 3
     for version in range(3, 10):
         assert DeltaTable(path, version=version).to_pyarrow_table().num_rows == version + 1
     with pytest.raises(Exception, match=r".+"):
         DeltaTable(path, version=2)
     assert list(notes(path)) == []
-    table = opened(path)
+    table = open_table(path)
     assert table is not None and len(table.history()) == 7
 
 

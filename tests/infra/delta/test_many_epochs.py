@@ -21,8 +21,8 @@ from deltalake import DeltaTable
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.care.table_care import Retention
 from rivermeet.infra.delta.io import last_note
-from rivermeet.infra.delta.lines import opened
-from rivermeet.infra.delta.log import LOG, stored_files
+from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.delta.log import LOG, list_files
 from rivermeet.infra.engine.session import new_session, session
 from rivermeet.infra.epochs.maintenance import maintain
 from rivermeet.infra.settings import Settings
@@ -53,7 +53,7 @@ class History:
 
     def goes_on(self, first: int, count: int, note: Callable[[int], str] | None) -> None:
         """Epochs ``first`` and following."""
-        table = opened(str(self.path))
+        table = open_table(str(self.path))
         assert table is not None
         version = table.version()
         for epoch in range(first, first + count):
@@ -170,7 +170,7 @@ def test_a_step_stays_as_quick(tmp_path: Path, settings: Settings, epochs: int) 
         maintained = maintain(world.runner("many"), node.pipeline, lambda: world.fold_session, keep)
         for one in maintained:
             path = str(tables[one.table][0].path)
-            log = [file for file in stored_files(path) if file.path.startswith(LOG)]
+            log = [file for file in list_files(path) if file.path.startswith(LOG)]
             assert one.live <= keep.small_files + 1, one
             # A commit has up to four files, with checksums; those since the last checkpoint stay too.
             assert len(log) <= 4 * (keep.versions + 2 * ROUND), one

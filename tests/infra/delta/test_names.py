@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.infra.delta.io import last_note, read
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.settings import PROJECT, Settings, SettingsError
 from tests.assets.home import asked
 from tests.infra.delta.odd_names import NAME, NUMBER, ODD, ODD_HOME, OWNER, PRICE, TOWN, Shop
@@ -50,7 +50,7 @@ def shop(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def test_rows_are_those_of_plain_names(shop: Shop, spark: SparkSession) -> None:
     paths = shop.project.context(shop.pipeline).paths(shop.node("owned"))
-    table = opened(paths.table)
+    table = open_table(paths.table)
     assert table is not None
     rows = [row.asDict() for row in read(spark, paths.table, table.version()).collect()]
     found = {row[NUMBER]: (row[OWNER], row[PRICE], row[TOWN]) for row in rows}
@@ -67,7 +67,7 @@ def test_a_dead_row_names_its_file(shop: Shop, spark: SparkSession) -> None:
 
 
 def test_every_check_was_evaluated_and_its_sql_runs_as_it_stands(shop: Shop) -> None:
-    quality = opened(shop.project.quality.table)
+    quality = open_table(shop.project.quality.table)
     assert quality is not None
     lines = quality.to_pyarrow_dataset().to_table().to_pylist()
     assert {line["node"] for line in lines} == {"orders", "owners", "owned"}

@@ -21,7 +21,7 @@ from rivermeet.infra.delta import lines, store_files
 from rivermeet.infra.delta.care.table_care import Retention
 from rivermeet.infra.delta.fence import LeaseLostError, raise_fence
 from rivermeet.infra.delta.io import last_note
-from rivermeet.infra.delta.lines import append_lines, lines_of, opened
+from rivermeet.infra.delta.lines import append_lines, lines_of, open_table
 from rivermeet.infra.delta.location import files_below
 from rivermeet.infra.delta.scan import scan
 from rivermeet.infra.delta.scan_sql import rows_of
@@ -55,7 +55,7 @@ def test_staged_rows_are_there_once_they_are_named(s3: str) -> None:
     path = f"{s3}/p/n/changelog"
     staged = stage(path, "epoch-1", 4, 5, 6)
     assert [file.path for file in staged.files] == ["epoch-1/part-0.parquet"]
-    assert opened(path) is None
+    assert open_table(path) is None
     commit_staged(staged, APP, 1, note(1))
     commit_staged(stage(path, "epoch-2", 7), APP, 2, note(2))
     assert offsets(path) == [4, 5, 6, 7]
@@ -94,10 +94,10 @@ def test_behind_a_fence_no_rows_are_named(s3: str) -> None:
 def test_a_table_that_has_not_changed_is_not_opened_again(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"{s3}/t"
     append_lines([{"n": 1}], LINES, path, "a", 1)
-    first = opened(path)
-    assert first is not None and opened(path) is first
+    first = open_table(path)
+    assert first is not None and open_table(path) is first
     append_lines([{"n": 2}], LINES, path, "a", 2)
-    second, then = opened(path), opened(path, 0)
+    second, then = open_table(path), open_table(path, 0)
     assert second is not None and then is not None
     assert (first.version(), second.version(), then.version()) == (0, 1, 0)
 
@@ -107,19 +107,19 @@ def test_a_table_that_has_not_changed_is_not_opened_again(s3: str, monkeypatch: 
     monkeypatch.setattr(lines, "DeltaTable", opens)
     assert lines.commit_file(path, 2) is None
     assert lines.commit_file(path, 1) == lines.commit_file(path, 1) != lines.commit_file(path, 0)
-    assert opened(path) is second and opened(path, 0) is then and opened(path, 1) is second
+    assert open_table(path) is second and open_table(path, 0) is then and open_table(path, 1) is second
 
 
 def test_another_table_of_the_same_version_is_seen(s3: str) -> None:
     path = f"{s3}/t"
     append_lines([{"n": 1}], LINES, path, "a", 1)
-    assert opened(path) is not None
+    assert open_table(path) is not None
     storage = files_below(path)
     for file in ("_delta_log/00000000000000000000.json",):
         storage.delete_file(file)
-    assert opened(path) is None
+    assert open_table(path) is None
     append_lines([{"n": 2}], LINES, path, "b", 1)
-    other = opened(path)
+    other = open_table(path)
     assert other is not None and lines_of(other, path, LINES, lambda files: files).to_table()["n"].to_pylist() == [2]
 
 

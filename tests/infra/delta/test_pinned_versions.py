@@ -56,7 +56,7 @@ def test_a_version_is_opened_once_and_once_more_when_it_is_not_the_newest(spark:
     assert older is not newest and read(spark, str(tmp_path), 0) is older
 
 
-def test_a_table_in_the_place_of_another_is_opened_anew(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_in_the_place_of_another_is_opened_again(spark: SparkSession, tmp_path: Path) -> None:
     write(spark, str(tmp_path / "t"), 0, 1)
     write(spark, str(tmp_path / "u"), 5, 6)
     assert numbers(read(spark, str(tmp_path / "t"), 0)) == [0]

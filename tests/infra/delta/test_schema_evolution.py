@@ -17,7 +17,7 @@ from rivermeet.assets.epoch.operator_step import OperatorStep
 from rivermeet.assets.epoch.run import run_node
 from rivermeet.infra.delta.evolution import ShapeChangedError
 from rivermeet.infra.delta.io import append, notes, read
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.widening import widens
 from rivermeet.infra.engine.session import new_session
 from rivermeet.infra.epochs.declaration import DeclarationChangedError
@@ -37,7 +37,7 @@ RECORD = "timestamp BIGINT, partition INT, offset BIGINT, epoch BIGINT"
 
 def write(spark: SparkSession, path: Path, value: str, *values: tuple[Any, ...]) -> int:
     """Append records with these values; the changelog's epoch after it."""
-    table = opened(str(path))
+    table = open_table(str(path))
     epoch = (table.transaction_version("w") or 0) + 1 if table is not None else 1
     rows = [((f"k{epoch}-{i}",), v, 0, 0, i, epoch) for i, v in enumerate(values)]
     append(spark.createDataFrame(rows, f"{KEY}, value STRUCT<{value}>, {RECORD}"), str(path), "w", epoch)
@@ -49,7 +49,7 @@ def values(spark: SparkSession, path: Path) -> list[dict[str, Any]]:
 
 
 def features(path: Path) -> set[str]:
-    table = opened(str(path))
+    table = open_table(str(path))
     assert table is not None
     return set(table.protocol().reader_features or ())
 
@@ -61,7 +61,7 @@ def test_a_table_grows_with_the_rows(spark: SparkSession, tmp_path: Path) -> Non
     assert not features(path), "a new column needs no feature that other readers lack"
     write(spark, path, "n: BIGINT, x: STRING, s: STRING", (2**40, "wide", "c"))
     assert features(path) == {"typeWidening"}
-    # Rows of another order, a narrower type and a column less are rows all the same.
+    # Rows of another order, a narrower type and a column less are accepted too.
     write(spark, path, "s: STRING, n: SMALLINT", ("d", 4))
     assert values(spark, path) == [
         {"n": 1, "s": "a", "x": None},
@@ -75,7 +75,7 @@ def test_deltalake_opens_what_has_grown(spark: SparkSession, tmp_path: Path) -> 
     path = tmp_path / "changelog"
     write(spark, path, "n: INT", (1,))
     write(spark, path, "n: BIGINT, d: TIMESTAMP_NTZ", (2, None))
-    table = opened(str(path))
+    table = open_table(str(path))
     assert table is not None
     assert table.transaction_version("w") == 2
     assert [commit["operation"] for commit in table.history()] == ["WRITE", "SET TBLPROPERTIES", "WRITE"]
@@ -291,7 +291,7 @@ def test_joins_over_tables_that_have_grown(make: Callable[[], World], spark: Spa
     for node in (NEW.orders, NEW.people, *NEW.joins.values()):
         paths = grown.runner("shop").paths(node)
         for path in (paths.changelog, *([paths.table] if node.is_table else [])):
-            table = opened(path)
+            table = open_table(path)
             assert table is not None
             assert table.file_uris()
             assert [note.epoch for _, note in notes(path)][-1] == 1, path

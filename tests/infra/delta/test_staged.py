@@ -15,8 +15,8 @@ from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta import staged
 from rivermeet.infra.delta.changelog_files import records
 from rivermeet.infra.delta.io import allow_removal, append, last_note
-from rivermeet.infra.delta.lines import opened, rows_in
-from rivermeet.infra.delta.staged import commit_staged, discard, stage, staged_rows, statistics_of
+from rivermeet.infra.delta.lines import open_table, rows_in
+from rivermeet.infra.delta.staged import commit_staged, discard, read_staged, stage, statistics_of
 from rivermeet.infra.epochs.rows import totals
 
 COLUMNS = "key STRUCT<k: STRING>, value STRUCT<v: STRING, at: DATE>, timestamp BIGINT, partition INT, offset BIGINT, "
@@ -49,8 +49,8 @@ def test_a_commit_names_the_files_and_both_readers_find_the_rows(spark: SparkSes
     path = str(tmp_path / "p (1) & ü" / "n" / "changelog")
     staged = stage(rows(spark, 1, ("a", "x", 0, 0), ("b", None, 1, 0)), path, "epoch-1")
     assert staged is not None
-    assert opened(path) is None, "nothing is named yet"
-    assert sorted(row.key.k for row in staged_rows(staged, rows(spark, 1)).collect()) == ["a", "b"]
+    assert open_table(path) is None, "nothing is named yet"
+    assert sorted(row.key.k for row in read_staged(staged, rows(spark, 1)).collect()) == ["a", "b"]
     commit_staged(staged, APP, 1, note(1, p0=0, p1=0))
     committed(spark, path, 2, ("c", "y", 0, 1))
     assert read(spark, path) == [(1, "a", "x", 0, 0), (1, "b", None, 1, 0), (2, "c", "y", 0, 1)]
@@ -58,7 +58,7 @@ def test_a_commit_names_the_files_and_both_readers_find_the_rows(spark: SparkSes
     assert [row.key.k for row in records(spark, path, {0: 0}, {0: 1}).collect()] == ["c"]
     found = last_note(path)
     assert found is not None and (found[0], found[1].epoch) == (1, 2)
-    table = opened(path)
+    table = open_table(path)
     assert table is not None and rows_in(table) == 3
     assert table.metadata().configuration["delta.appendOnly"] == "true"
     # What Spark appends goes on from there.
@@ -72,16 +72,16 @@ def test_rows_that_take_the_place_of_a_table_keep_their_own_shape(spark: SparkSe
     other = rows(spark, 2, ("b", "y", 0, 0)).selectExpr(
         "key", "struct(7 AS v) AS value", "partition", "offset", "epoch"
     )
-    staged, table = stage(other, path, "epoch-2", anew=True), opened(path)
+    staged, table = stage(other, path, "epoch-2", own_schema=True), open_table(path)
     assert staged is not None and staged.can_be_named and table is not None
     allow_removal(spark, path, table)
     commit_staged(staged, APP, 2, note(2, p0=0), mode="overwrite")
     assert read(spark, path) == [(2, "b", 7, 0, 0)]
     assert spark.read.format("delta").load(path).columns == other.columns
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
-    unnamed = stage(other, path, "epoch-3", anew=True)
+    unnamed = stage(other, path, "epoch-3", own_schema=True)
     assert unnamed is not None and not unnamed.can_be_named, "its log has other names for the columns"
-    assert [row.value.v for row in staged_rows(unnamed, other).collect()] == [7]
+    assert [row.value.v for row in read_staged(unnamed, other).collect()] == [7]
     discard(unnamed)
     assert not Path(path, unnamed.folder).exists()
 
@@ -117,7 +117,7 @@ def test_of_two_rivals_one_commits(
     mine = stage(rows(spark, first, ("mine", "x", 0, first)), path, "mine")
     theirs = stage(rows(spark, first, ("theirs", "x", 0, first)), path, "theirs")
     assert mine is not None and theirs is not None
-    seen = opened(path)
+    seen = open_table(path)
     commit_staged(theirs, APP, first, note(first))
     with monkeypatch.context() as patched:
         # What it looked at before it made its entry.

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rivermeet.infra.delta.staged import Staged, stage, staged_rows
+from rivermeet.infra.delta.staged import Staged, read_staged, stage
 from rivermeet.infra.engine.jars import jars
 from rivermeet.infra.engine.s3_classes import COMMIT_PROTOCOL, s3_classes_jar
 from rivermeet.infra.engine.session import close, new_session
@@ -68,7 +68,7 @@ def named(spark: SparkSession, jar: Path) -> Iterator[SparkSession]:
 
 
 def ids(staged: Staged, spark: SparkSession) -> list[int]:
-    return sorted(row.id for row in staged_rows(staged, spark.range(0)).collect())
+    return sorted(row.id for row in read_staged(staged, spark.range(0)).collect())
 
 
 def test_a_task_that_failed_is_in_no_list(spark: SparkSession, settings: Settings, jar: Path, tmp_path: Path) -> None:

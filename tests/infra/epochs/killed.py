@@ -21,7 +21,7 @@ from rivermeet.assets.epoch.run import run_node
 from rivermeet.infra import crash
 from rivermeet.infra.delta.care.table_care import Retention
 from rivermeet.infra.delta.io import read
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.engine.session import new_session, session
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.maintenance import maintain
@@ -53,7 +53,7 @@ def chained() -> Table:
 
 
 def ingested() -> Table:
-    """A table read from lines of JSON, of which up to half may be bad."""
+    """A table read from lines of JSON; up to half of them may be bad."""
     files = Files("people/*.jsonl", "json", {"k": "STRING", "v": "STRING", "ts": "BIGINT"})
     return Pipeline("read").table("people", files, key=["k"], timestamp="ts", max_bad_share=0.5, partitions=2)
 
@@ -134,7 +134,7 @@ def side_rows(target: World, node: Node) -> dict[str, Counter[str]]:
     found: dict[str, Counter[str]] = {}
     for side in SIDES:
         path = getattr(paths, side)
-        if opened(path) is not None:
+        if open_table(path) is not None:
             rows = read(target.spark, path).drop("epoch").collect()
             found[side] = Counter(repr(row) for row in rows)
     return found

@@ -16,7 +16,7 @@ from rivermeet.infra.epochs.declaration import (
     DeclarationChangedError,
     changes,
     changes_of,
-    declared,
+    describe_declaration,
     refuse_changed,
     refuse_lacking,
 )
@@ -295,14 +295,14 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_changes(case: Case) -> None:
-    found = changes_of(case.now, declared(case.then))
+    found = changes_of(case.now, describe_declaration(case.then))
     assert found == Change(case.flowing, case.refused, case.columns)
     assert found.compatible == (not case.refused)
 
 
 def test_a_function_is_recognised_by_what_it_does() -> None:
     def made(function: Callable[[Any, Any], Any]) -> str:
-        return declared(named({"n": function}))["select.n"]
+        return describe_declaration(named({"n": function}))["select.n"]
 
     assert made(lambda left, right: left.n) == made(lambda left, right: left.n)
     assert made(lambda left, right: left.n) != made(lambda left, right: left.size)
@@ -319,14 +319,14 @@ def test_functions_of_two_versions_of_python_are_not_compared() -> None:
 
 def test_every_declared_pipeline_has_a_text_of_its_own() -> None:
     for pipeline in Project.find().pipelines:
-        texts = [declared(node) for node in pipeline.stored]
+        texts = [describe_declaration(node) for node in pipeline.stored]
         assert len({tuple(text.items()) for text in texts}) == len(texts)
         assert all(changes(text, text) == Change() for text in texts)
 
 
 def test_a_column_may_be_called_anything() -> None:
     odd = wider(ORDERS, **{"a.sql": "INT", "b`c": "INT"})
-    found = changes(declared(source()), declared(source(columns=odd)))
+    found = changes(describe_declaration(source()), describe_declaration(source(columns=odd)))
     assert found.columns == ("`a.sql`", "`b``c`")
 
 
@@ -335,7 +335,7 @@ def test_a_note_of_before_declarations_were_kept_tells_nothing() -> None:
 
 
 def test_an_input_must_have_run_to_have_its_new_columns() -> None:
-    note = CommitNote(incarnation=1, epoch=3, ends={}, declared=declared(source()))
+    note = CommitNote(incarnation=1, epoch=3, ends={}, declared=describe_declaration(source()))
     refuse_lacking(source(columns=wider(ORDERS, n="BIGINT")), note)
     with pytest.raises(DeclarationChangedError) as refused:
         refuse_lacking(source(columns=wider(ORDERS, note="STRING")), note)
@@ -346,7 +346,7 @@ def test_an_input_must_have_run_to_have_its_new_columns() -> None:
 
 
 def test_the_refusal_says_what_heals() -> None:
-    note = CommitNote(incarnation=1, epoch=7, ends={}, declared=declared(named()))
+    note = CommitNote(incarnation=1, epoch=7, ends={}, declared=describe_declaration(named()))
     assert refuse_changed(named(), note).compatible
     with pytest.raises(DeclarationChangedError) as refused:
         refuse_changed(named(semantics="kafka-4", foreign_key="upper(who)"), note, 12)

@@ -153,7 +153,7 @@ def test_verdicts_of_a_table_that_lags_are_of_its_last_fold(home: Home) -> None:
 )
 def test_a_tail_of_more_records_than_these_is_due(rows: int, records: int, monkeypatch: pytest.MonkeyPatch) -> None:
     context: Any = SimpleNamespace(folds="due", paths=lambda node: SimpleNamespace(table=""))
-    monkeypatch.setattr(folds, "opened", lambda path: path)
+    monkeypatch.setattr(folds, "open_table", lambda path: path)
     monkeypatch.setattr(folds, "rows_in", lambda table: rows)
     note = CommitNote(incarnation=1, epoch=4, ends={})
     for more in (0, 1):

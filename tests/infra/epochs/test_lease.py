@@ -22,7 +22,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from obstore.store import from_url
 
 from rivermeet.infra.delta.fence import LeaseLostError, fence_of, raise_fence, refuse_fenced
-from rivermeet.infra.delta.lines import append_lines, opened
+from rivermeet.infra.delta.lines import append_lines, open_table
 from rivermeet.infra.epochs.lease import NAME, Lease, identity
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.node_lock import NodeLock
@@ -171,7 +171,7 @@ def test_of_many_that_want_it_one_has_it_at_a_time(s3: str) -> None:
 
 def committed(path: str, epoch: int, token: int | None, table: DeltaTable | None = None) -> None:
     """An epoch's commit as `infra.delta.staged.commit_staged` makes it: on top of what it looked at."""
-    there = table or (DeltaTable(path) if opened(path) is not None else None)
+    there = table or (DeltaTable(path) if open_table(path) is not None else None)
     if there is not None:
         refuse_fenced(there, token)
     write_deltalake(
@@ -228,7 +228,7 @@ def test_a_fence_and_a_commit_that_are_raced(s3: str, round_: int) -> None:
 def work(url: str, folder: str, path: str) -> None:
     """A run: takes the lock, looks, computes for a long time, commits."""
     lock = node_lock(url, Path(folder), path)
-    with lock.held():
+    with lock.hold():
         table = DeltaTable(path)
         print("computing", flush=True)
         time.sleep(1)
@@ -255,7 +255,7 @@ def test_a_process_that_was_stopped_commits_nothing_when_it_wakes(s3: str, tmp_p
     try:
         assert stopped.stdout.readline() == "computing\n"
         stopped.send_signal(signal.SIGSTOP)
-        with node_lock(s3, tmp_path / "other", path).held():
+        with node_lock(s3, tmp_path / "other", path).hold():
             stopped.send_signal(signal.SIGCONT)
             assert stopped.stdout.readline() == "LeaseLostError\n"
             assert DeltaTable(path).to_pyarrow_table()["epoch"].to_pylist() == [1]
@@ -268,7 +268,7 @@ def test_a_process_that_was_stopped_commits_nothing_when_it_wakes(s3: str, tmp_p
 
 def test_a_lock_renews_its_lease_while_it_is_held(s3: str, tmp_path: Path) -> None:
     other = Lease(s3, 2.0, "elsewhere")
-    with node_lock(s3, tmp_path, f"{s3}/t").held():
+    with node_lock(s3, tmp_path, f"{s3}/t").hold():
         waiting = Thread(target=other.take)
         waiting.start()
         time.sleep(5)
@@ -279,7 +279,7 @@ def test_a_lock_renews_its_lease_while_it_is_held(s3: str, tmp_path: Path) -> No
 
 def test_a_lock_that_ended_leaves_nothing_but_the_lease(s3: str, tmp_path: Path) -> None:
     lock = node_lock(s3, tmp_path, f"{s3}/t")
-    with pytest.raises(ValueError, match="as it was raised"), lock.held():
+    with pytest.raises(ValueError, match="as it was raised"), lock.hold():
         raise ValueError("as it was raised")
     assert lock.check() is None
     names = [found["path"] for found in obstore.list(from_url(s3)).collect()]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from rivermeet.infra.delta.lines import append_lines, opened
+from rivermeet.infra.delta.lines import append_lines, open_table
 from rivermeet.infra.engine.session import new_session
 from rivermeet.pipelines import JoinWindow
 from tests.joins.epochs.batch import TYPES, two_streams
@@ -58,7 +58,7 @@ def test_lines_of_an_older_version_have_no_value_in_new_columns(tmp_path: Path) 
     path, old = str(tmp_path / "lines"), pa.schema([("a", pa.int64())])
     append_lines([{"a": 1}], old, path, "x", 1)
     append_lines([{"a": 2, "b": 3}], pa.schema([*old, ("b", pa.int64())]), path, "x", 2)
-    table = opened(path)
+    table = open_table(path)
     assert table is not None
     lines = sorted(table.to_pyarrow_table().to_pylist(), key=lambda line: line["a"])
     assert lines == [{"a": 1, "b": None}, {"a": 2, "b": 3}]

@@ -20,7 +20,7 @@ from obstore.store import from_url
 from rivermeet.infra import crash
 from rivermeet.infra.delta.io import is_protected, last_note
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.engine import warm as engine
 from rivermeet.infra.settings import Settings
 from tests.faulty_s3 import faults
@@ -95,7 +95,7 @@ def test_rows_are_those_of_a_local_run(machines: Machines, tmp_path: Path) -> No
     for node in NODES:
         for table in ("changelog", "table"):
             there, here = (getattr(NodeTables(shop.settings.tables, "invoice", node), table) for shop in (other, local))
-            if opened(here) is not None:
+            if open_table(here) is not None:
                 assert rows(there) == rows(here), (node, table)
     assert len(rows(f"{other.settings.tables}/_quality")) == len(rows(str(local.settings.home / "quality")))
     nowhere_a_secret(other, one.settings.home, other.settings.home)

@@ -50,7 +50,7 @@ def test_what_is_below_a_rebuild_follows(tmp_path: Path, settings: Settings) -> 
         publish(whole, delivery)
         target.run(first)
         target.run(second)
-    # A plan of the lower join is open when the upper one is computed anew: its offsets count other records then.
+    # A plan of the lower join is open when the upper one is recomputed: its offsets count other records then.
     publish(target, deliveries()[3])
     publish(whole, deliveries()[3])
     target.run(first)
@@ -77,7 +77,7 @@ def test_what_is_below_a_rebuild_follows(tmp_path: Path, settings: Settings) -> 
         found = target.verified(node)
         assert found.holds, found.broken
         assert found.rows == len(rows(target, node))
-    survived("an input computed anew", "what is below follows, its open plan is put aside")
+    survived("an input recomputed", "what is below follows, its open plan is put aside")
 
 
 def streams() -> Node:

@@ -1,7 +1,8 @@
 """Two runs of one pipeline at once: one makes the epoch, the other waits and finds nothing new. Never both.
 
 Two command lines, a command line and Dagster, two homes with an engine each over the same tables, and a run after one
-that was killed. Each purchase names a product that a finished run has read, so that it gives one row whoever reads it.
+that was killed. Each purchase names a product that a finished run has read, so that it gives one row, whichever run
+reads it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ pytest.importorskip("google.protobuf")
 
 from rivermeet.infra.kafka.avro_types import TypeWithoutFormError
 from rivermeet.infra.kafka.formats.protobuf import message_class
-from rivermeet.infra.kafka.protobuf_types import filled, protobuf_file
+from rivermeet.infra.kafka.protobuf_types import fill_message, protobuf_file
 
 NOON = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
 COLUMNS = [
@@ -58,9 +58,9 @@ def test_messages_are_declared_as_columns_are() -> None:
 )
 def test_there_and_back(kind: pa.DataType, value: Any, found: Any) -> None:
     made = message_class([protobuf_file("shop.Trip", [pa.field("a", kind)])], "shop.Trip")
-    again = made.FromString(filled(made(), {"a": value}).SerializeToString())
+    again = made.FromString(fill_message(made(), {"a": value}).SerializeToString())
     assert getattr(again, "a") == found  # noqa: B009
-    nothing = made.FromString(filled(made(), {"a": None}).SerializeToString())
+    nothing = made.FromString(fill_message(made(), {"a": None}).SerializeToString())
     if isinstance(value, list):
         assert list(getattr(nothing, "a")) == []  # noqa: B009
     else:
@@ -70,10 +70,10 @@ def test_there_and_back(kind: pa.DataType, value: Any, found: Any) -> None:
 def test_messages_in_messages() -> None:
     made = message_class([protobuf_file("shop.Trip", COLUMNS)], "shop.Trip")
     row = {"n": None, "at": NOON, "price": None, "days": [], "home": {"street": None, "since": NOON}}
-    again: Any = made.FromString(filled(made(), row).SerializeToString())
+    again: Any = made.FromString(fill_message(made(), row).SerializeToString())
     assert again.at.ToDatetime(UTC) == NOON and again.home.since.ToDatetime(UTC) == NOON
     assert not again.home.HasField("street")
-    empty: Any = made.FromString(filled(made(), {"home": {"street": None, "since": None}}).SerializeToString())
+    empty: Any = made.FromString(fill_message(made(), {"home": {"street": None, "since": None}}).SerializeToString())
     assert empty.HasField("home"), "a struct of nulls is no null"
 
 
@@ -84,4 +84,4 @@ def test_what_protobuf_has_no_form_for() -> None:
         protobuf_file("T", [pa.field("a-b", pa.int32())])
     made = message_class([protobuf_file("T", [pa.field("a", pa.list_(pa.int32()))])], "T")
     with pytest.raises(TypeWithoutFormError, match="an array with a null in it"):
-        filled(made(), {"a": [1, None]})
+        fill_message(made(), {"a": [1, None]})

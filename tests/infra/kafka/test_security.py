@@ -153,7 +153,7 @@ def has(path: Path, secret: str) -> bool:
         ("SSL", {"RIVERMEET_KAFKA_SSL_CA_LOCATION": ""}, "_SSL"),
     ],
 )
-def test_whoever_is_not_let_in(
+def test_a_user_who_is_refused(
     secured: Secured,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],

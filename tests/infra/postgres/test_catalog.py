@@ -38,7 +38,7 @@ ATTACHED = "ALTER TABLE t ATTACH PARTITION x FOR VALUES FROM (40) TO (50)"
 
 @dataclass
 class Read:
-    """A table, published, with a slot, of which the catalog was read."""
+    """A published table with a slot, whose catalog was read."""
 
     connection: Any
     known: KnownTable
@@ -93,12 +93,12 @@ def read(
     [
         ("column 'n' got another type", ("ALTER TABLE t ALTER n TYPE bigint USING n * 100",)),
         ("column 'price' got another type", ("ALTER TABLE t ALTER price TYPE numeric(6,1)",)),
-        ("all rows were written anew", ("ALTER TABLE t ALTER n TYPE int USING n * 100",)),
+        ("all rows were rewritten", ("ALTER TABLE t ALTER n TYPE int USING n * 100",)),
         (
-            "all rows were written anew",
+            "all rows were rewritten",
             ("ALTER TABLE t ALTER n TYPE int USING n * 100", "ALTER TABLE t ALTER n TYPE int USING n / 100"),
         ),
-        ("all rows were written anew", ("ALTER TABLE t ALTER n TYPE int USING 7", "VACUUM FULL t")),
+        ("all rows were rewritten", ("ALTER TABLE t ALTER n TYPE int USING 7", "VACUUM FULL t")),
         ("column 'name' got another type", ("ALTER TABLE t ALTER name TYPE text USING upper(name)",)),
         ("column 'n' is another one", ("ALTER TABLE t DROP n", "ALTER TABLE t ADD n int DEFAULT 77")),
         ("column 'n' is another one", ("ALTER TABLE t RENAME n TO x", "ALTER TABLE t RENAME more TO n")),
@@ -147,7 +147,7 @@ def test_a_table_that_is_as_it_was(postgres: PostgresServer, statements: tuple[s
 @pytest.mark.parametrize(
     ("says", "statements"),
     [
-        ("all rows of partition 'low' were written anew, or removed", ("TRUNCATE low",)),
+        ("all rows of partition 'low' were rewritten, or removed", ("TRUNCATE low",)),
         ("all rows of partition 'low'", ("INSERT INTO t VALUES (3, 3)", "TRUNCATE t", "TRUNCATE low")),
         ("all rows of partition 'high_low'", ("TRUNCATE high", "INSERT INTO t VALUES (12, 12)")),
         ("all rows of partition 'low'", ("ALTER TABLE t ALTER n TYPE int USING n * 100",)),
@@ -184,7 +184,7 @@ def test_a_table_that_is_as_it_was(postgres: PostgresServer, statements: tuple[s
             ),
         ),
         (
-            "all rows of partition 'x' were written anew, or removed",
+            "all rows of partition 'x' were rewritten, or removed",
             (
                 "CREATE TABLE x PARTITION OF t FOR VALUES FROM (40) TO (50)",
                 "INSERT INTO t VALUES (41, 41)",
@@ -196,7 +196,7 @@ def test_a_table_that_is_as_it_was(postgres: PostgresServer, statements: tuple[s
             ("ALTER TABLE low SET UNLOGGED",),
         ),
         (
-            "all rows of partition 'low' were written anew",
+            "all rows of partition 'low' were rewritten",
             ("ALTER TABLE low SET UNLOGGED", "UPDATE t SET n = 7", "ALTER TABLE low SET LOGGED"),
         ),
         (
@@ -297,7 +297,7 @@ def test_a_table_that_was_not_logged_for_a_while(postgres: PostgresServer) -> No
         table.do("TRUNCATE t", "INSERT INTO t VALUES (7, 7)")
         assert table.altered() == []
         table.do("ALTER TABLE t SET UNLOGGED", "UPDATE t SET n = 8", "ALTER TABLE t SET LOGGED")
-        assert any("all rows were written anew" in problem for problem in table.altered())
+        assert any("all rows were rewritten" in problem for problem in table.altered())
 
 
 def test_names_that_are_quoted(postgres: PostgresServer) -> None:

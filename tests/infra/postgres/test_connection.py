@@ -33,12 +33,15 @@ def test_the_server_does_not_let_us_in(postgres: PostgresServer) -> None:
 
 def test_what_the_server_says_is_a_refusal(postgres: PostgresServer) -> None:
     says = r"the server says: division by zero \(22012\)"
-    with pytest.raises(PostgresRefusedError, match=says), Database(postgres.dsn, "postgres").asked() as connection:
+    with (
+        pytest.raises(PostgresRefusedError, match=says),
+        Database(postgres.dsn, "postgres").open_connection() as connection,
+    ):
         connection.execute("SELECT 1 / 0")
 
 
 def test_values_come_in_one_style(postgres: PostgresServer) -> None:
-    with Database(postgres.dsn, "postgres").asked() as connection:
+    with Database(postgres.dsn, "postgres").open_connection() as connection:
         found = connection.execute(
             "SELECT ('2026-01-01 12:00+02'::timestamptz)::text, ('x'::bytea)::text, (0.1::float8)::text"
         ).fetchone()

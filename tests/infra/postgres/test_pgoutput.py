@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from rivermeet.infra.postgres.lsn import lsn_number, lsn_text
-from rivermeet.infra.postgres.pgoutput import UNCHANGED, Begin, Change, Relation, Truncate, decoded
+from rivermeet.infra.postgres.pgoutput import UNCHANGED, Begin, Change, Relation, Truncate, decode_message
 from tests.servers.postgres import PostgresServer
 
 LONG = "x" * 5000
@@ -32,7 +32,7 @@ def said(postgres: PostgresServer, identity: str, *statements: str) -> list[Any]
             peek = (
                 "pg_logical_slot_peek_binary_changes('s', NULL, NULL, 'proto_version', '1', 'publication_names', 'p')"
             )
-            return [m for (data,) in do(f"SELECT data FROM {peek}") if (m := decoded(data)) is not None]
+            return [m for (data,) in do(f"SELECT data FROM {peek}") if (m := decode_message(data)) is not None]
         finally:
             do("SELECT pg_drop_replication_slot('s')")
             do("DROP PUBLICATION p; DROP TABLE t")
@@ -95,9 +95,9 @@ def test_a_truncate_and_an_altered_table(postgres: PostgresServer) -> None:
 
 
 def test_what_has_no_change_in_it() -> None:
-    assert decoded(b"C" + pack(">BQQq", 0, 1, 2, 3)) is None
-    assert decoded(b"O" + pack(">Q", 1) + b"origin\0") is None
-    assert decoded(b"M" + b"anything") is None
+    assert decode_message(b"C" + pack(">BQQq", 0, 1, 2, 3)) is None
+    assert decode_message(b"O" + pack(">Q", 1) + b"origin\0") is None
+    assert decode_message(b"M" + b"anything") is None
 
 
 @pytest.mark.parametrize(("text", "number"), [("0/0", 0), ("0/15288D0", 22186192), ("2/A", (2 << 32) + 10)])

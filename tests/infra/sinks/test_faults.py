@@ -163,7 +163,7 @@ def test_skewed_clocks(town: Town) -> None:
 
 
 @pytest.mark.prove
-def test_a_topic_that_was_made_anew(town: Town) -> None:
+def test_a_topic_that_was_recreated(town: Town) -> None:
     """Its rows so far are gone, and to go on behind them would hide it."""
     shop = Shop(town)
     shop.commit(*ONE)
@@ -178,7 +178,7 @@ def test_a_topic_that_was_made_anew(town: Town) -> None:
     time.sleep(1)
     assert shop.deliver(known=1).rows == 4, "nothing was ever written to the new one"
     assert shop.topic() == [*SENT, ("cat", {"n": 3}, 13)]
-    survived("a topic that is written was deleted, or made anew", "refused, until its positions are deleted, too")
+    survived("a topic that is written was deleted or recreated", "refused, until its positions are deleted, too")
 
 
 @pytest.mark.prove

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.assets.epoch.run import run_node
 from rivermeet.infra.delta.io import read
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.engine.session import new_session, session
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.step import EpochResult
@@ -74,7 +74,7 @@ class Fed:
     def letters(self) -> list[dict[str, Any]]:
         """All dead letters that ever were, open or not, in order of epoch, file and position."""
         path = self.runner.paths(self.node).dead_letter
-        if opened(path) is None:
+        if open_table(path) is None:
             return []
         rows = [row.asDict() for row in read(self.world.spark, path).collect()]
         return sorted(rows, key=lambda row: (row["epoch"], row["file"], row["position"]))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 
 from rivermeet.assets.epoch.run import run_node
 from rivermeet.infra.delta.io import read
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.stages.plan import Rebuild
 from rivermeet.infra.epochs.step import EpochResult
@@ -53,7 +53,7 @@ class Place:
     def letters(self, node: Node) -> list[dict[str, Any]]:
         """All dead letters that ever were, in order."""
         path = self.world.runner(node.pipeline.name).paths(node).dead_letter
-        if opened(path) is None:
+        if open_table(path) is None:
             return []
         rows = [cast(dict[str, Any], row.asDict()) for row in read(self.world.spark, path).collect()]
         return sorted(rows, key=lambda row: [row[column] for column in self.letters_by])

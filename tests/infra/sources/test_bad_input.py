@@ -275,7 +275,7 @@ def test_a_file_that_comes_twice_is_read_once(spark: SparkSession, tmp_path: Pat
     result = source.run()
     assert [row["key"]["id"] for row in source.records()] == ["a", "b", "c", "z", "b"]
     reason = (
-        f'the file has the very bytes of {tmp_path}/data/a.csv; declare duplicate_files="read" if it is meant twice'
+        f'the file has the same bytes as {tmp_path}/data/a.csv; declare duplicate_files="read" if it is meant twice'
     )
     letters = [(Path(row["file"]).name, row["line"], row["text"], row["reason"]) for row in source.letters()]
     assert letters == [("b.csv", None, None, reason), ("g.csv", None, None, reason)]
@@ -335,7 +335,7 @@ def test_a_plan_whose_file_changed_is_passed_over(spark: SparkSession, tmp_path:
     result = source.run()
     assert (result.plan.epoch, result.rows) == (2, 1)
     assert source.records()[0]["value"] == {"n": 2}
-    survived("bad input: a file changed after it was planned", "planned anew")
+    survived("bad input: a file changed after it was planned", "planned again")
 
 
 @pytest.mark.slow

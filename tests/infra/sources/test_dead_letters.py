@@ -91,18 +91,18 @@ def test_a_mended_schema_makes_records_of_letters(spark: SparkSession, tmp_path:
     source.deliver(c="id,n,at\ne,6,60\nf,w,70\n")
     source.run()
     assert source.step.open_letters().count == 5
-    mended = source.declared(schema={"id": "STRING", "n": "STRING", "at": "BIGINT"})
-    mended = mended.declared(value={"n": expr("int(conv(n, 36, 10))", "INT")})
-    result = mended.retry()
+    corrected = source.declared(schema={"id": "STRING", "n": "STRING", "at": "BIGINT"})
+    corrected = corrected.declared(value={"n": expr("int(conv(n, 36, 10))", "INT")})
+    result = corrected.retry()
     assert result is not None
     assert (result.plan.epoch, result.plan.retries, result.rows, result.sides) == (3, (1, 2), 4, {"dead_letter": 1})
     assert values(source)[2:] == [(3, "b", 33), (3, "c", 34), (3, "d", 35), (3, "f", 32)], "in order of their arrival"
     assert [row["offset"] for row in source.records()] == list(range(6))
     assert opened(source) == [(3, "b.csv", "50,,5", "key column 'id' is null")]
-    again = mended.retry()
+    again = corrected.retry()
     assert again is not None
     assert (again.rows, again.sides, len(opened(source))) == (0, {"dead_letter": 1}, 1), "dead still, and counted once"
-    without = mended.declared(where="id IS NOT NULL")
+    without = corrected.declared(where="id IS NOT NULL")
     assert [r and r.rows for r in (without.retry(), without.retry())] == [0, None]
     assert opened(source) == [], "what is no record of the source is not dead either"
     assert source.run_or_none() is None, "a retry consumes no files"
@@ -159,19 +159,19 @@ def test_files_are_read_again_where_they_lie(spark: SparkSession, tmp_path: Path
     assert result.plan.reads is not None
     assert (result.rows, [Path(path).name for path in result.plan.reads.paths]) == (1, ["c.csv"]), "replaced, so new"
     assert [name for _, name, *_ in opened(source) if name != "c.csv"] == ["b.csv", "d.csv", "e.csv"]
-    mended = source.declared(
+    corrected = source.declared(
         schema={"id": "STRING", "amount": "INT", "at": "BIGINT"}, value={"n": expr("amount", "INT")}
     )
-    assert mended.retry() is not None
+    assert corrected.retry() is not None
     assert values(source) == [(1, "a", 1), (2, "c", 3), (3, "r", 1)]
-    gone = "the file cannot be read again, for it is no longer among the files of the source; deliver it anew"
-    copy = f'the file has the very bytes of {tmp_path}/data/b.csv; declare duplicate_files="read" if it is meant twice'
+    gone = "the file cannot be read again, because it is no longer among the files of the source; deliver it again"
+    copy = f'the file has the same bytes as {tmp_path}/data/b.csv; declare duplicate_files="read" if it is meant twice'
     assert [letter[1:] for letter in opened(source)] == [
         ("b.csv", "s,x,20", "column 'amount': 'x' is not INT"),
         ("d.csv", None, gone),
         ("e.csv", None, copy),
     ]
-    assert mended.declared(duplicate_files="read", null="x").retry() is not None
+    assert corrected.declared(duplicate_files="read", null="x").retry() is not None
     assert values(source)[3:] == [(4, "s", None), (4, "r", 1), (4, "s", None)]
     assert [(name, reason) for _, name, _, reason in opened(source)] == [("d.csv", gone)]
     source.deliver(d="id,n,at\nd,4,40\n")
@@ -182,9 +182,9 @@ def test_a_row_that_is_not_kept_whole_stays_dead(spark: SparkSession, tmp_path: 
     source = fed(spark, tmp_path, max_bad_share=1)
     source.deliver(a=f"id,n,at\n{'l' * limits.LETTER_WIDTH},x,1\nb,x,2\n")
     source.run()
-    mended = source.declared(schema={"id": "STRING", "n": "STRING", "at": "BIGINT"})
+    corrected = source.declared(schema={"id": "STRING", "n": "STRING", "at": "BIGINT"})
     for rows in (1, 0):
-        result = mended.declared(value={"n": expr("1", "INT")}).retry()
+        result = corrected.declared(value={"n": expr("1", "INT")}).retry()
         assert result is not None
         assert (result.rows, result.sides) == (rows, {"dead_letter": 1})
         reason = "the row is not kept whole and cannot be read again; deliver it in a new file"
@@ -193,27 +193,27 @@ def test_a_row_that_is_not_kept_whole_stays_dead(spark: SparkSession, tmp_path: 
 
 @pytest.mark.prove
 def test_killed_anywhere_a_retry_takes_effect_once(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
-    """The process that is killed has the mended declaration of ``feeding.py``: another ``not_after``."""
+    """The process that is killed has the corrected declaration of ``feeding.py``: another ``not_after``."""
     expected = None
     for point in (None, "planned", "sides-written", "committed"):
         root = tmp_path / str(point)
         source = fed(spark, root, max_bad_share=1, not_after="2000-01-01")
         source.deliver(a="id,n,at\na,1,10\nb,1,1600000000000\nc,x,5\n", b="id\n")
         source.run()
-        mended = fed(spark, root, max_bad_share=1, not_after="2100-01-01")
+        corrected = fed(spark, root, max_bad_share=1, not_after="2100-01-01")
         if point is None:
-            assert mended.retry() is not None
+            assert corrected.retry() is not None
         else:
             env = os.environ | settings.environ() | {crash.SETTING: point}
             command = [sys.executable, "-m", "tests.infra.sources.feeding", str(root)]
             done = subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True, timeout=300)
             assert done.returncode == -signal.SIGKILL, done.stderr
             # Whatever runs the source next finishes the retry, or finds it done.
-            assert (mended.run_or_none() is None) == (point == "committed")
-        found = values(mended), opened(mended)
+            assert (corrected.run_or_none() is None) == (point == "committed")
+        found = values(corrected), opened(corrected)
         expected = expected or found
         assert found == expected, point
-        assert len(mended.letters()) == 3 + 2, point
+        assert len(corrected.letters()) == 3 + 2, point
         if point is not None:
             survived(f"kill -9 of a retry of dead letters, {point}", "taken up again, once")
     assert expected is not None
@@ -230,13 +230,13 @@ def test_the_command_says_what_became_of_them(spark: SparkSession, settings: Set
     planned = source.step.plan(first.note, first.version, 2)
     assert planned is not None
     source.runner.log.write("s", 1, 2, "plan", planned.model_dump_json())
-    mended = source.declared(null="x")
+    corrected = source.declared(null="x")
     # The plan of new files that a killed run has left is run first, as it stands.
-    assert retried(project, mended.node) == "s: 3 dead letters retried, 1 records, 2 still dead"
+    assert retried(project, corrected.node) == "s: 3 dead letters retried, 1 records, 2 still dead"
     assert values(source) == [(1, "a", 1), (2, "d", 4), (3, "b", None)]
     text = {"id": "STRING", "n": "STRING", "at": "BIGINT"}
     source.declared(schema=text, value={"n": expr("try_cast(n AS INT)", "INT")}, where="at < 30").retry()
-    assert retried(project, mended.node) == "s: no dead letters to retry"
+    assert retried(project, corrected.node) == "s: no dead letters to retry"
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_texts_are_read_exactly_or_not_at_all(spark: SparkSession) -> None:
         assert {text: why for text, (_, why) in zip(texts, of_kind, strict=True) if why} == bad
     handled("files", "a time without a date (10:05), a date with more behind it, a year for a DATE or TIMESTAMP", DEAD)
     handled("files", "9.505 for DECIMAL(10,2), 1.4 for DECIMAL(10,0), 1.5 for INT", f"{DEAD}: nothing is rounded")
-    handled("files", "1.0 or 1e3 for a BIGINT, 150e-2 for a DECIMAL", "the number, for it is exact")
+    handled("files", "1.0 or 1e3 for a BIGINT, 150e-2 for a DECIMAL", "the number, because it is exact")
     handled("files", "1e400 or 1e-400 for a DOUBLE, 1d, digits of other scripts", DEAD)
     handled("files", "a nanosecond in a text, :60, 24:00, an offset of +18:30, CST, now, tomorrow", DEAD)
 
@@ -136,7 +136,7 @@ def test_values_of_other_types_fit_exactly_or_not_at_all(spark: SparkSession) ->
         assert [why is not None for _, why in of_kind] == [value is None for _, value in values], (given, kind)
     assert found[-3][1][1] == "column 'c': '[1, 9.505]' is not ARRAY<DECIMAL(10,2)>"
     handled("files", "a Parquet DOUBLE or DECIMAL declared with fewer digits, BIGINT as INT", "exact, or a dead letter")
-    handled("files", "a Parquet number declared TIMESTAMP, or a time declared BIGINT", f"{DEAD}: nobody knows the unit")
+    handled("files", "a Parquet number declared TIMESTAMP, or a time declared BIGINT", f"{DEAD}: the unit is unknown")
     handled("files", "a STRUCT whose fields are in another order than declared", "each by its name")
     handled("files", "such a value inside an ARRAY, MAP or STRUCT", DEAD)
 
@@ -341,7 +341,7 @@ def test_a_hidden_file_that_is_named_is_refused(spark: SparkSession, tmp_path: P
     assert [
         Path(state.path).name for state in discover(Files("*", "csv", {"id": "STRING"}), str(tmp_path), lambda: spark)
     ] == ["b.csv"]
-    handled("files", f"a file named outright that Spark passes over ({name})", "refused, with the cure")
+    handled("files", f"a file named outright that Spark ignores ({name})", "refused, with the cure")
 
 
 def test_folders_of_any_name_are_read_if_they_are_spelled_out(spark: SparkSession, tmp_path: Path) -> None:

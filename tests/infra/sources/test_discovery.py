@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from rivermeet.infra.sources.files.discovery import (
     FileState,
     _list_by_spark,
-    changed,
     discover,
+    find_changed,
     refuse_changed,
-    unconsumed,
+    select_unconsumed,
     unopenable,
 )
 from rivermeet.infra.sources.places import spark_path
@@ -127,8 +127,8 @@ def test_changed_unconsumed_and_gone() -> None:
         FileState("/d/b", 10, 2000),
         FileState("/d/e", 1, 1),
     )
-    assert changed([a, b, c], [longer, touched, new]) == [(a, longer), (b, touched)]
-    assert unconsumed([a, b, c], [longer, touched, new]) == [new]
+    assert find_changed([a, b, c], [longer, touched, new]) == [(a, longer), (b, touched)]
+    assert select_unconsumed([a, b, c], [longer, touched, new]) == [new]
     refuse_changed([a, b, c], [a, b, new])
     with pytest.raises(
         ValueError,

@@ -38,7 +38,7 @@ from rivermeet.assets.replay.cases import Case
 from rivermeet.assets.replay.declared import declared
 from rivermeet.assets.replay.frames import Place, in_listed_order, numbers_of, records
 from rivermeet.assets.replay.run import Rows, Way, widest
-from rivermeet.infra.delta.offsets import looked_up
+from rivermeet.infra.delta.offsets import lookup_sql
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.engine.shuffles import fit_shuffles
 from rivermeet.joins.operator import EpochInputs, Moment, Numbers, Side, compute
@@ -186,7 +186,7 @@ class _Run:
         memory = None if kept is None else self.spark.createDataFrame(so_far.memory, kept)
 
         def is_open(frame: DataFrame, slack: int) -> DataFrame:
-            return frame.where(f"timestamp > {looked_up(times)} - {slack}L")
+            return frame.where(f"timestamp > {lookup_sql(times)} - {slack}L")
 
         def table(side: Side, moment: Moment) -> DataFrame:
             known = self.before[side]

@@ -1,4 +1,4 @@
-"""Skeletons of the operators' physical plans on record; ``python -m tests.joins.plans`` writes them anew."""
+"""Skeletons of the operators' physical plans on record; ``python -m tests.joins.plans`` writes them again."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Write every golden plan anew (``python -m tests.joins.plans``): the difference is then for review."""
+"""Write every golden plan again (``python -m tests.joins.plans``): the difference is then for review."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.rows import with_offsets
 from rivermeet.joins.operator import EpochInputs, compute
 from rivermeet.joins.order import LEFT, RIGHT, in_processing_order
-from rivermeet.joins.shadow.answers import Answers, Bounds, shown
+from rivermeet.joins.shadow.answers import Answers, Bounds, shape_differences
 from rivermeet.joins.shadow.compare import compare
 from rivermeet.pipelines import Files, Node, Pipeline
 
@@ -74,7 +74,7 @@ def kept(rows: DataFrame) -> DataFrame:
 
 def differences(node: Node, given: Answers) -> Found:
     """What is found, by key and value of the row that differs: theirs where it is extra, else ours."""
-    rows = shown(compare(node, given).differences).collect()
+    rows = shape_differences(compare(node, given).differences).collect()
     found: Found = {}
     for row in rows:
         side = row["theirs"] if row["kind"] == "extra" and row["theirs"] else row["ours"] or row["theirs"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from rivermeet.infra.delta.lines import opened
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.joins.stream_global.global_view import resolve
 from rivermeet.pipelines import Files, GlobalView, Pipeline, Stream
 from tests.world import Record, World
@@ -125,7 +125,7 @@ def test_any_updates_of_either_table(world: Make, tmp_path: Path, view: str, how
         assert [(r["key"]["o"], r["timestamp"], r["value"]) for r in here.rows(node)] == expected[nested], nested
     assert any(r[2].get("country") for r in expected[None])
     for node in shop.pipeline.nodes:
-        stored = opened(here.runner("shop").paths(node).changelog) is not None
+        stored = open_table(here.runner("shop").paths(node).changelog) is not None
         assert stored == node.is_stored, node.name
         assert (tmp_path / f"{view}-{how}" / "tables" / "shop" / node.name).exists() == node.is_stored
 

@@ -28,7 +28,7 @@ def two(kind: str, other: str, same_key: bool = False, **options: Any) -> tuple[
 
 @dataclass
 class Given:
-    """All records, of which the first ``consumed`` (all, if None) were joined; each has one epoch, or its own."""
+    """All records; the first ``consumed`` (all, if None) were joined; each has one epoch, or its own."""
 
     node: Node
     history: Sequence[Record]

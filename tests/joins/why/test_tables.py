@@ -38,7 +38,7 @@ def test_a_row_on_a_foreign_key_is_what_it_pointed_to_then(how: str) -> None:
                 if row.value is not None:
                     assert values(made) == row.value, (record, made)
                 else:
-                    # A tombstone: the reference's tables do not have both any more.
+                    # A tombstone: the reference's tables do not have both any longer.
                     assert None in values(made), (record, made)
                     assert made.says
                 checked += 1

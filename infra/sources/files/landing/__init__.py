@@ -1,1 +1,1 @@
-"""What lands in files of an epoch before Spark reads it, whatever it was read from."""
+"""Landing of text files: their lines are written to files of the epoch before Spark reads them."""

@@ -6,9 +6,9 @@
     d,4                                                  the line does not have the 3 fields of the header
     "e"x,5,50                                                        true
 
-Lines without a quote are cut at the delimiter, all at once; one with quotes is read by Python's ``csv``, strictly. What
-that refuses is ``hard``: the engine reads it by the rules of its own parser (``infra/sources/files/csv.py``).
-Held by ``tests/infra/sources/landing/test_fields.py`` and ``tests/infra/sources/test_both_readers.py``.
+Lines without a quote are split at the delimiter, all at once; those with quotes are read by Python's ``csv`` in strict
+mode. A line that it refuses is ``hard``: the engine reads it with its own parser (``infra/sources/files/csv.py``). Held
+by ``tests/infra/sources/landing/test_fields.py`` and ``tests/infra/sources/test_both_readers.py``.
 """
 
 # pyarrow.compute makes its functions when it is imported.
@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 
 class Fields(NamedTuple):
-    """Columns of lines: each wanted field, why a line has none, and whether the engine has to read it."""
+    """Columns of lines: each wanted field, why a line has none, and whether the engine has to parse it."""
 
     wanted: list[pa.Array]
     malformed: pa.Array
@@ -33,7 +33,7 @@ class Fields(NamedTuple):
 
 
 def not_so_wide(width: int) -> str:
-    """Why a line is malformed whose fields are not as many as those of the header."""
+    """The reason for a line with another number of fields than the header."""
     return f"the line does not have the {width} fields of the header"
 
 
@@ -46,13 +46,13 @@ def fields_of(texts: pa.Array, delimiter: str, width: int, wanted: Sequence[int]
     Parameters
     ----------
     texts
-        Lines, none of which opens a quote for good unless it is stray.
+        Lines that close every quoted field, except stray quotes.
     width
         Fields of the header.
     wanted
         Their places in a line.
     null
-        A text that stands for null besides the empty one.
+        A text that means null in addition to the empty one.
     """
     special = pc.or_(pc.match_substring(texts, '"'), pc.match_substring(texts, "\0"))
     plain = texts.filter(pc.invert(special))
@@ -63,12 +63,12 @@ def fields_of(texts: pa.Array, delimiter: str, width: int, wanted: Sequence[int]
     columns = [flat.take(pa.array(np.arange(at, len(flat), width))) for at in wanted]
     malformed, hard = pa.nulls(len(texts), pa.string()), pa.repeat(False, len(texts))
     if len(sound) < len(texts):
-        read, states = _quoted(texts.filter(special).to_pylist(), delimiter, width, wanted)
+        read, states = _read_quoted(texts.filter(special).to_pylist(), delimiter, width, wanted)
         state = np.empty(len(texts), np.int8)
         is_special = special.to_numpy(zero_copy_only=False)
         state[~is_special] = np.where(wide.to_numpy(zero_copy_only=False), _SOUND, _WIDTH)
         state[is_special] = states
-        # Where each line's fields are: those of plain lines come first, then those that were read one by one.
+        # The index of each line's fields: plain lines come first, then those that were read one by one.
         order = np.concatenate([np.flatnonzero((state == _SOUND) & of) for of in (~is_special, is_special)])
         place = np.full(len(texts), -1, np.int64)
         place[order] = np.arange(len(order))
@@ -89,10 +89,10 @@ def fields_of(texts: pa.Array, delimiter: str, width: int, wanted: Sequence[int]
 _SOUND, _WIDTH, _HARD = range(3)
 
 
-def _quoted(
+def _read_quoted(
     texts: Sequence[str], delimiter: str, width: int, wanted: Sequence[int]
 ) -> tuple[list[list[str]], list[int]]:
-    """Wanted fields of the sound ones of lines with quotes, and what each line is."""
+    """Wanted fields of the valid lines with quotes, and the kind of each line."""
     rows: list[list[str]] = []
     states: list[int] = []
     for text in texts:

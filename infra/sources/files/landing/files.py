@@ -1,15 +1,15 @@
-"""Text files of this machine as this process lands them: each line with its file, its number and its text.
+"""Lands local text files in this process: each line with its file, its number and its text.
 
 | file | who reads it |
 |---|---|
-| plain, gzip, members of zip; with all before it at most 256 MiB, unpacked | this process, and each row has its line |
-| beyond that, however few bytes of gzip it is | the engine |
+| plain, gzip, members of zip; with all before it at most 256 MiB, unpacked | this process, with line numbers |
+| beyond that, however small the gzip file is | the engine |
 | at a URL | the engine |
 | with a line of more than 256 MiB | nobody: it is a dead letter |
 
-Both give the same rows and the same dead letters (``tests/infra/sources/test_both_readers.py``). A file is landed whole
-or not at all: of one that turns out to be damaged, what was written before is passed over.
-Held by ``tests/infra/sources/landing/test_files.py``.
+Both give the same rows and the same dead letters (``tests/infra/sources/test_both_readers.py``). A file is landed
+completely or not at all: the lines of a file that turns out to be damaged are discarded. Held by
+``tests/infra/sources/landing/test_files.py``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rivermeet.pipelines import limits
 from rivermeet.pipelines.errors import RivermeetError
 
 DAMAGED = (OSError, EOFError, ValueError, RuntimeError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
-"""What reading a damaged file raises, by how it is packed."""
+"""Exceptions of reading a damaged file, by compression."""
 _PLACE = pa.schema(
     [
         ("file_rank", pa.int32()),
@@ -51,11 +51,11 @@ _LINE = pa.schema([("line", pa.int64()), ("text", pa.string()), ("header", pa.st
 assert (*_PLACE.names, *_LINE.names) == LINE_COLUMNS
 
 Shape = Callable[[Lines], Iterator[Sequence[pa.Array]]]
-"""Makes columns of the lines of a file or member: ``line``, ``text``, ``header``, and those of the format."""
+"""Builds the columns of the lines of a file or member: ``line``, ``text``, ``header``, and those of the format."""
 
 
 class UnreadableError(RivermeetError):
-    """Why nothing of a file is read, or of the member of an archive."""
+    """Why a file, or a member of an archive, cannot be read."""
 
     remedy = "Correct the file and deliver it under another name."
 
@@ -66,7 +66,7 @@ class _BeyondError(Exception):
 
 @dataclass(frozen=True)
 class LandedFiles:
-    """What has landed, the files of which nothing is read, and those that are left to the engine."""
+    """The landed lines, the unreadable files, and those that are left to the engine."""
 
     folder: LandingFolder
     problems: Problems
@@ -76,7 +76,7 @@ class LandedFiles:
 
     @property
     def count(self) -> int | None:
-        """How many rows the files have; None where the engine reads some of them."""
+        """The number of rows of the files; None if the engine reads some of them."""
         return None if self.left else self.rows
 
     def read(self, spark: SparkSession) -> DataFrame:
@@ -91,16 +91,16 @@ def land(folder: Path, own: pa.Schema, ranks: Ranks, delimiter: str | None, shap
     Parameters
     ----------
     folder
-        An empty one.
+        An empty folder.
     own
         Columns that the format adds.
     delimiter
-        As `read_lines` takes it.
+        As for `read_lines`.
 
     Raises
     ------
     FileNotFoundError
-        If a file is there no longer.
+        If a file no longer exists.
     """
     problems, left, spent = Problems(), dict[str, Place](), 0
 

@@ -1,13 +1,13 @@
-r"""Lines of text files, cut a block at a time: the number of each, and its text.
+r"""Splits text files into lines, a block at a time: the number of each, and its text.
 
     id,name⏎             1   id,name
     a,one⏎               2   a,one
-    ⏎                        blank lines are no rows, and count
-    b,"two⏎lines"⏎       4   b,"two⏎lines"        a quoted CSV field may go over lines, and keeps them as they are
-    "stray,three⏎        6   "stray,three         a quote that nothing closes is its own line's
+    ⏎                        blank lines are counted, but ignored
+    b,"two⏎lines"⏎       4   b,"two⏎lines"        a quoted CSV field may span lines, and keeps the line breaks
+    "stray,three⏎        6   "stray,three         an unclosed quote affects only its own line
 
-Lines end with LF, CRLF or CR. What is no UTF-8 becomes U+FFFD. Up to the first field that goes over lines nothing is
-done line by line in Python. This process reads so, and an executor too: this module goes to executors by value, so it
+Lines end with LF, CRLF or CR. Invalid UTF-8 becomes U+FFFD. Up to the first field that spans lines nothing is
+done line by line in Python. This module runs in this process and on executors, which get it by value, so it
 imports nothing of the project (``infra/sources/files/sequential_lines.py``).
 Held by ``tests/infra/sources/landing/test_lines.py``.
 """
@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# By name: executors get this module with its values, and need not have the package.
+# Pickled by value: executors need not have the package.
 from rivermeet.pipelines.limits import BLOCK_BYTES, CHUNK_LINES, FIELD_LINES, LINE_BYTES
 
 NOT_GZIP = "the file cannot be read: it is no whole gzip file; deliver it again"
@@ -41,10 +41,10 @@ Lines = Iterator[tuple[pa.Array, pa.Array]]
 """Numbers of lines, and their texts."""
 
 
-def unclosed(delimiter: str) -> str:
-    """Give the pattern, Java's and Python's, of a CSV line whose last field opens a quote for good.
+def unclosed_pattern(delimiter: str) -> str:
+    """Return the pattern, for Java and Python, of a CSV line whose last field opens a quote that does not close.
 
-    Counting quotes would not do: in ``7,5" pipe`` the quote is text (test: stray quotes).
+    Counting quotes would not suffice: in ``7,5" pipe`` the quote is text (test: stray quotes).
     Possessive, so that a long line costs one pass.
     """
     return rf'^(?:{field_pattern(delimiter)})*+"[^"]*+(?:""[^"]*+)*+(?![\s\S])'
@@ -57,12 +57,12 @@ def field_pattern(delimiter: str) -> str:
 
 
 def members(name: str, content: str | io.BytesIO) -> Iterator[tuple[str | None, IO[bytes]]]:
-    """The streams of a file, unpacked: of a zip archive each CSV member with its name, else the one of the file.
+    """The unpacked streams of a file: for a zip archive each CSV member with its name, otherwise one.
 
     Parameters
     ----------
     name
-        The file's, whose end says how it is packed.
+        Name of the file, whose suffix determines the compression.
     content
         Its path, or its bytes.
     """
@@ -74,7 +74,7 @@ def members(name: str, content: str | io.BytesIO) -> Iterator[tuple[str | None, 
                 raise ValueError("the archive has no member that ends in .csv")
             if len(names) > len(set(names)):
                 twice = next(one for one in names if names.count(one) > 1)
-                raise ValueError(f"the archive has two members of the name {twice}, of which only the last can be read")
+                raise ValueError(f"the archive has two members of the name {twice}, and only the last can be read")
             for one in names:
                 with archive.open(one) as stream:
                     yield one, stream
@@ -87,7 +87,7 @@ def members(name: str, content: str | io.BytesIO) -> Iterator[tuple[str | None, 
 
 
 def unreadable(name: str, error: Exception) -> str:
-    """Why a file cannot be read, of what reading it raised."""
+    """Why a file cannot be read, from the exception."""
     if name.lower().endswith(".gz") and isinstance(error, EOFError | gzip.BadGzipFile | zlib.error):
         return NOT_GZIP
     said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -100,13 +100,13 @@ def read_lines(stream: IO[bytes], delimiter: str | None, spend: Callable[[int], 
     Parameters
     ----------
     delimiter
-        Of CSV; None where a quote is as any other character.
+        Delimiter of CSV; None if quotes have no meaning.
     spend
-        Gets the number of bytes of each block, unpacked; what it raises ends the reading.
+        Called with the number of bytes of each unpacked block; an exception ends the reading.
     """
-    opens = re.compile(unclosed(delimiter)) if delimiter else None
+    opens = re.compile(unclosed_pattern(delimiter)) if delimiter else None
     number, blocks = 1, _blocks(stream, spend)
-    # Two, where a tool that adds one was given a file that had it: Spark's reader leaves out both.
+    # There may be two, if a tool added one to a file that had one: Spark's reader removes both.
     first = next(blocks, b"").removeprefix(_MARK).removeprefix(_MARK)
     blocks = chain([first], blocks) if first else blocks
     for block in blocks:
@@ -118,7 +118,7 @@ def read_lines(stream: IO[bytes], delimiter: str | None, spend: Callable[[int], 
                 return
         numbers = pa.array(np.arange(number, number + len(texts)))
         number += len(texts)
-        filled = _filled(texts)
+        filled = _mark_filled(texts)
         if filled is not None:
             numbers, texts = numbers.filter(filled), texts.filter(filled)
         if len(texts):
@@ -156,8 +156,8 @@ def _cut(block: bytes) -> pa.Array:
     return pc.split_pattern(whole, "\n").values.cast(pa.string())
 
 
-def _filled(texts: pa.Array) -> pa.Array | None:
-    """Whether each line is more than blanks; None where all are. Most begin with something else."""
+def _mark_filled(texts: pa.Array) -> pa.Array | None:
+    """Whether each line is not blank; None if none is blank. Most lines begin with another character."""
     first = pc.utf8_slice_codeunits(texts, 0, 1)
     if not pc.any(pc.is_in(first, pa.array(["", *_BLANK]))).as_py():
         return None
@@ -165,7 +165,7 @@ def _filled(texts: pa.Array) -> pa.Array | None:
 
 
 def _record_by_record(blocks: Iterable[bytes], number: int, opens: re.Pattern[str]) -> Lines:
-    """Lines of CSV from the block on in which a field first goes over its line."""
+    """Lines of CSV from the block on in which a field first spans lines."""
 
     def ended() -> Iterator[tuple[int, str, str]]:
         lines = chain.from_iterable(io.StringIO(block.decode(errors="replace"), newline="") for block in blocks)
@@ -212,14 +212,14 @@ WALKED = pa.schema(
 )
 
 
-def walked(batches: Iterable[pa.RecordBatch], delimiter: str, first_only: bool) -> Iterator[pa.RecordBatch]:
+def walk_files(batches: Iterable[pa.RecordBatch], delimiter: str, first_only: bool) -> Iterator[pa.RecordBatch]:
     """Lines of CSV files, for an executor: batches of ``uri, content`` to ``WALKED``.
 
     Parameters
     ----------
     first_only
-        Give the first line of each file or member, and read it to the end to know that it is sound; ``problem`` says
-        why a file is not. Without it an unsound file fails the job.
+        Yield the first line of each file or member, and read it to the end to verify it; ``problem`` says
+        why a file is damaged. Otherwise a damaged file fails the job.
     """
 
     def batch(uri: str, member: str | None, block: int, row: int, lines: Any, texts: Any, problem: str | None) -> Any:

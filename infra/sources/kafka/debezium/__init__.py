@@ -1,1 +1,1 @@
-"""Debezium's envelope: what a change of a row in a database becomes."""
+"""Debezium's envelope: decodes changes of rows of a database."""

@@ -1,15 +1,15 @@
-"""An envelope of Debezium as text with the columns that are declared, and its place in the database's log.
+"""Decodes an envelope of Debezium into text with the declared columns, and its position in the database's log.
 
 | op | text |
 |---|---|
 | r, c, u | the columns of ``after``, and ``debezium_op``, ``debezium_ts_ms``, ``debezium_lsn``, ``debezium_absent`` |
 | d | the same without columns: they are null |
 | t | none, a dead letter: TRUNCATE names no key, and its rows stay |
-| m | none: it is skipped, as it is of no row |
-| no envelope, such as one that is unwrapped before it is written | none: a dead letter |
+| m | none: it is skipped, because it belongs to no row |
+| not an envelope, such as one that was unwrapped before it was written | none: a dead letter |
 
-``before`` is not looked at, unless it is declared to be whole: under the default replica identity it has the key, and
-in all other columns null or their default. Source: Debezium's documentation, "Data change events" of its connectors,
+``before`` is ignored, unless it is declared as complete: under the default replica identity it has the key, and
+null or the default in all other columns. Source: Debezium's documentation, "Data change events" of its connectors,
 and the envelopes recorded in ``tests/infra/sources/kafka/debezium``. Held by
 ``tests/infra/sources/kafka/debezium/test_envelope.py``.
 """
@@ -36,20 +36,20 @@ _TRUNCATED = (
 )
 
 Position = tuple[int, ...]
-"""Where a change stands in the database's log; two of one log compare as they were written."""
+"""Position of a change in the database's log; positions of one log are ordered as the changes were written."""
 
 
 class Change(NamedTuple):
-    """What distinguishes a change from others, and marks it where it is written again.
+    """The identity of a change, by which a repetition is recognised.
 
     Attributes
     ----------
     log
-        Whose log it is of: the connector and the name of its server.
+        Its log: the connector and the name of its server.
     position
-        Its place there.
+        Its position there.
     content
-        What happened: op, row before and row after.
+        Its content: op, row before and row after.
     committed
         When the database made it (ms).
     written
@@ -57,11 +57,11 @@ class Change(NamedTuple):
     exact
         Whether ``written`` is known to the nanosecond, so that no two changes have the same.
     shared
-        Whether changes that are alike may have its position, as rows of one record of PostgreSQL's log.
+        Whether identical changes may have its position, as rows of one record of PostgreSQL's log.
     snapshot
-        Whether it is a row that was read, and not a change of the log.
+        Whether it is a row of a snapshot, and not a change of the log.
     begins
-        Whether it is of a snapshot that may begin a log, and not of one beside the stream.
+        Whether it belongs to a snapshot that may begin a log, and not to an incremental one.
     """
 
     log: str
@@ -76,7 +76,7 @@ class Change(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """What a record says: its text or why there is none, its op, and the change; None where it has no position.
+    """A decoded record: its text or why there is none, its op, and the change; None if it has no position.
 
     ``absent`` says whether any column lacks its value, or may do so.
     """
@@ -89,7 +89,7 @@ class Envelope(NamedTuple):
 
 
 def envelope_decode(format: Debezium, registry: Registry) -> Callable[[bytes], Envelope]:
-    """What gives the envelopes of payloads of this format."""
+    """Create the decoder of envelopes of this format."""
     read, is_absent = _reader(format, registry), absence(format.unavailable)
 
     def decode(payload: bytes) -> Envelope:
@@ -101,7 +101,7 @@ def envelope_decode(format: Debezium, registry: Registry) -> Callable[[bytes], E
         try:
             text, absent = row(found, op, kinds_in)
         except UndecodableError as error:
-            # A repeat of what is no row is a repeat all the same, and not a second dead letter.
+            # A repeat of a record without a row is also a repeat, and not a second dead letter.
             return Envelope(None, op, change, problem=str(error))
         return Envelope(text, op, change, absent)
 
@@ -143,7 +143,7 @@ def envelope_decode(format: Debezium, registry: Registry) -> Callable[[bytes], E
 
 
 def key_decode(format: Debezium, registry: Registry) -> Callable[[bytes], str]:
-    """What gives the text of keys: the columns of a row's key, with or without a schema beside them."""
+    """Create the decoder of keys: the columns of a row's key, with or without a schema."""
     read = _reader(format, registry)
 
     def decode(payload: bytes) -> str:
@@ -164,12 +164,12 @@ def key_decode(format: Debezium, registry: Registry) -> Callable[[bytes], str]:
 
 
 def change_of(envelope: Mapping[str, Any]) -> Change | None:
-    """The change that an envelope is of; None where its source gives no place in a log."""
+    """The change of an envelope; None if its source has no position in a log."""
     source, transaction = envelope["source"], envelope.get("transaction")
     place = position(source)
     if place is None:
         return None
-    # The connector's own count of a transaction's changes, where it has to give one.
+    # The connector's own number of the change in its transaction, if it is configured to give one.
     count = transaction.get("total_order") if isinstance(transaction, dict) else None
     number = count if isinstance(count, int) else 0
     given = source.get("snapshot")
@@ -190,10 +190,10 @@ def change_of(envelope: Mapping[str, Any]) -> Change | None:
 
 
 def position(source: Mapping[str, Any]) -> Position | None:
-    """Where a change stands: the last commit and the change of PostgreSQL's log, or file, place and row of MySQL's.
+    """Position of a change: the last commit and the change in PostgreSQL's log, or file, position and row of MySQL's.
 
-    The last commit is 0 where the connector has not seen one yet. A server's id says nothing: events of a binary log
-    have that of the server where they were made first.
+    The last commit is 0 if the connector has not seen one yet. The server's id is not used: events of a binary log
+    have that of the server where they originated.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def position(source: Mapping[str, Any]) -> Position | None:
             commit, change = json.loads(source.get("sequence") or "")
             return int(commit or 0), int(change)
         except (ValueError, TypeError):
-            # Of versions that do not say it, and of other connectors: LSNs alone are in no order.
+            # For versions and connectors without it: LSNs alone are not ordered.
             return None
     number = re.search(r"(\d+)$", str(source.get("file") or ""))
     if number is None or source.get("pos") is None:
@@ -216,7 +216,7 @@ def position(source: Mapping[str, Any]) -> Position | None:
 
 
 KindsIn = Callable[[str], Mapping[str, Kind] | None]
-"""Gives the semantic types of the columns in a field of what was read; None where no schema says them."""
+"""Returns the semantic types of the columns in a field; None without a schema."""
 
 
 def _reader(format: Debezium, registry: Registry) -> Callable[[bytes], tuple[Any, KindsIn]]:
@@ -232,7 +232,7 @@ def _reader(format: Debezium, registry: Registry) -> Callable[[bytes], tuple[Any
 
 
 def _json(payload: bytes) -> tuple[Any, KindsIn]:
-    # No JSON begins with a zero byte: that is the header that a registry's serializer writes.
+    # JSON never begins with a zero byte: this is the header of a registry's serializer.
     body = payload[HEADER:] if payload.startswith(MAGIC) else payload
     try:
         found = json.loads(body, parse_float=Decimal)
@@ -260,14 +260,14 @@ def _avro_kinds(schema: Any, field: str) -> Mapping[str, Kind]:
     named: dict[str, Any] = {}
     record = _avro_type(schema, named)
     if field:
-        # Both rows have one type, which is written out where it comes first.
+        # Both rows have the same type, which is defined at its first use.
         parts = {one["name"]: _avro_type(one["type"], named) for one in record.get("fields") or ()}
         record = parts.get(field) or {}
     return {one["name"]: _avro_kind(one["type"], named) for one in record.get("fields") or ()}
 
 
 def _avro_type(schema: Any, named: dict[str, Any]) -> Any:
-    """The type that is not null of a union, with names in place of which their types stand."""
+    """The non-null type of a union, with names replaced by their types."""
     if isinstance(schema, list):
         schema = next((part for part in schema if part != "null"), {})
     if isinstance(schema, str):

@@ -1,17 +1,17 @@
-"""Values that an update does not say, for they were not changed and lie out of line: the key's row keeps them.
+"""Values that an update omits, because they are large (TOAST) and were not changed: the key's row keeps them.
 
 | record of key 1 | ``debezium_absent`` | ``note`` becomes |
 |---|---|---|
 | the changelog's last one: note "long" | | |
-| u, n 2 | note | "long", of the changelog |
+| u, n 2 | note | "long", from the changelog |
 | u, note "other" | | "other" |
-| u, n 3 | note | "other", of the same epoch |
+| u, n 3 | note | "other", from the same epoch |
 | d, then c, note "new", then u, n 4 | note | "new" |
-| u of key 9, of which there is no row, or c after an update of the key | note | none: a dead letter |
-| u, rates null, an array of a type that has no marker | ?rates | null where the row has none, else a dead letter |
+| u of key 9, which has no row, or c after an update of the key | note | none: a dead letter |
+| u, rates null, an array of a type that has no marker | ?rates | null if the row has none, else a dead letter |
 
-A value column that is the column takes its value. An expression over it, a key, a filter or a time cannot be computed
-without it: a dead letter, too. `REPLICA IDENTITY FULL` lets the database say all values. Held by
+A value column that is the plain column keeps its value. An expression over it, a key, a filter or a time cannot be
+computed without it: also a dead letter. With `REPLICA IDENTITY FULL` the database sends all values. Held by
 ``tests/infra/sources/kafka/debezium/test_topics.py``.
 """
 
@@ -26,25 +26,25 @@ from pyspark.sql import types as T
 
 from rivermeet.infra.sources.kafka.debezium.unavailable import DOUBTFUL
 from rivermeet.pipelines import Debezium, Expr, Source
-from rivermeet.pipelines.expressions import quoted
+from rivermeet.pipelines.expressions import quote
 from rivermeet.records.type_text import type_text
 
 ABSENT = "debezium_absent"
-_NO_MARKER = "as a value of its type also is that was not changed and lies out of line"
-_CURE = "ALTER TABLE … REPLICA IDENTITY FULL lets the database say it"
+_NO_MARKER = "as is a large value of its type that was not changed"
+_CURE = "after ALTER TABLE … REPLICA IDENTITY FULL the database sends it"
 
 
 def with_kept_values(parsed: DataFrame, source: Source, earlier: DataFrame | None) -> DataFrame:
-    """Rows as `to_records` gives them with `ABSENT`, with the values that they keep; dead where there are none.
+    """Rows from `to_records` with `ABSENT`, with the kept values filled in; dead if there are none.
 
     Parameters
     ----------
     earlier
-        The changelog's records before the epoch: ``key``, ``value``, ``epoch``, ``offset``; None where there are none.
+        The changelog's records before the epoch: ``key``, ``value``, ``epoch``, ``offset``; None if there are none.
     """
-    kept = _kept(source)
+    kept = _kept_columns(source)
     absent, good = F.col(ABSENT), F.isnull("reason") & ~F.col("excluded")
-    # Where the value is null for another reason than a tombstone, the row is dead already.
+    # If the value is null for another reason than a tombstone, the row is already dead.
     gone = good & F.isnull("value")
     known = {
         column: F.when(
@@ -80,15 +80,15 @@ def with_kept_values(parsed: DataFrame, source: Source, earlier: DataFrame | Non
     return whole.drop("new_", "gone_", "known_", "life_", "found_")
 
 
-def _kept(source: Source) -> Mapping[str, str]:
-    """Value column to the column of the payload that it is."""
+def _kept_columns(source: Source) -> Mapping[str, str]:
+    """Value column to the plain column of the payload."""
     assert isinstance(source.topic.value, Debezium)
-    own = {quoted(column): column for column in source.topic.value.schema}
+    own = {quote(column): column for column in source.topic.value.schema}
     return {name: own[e.sql] for name, e in source.value.items() if e.sql in own}
 
 
 def _last(earlier: DataFrame, keys: DataFrame, kept: Mapping[str, str], struct: T.StructType) -> DataFrame:
-    """The last record of each of the keys: what is known of its values."""
+    """The last record of each of the keys, with its values."""
     there = earlier.schema["value"].dataType
     assert isinstance(there, T.StructType)
     newest = (
@@ -107,26 +107,26 @@ def _last(earlier: DataFrame, keys: DataFrame, kept: Mapping[str, str], struct: 
 
 
 def _problems(source: Source, kept: Mapping[str, str]) -> Iterator[Column]:
-    """Why a row that lacks a value is no record."""
+    """Why a row without a value is not a record."""
     absent = F.col(ABSENT)
     yield F.lit(None).cast("string")
     assert isinstance(source.topic.value, Debezium)
     for column in source.topic.value.schema:
-        for what, sql in _asked(source, kept):
+        for what, sql in _required_expressions(source, kept):
             if re.search(rf"(?<!\w){re.escape(column)}(?!\w)", sql):
-                says = f"'{column}' is not in the record, for it was not changed and lies out of line, and {what} asks"
-                yield F.when(_has(absent, column), F.lit(f"{says} for it; {_CURE}"))
+                says = f"'{column}' is not in the record, because it is a large value that was not changed"
+                yield F.when(_has(absent, column), F.lit(f"{says}, and {what} asks for it; {_CURE}"))
                 asks = f"'{column}' is null, {_NO_MARKER}, and {what} asks for it; {_CURE}"
                 yield F.when(_has(absent, DOUBTFUL + column), F.lit(asks))
     for name, column in kept.items():
         before = F.col("found_").getField(name).getField("v")
         asks = f"value column '{name}': '{column}' is null, {_NO_MARKER}, and the row of its key has one; {_CURE}"
         yield F.when(_has(absent, DOUBTFUL + column) & F.isnotnull(before), F.lit(asks))
-        says = f"value column '{name}': '{column}' was not changed and lies out of line, and no row of its key has it"
+        says = f"value column '{name}': '{column}' is a large value that was not changed, and no row of its key has it"
         yield F.when(_has(absent, column) & F.isnull(F.col("found_").getField(name)), F.lit(f"{says} here; {_CURE}"))
 
 
-def _asked(source: Source, kept: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _required_expressions(source: Source, kept: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Expressions that need the value itself."""
     zone = source.time_zone.sql if isinstance(source.time_zone, Expr) else ""
     yield from (("the key", e.sql) for e in source.key.values())

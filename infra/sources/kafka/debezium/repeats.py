@@ -1,38 +1,37 @@
-"""Which records of a partition say again what was read: a connector that starts again repeats a run of changes.
+"""Recognises repeated records of a partition: a restarted connector repeats a run of changes.
 
 | partition 0 | record | is read |
 |---|---|---|
-| offset 0 to 2 | c of rows A, B, A: position 5, a page of a COPY | yes: rows share a position, and may be alike |
-| offset 3, 4 | c of A, B: position 5, an hour later | no: the connector was silent, and then wrote what it had |
+| offset 0 to 2 | c of rows A, B, A: position 5, a page of a COPY | yes: rows share a position, and may be identical |
+| offset 3, 4 | c of A, B: position 5, an hour later | no: the connector paused, and then repeated |
 | offset 5 | d of key 1, position 7 | yes: a tombstone |
-| offset 6 | no value, key 1 | no: a mark for compaction, behind the delete that it repeats |
-| offset 7 to 9 | c of A, B, A: position 5 | no: the position went back, and all below position 7 was read |
+| offset 6 | no value, key 1 | no: a mark for compaction after a delete |
+| offset 7 to 9 | c of A, B, A: position 5 | no: the position decreased, and everything below position 7 was read |
 | offset 10, 11 | d of key 1, position 7, and its mark | no: it was read there |
-| offset 12 | d of key 2, position 7 | yes: it was not there |
-| offset 13 | r of any row, any position | yes: a snapshot, which always begins at its beginning |
+| offset 12 | d of key 2, position 7 | yes: it was not read there |
+| offset 13 | r of any row, any position | yes: a snapshot, which always starts from the beginning |
 
-**What the connector promises**: it writes the changes of one log in the log's order, and after it was stopped it goes
-on behind the last offset that it has stored, which may lie far back, also within a transaction or a page. So of one
-log, and in one partition, positions only grow, but where a run begins again, and that run has the same changes in the
-same order. A change below the highest position was read. One at the highest position was read if it is one of those
-that were read there and have not come again in this run. Where a position can have several changes that are alike, as
-a page of PostgreSQL's COPY into a table without a key, a run begins again only where the connector was silent for a
-second, which a start takes, or where a change was written before the one in front of it, as by a producer that sends
-a batch twice.
+**Guarantees of the connector**: it writes the changes of one log in the log's order, and after a stop it continues from
+the last offset that it has stored, which may be much earlier, even within a transaction or a page. So for one log, and
+in one partition, positions only increase, except at the start of a repetition, which has the same changes in the same
+order. A change below the highest position was already read. One at the highest position was read if it is one of those
+that were read there and have not been repeated in this run. If a position can have several identical changes, like a
+page of PostgreSQL's COPY into a table without a key, a repetition starts only where the connector paused for a second,
+which a start takes, or where a change was written before its predecessor, as by a producer that sends a batch twice.
 
-**Another log**: a change below the highest position that was made after all that were read is no repeat. The
-database was put back, or another server has its name: refused, until `accept-loss` says to go on. A snapshot whose
-rows lie below the highest position is of another log, too, unless it comes in the middle of a run that is repeated or
-is an incremental one: positions begin anew by themselves.
+**Another log**: a change below the highest position that was made after all changes that were read is not a repeat. The
+database was restored, or another server has its name: refused until `accept-loss` continues. A snapshot whose
+rows are below the highest position belongs to another log, too, unless it comes in the middle of a repetition or
+is incremental: positions start over automatically.
 
-**What nobody can know**: rows that are alike and share a position, where the connector was silent for a second between
-them (taken for repeats), or was stopped in the middle of them (as many are read as came in one run); the rows of
-a snapshot that did not end and is begun again, which are as they are then (read again); another server's changes below
-the highest position that were made before the newest one (taken for repeats), and all above it (read). Rows that are
-alike are distinct where the connector counts the changes of a transaction (``provide.transaction.metadata``).
+**Undecidable cases**: identical rows that share a position, if the connector paused for a second between
+them (treated as repeats), or was stopped in the middle of them (as many are read as came in one run); the rows of
+a snapshot that did not end and is restarted (read again); another server's changes below
+the highest position that were made before the newest one (treated as repeats), and all above it (read). Identical
+rows are distinct if the connector numbers the changes of a transaction (``provide.transaction.metadata``).
 
-What was seen last of each log in each partition goes from epoch to epoch in the epoch log. Changes without a position,
-such as other connectors', and rows of a snapshot, also of an incremental one, are never repeats. Held by
+The epoch log keeps the last position of each log in each partition. Changes without a position,
+such as other connectors', and rows of snapshots, including incremental ones, are never repeats. Held by
 ``tests/infra/sources/kafka/debezium/test_repeats.py``.
 """
 
@@ -50,34 +49,34 @@ from rivermeet.infra.sources.kafka.debezium.envelope import Change, Envelope, Po
 from rivermeet.pipelines.errors import RivermeetError
 
 _SILENCE = 1_000_000_000
-"""Nanoseconds in which a connector that was stopped cannot have started again."""
+"""Nanoseconds within which a stopped connector cannot have restarted."""
 _BYTES = 8
 
 
 class AnotherLogError(RivermeetError):
-    """A change that lies before what was read, and was made after it."""
+    """A change at a lower position than those that were read, but made after them."""
 
     remedy = "Run `rivermeet accept-loss`, or read a new topic with a new snapshot."
 
 
 @dataclass
 class _Seen:
-    """What was read of a log in a partition.
+    """The changes of a log in a partition that were read.
 
     Attributes
     ----------
     position
         The highest one.
     there
-        Digests of the changes that were read there, with how many there were of each.
+        Digests of the changes that were read there, with their counts.
     left
-        Those of them that may come again in the run that has begun.
+        Those that may still be repeated in the current run.
     committed
         When the newest change of all was made (ms).
     written
         When the last record was written (ns).
     first
-        The change that ``there`` has not got yet: most positions have one, whose digest nobody asks for.
+        The change that ``there`` does not include yet: most positions have one, whose digest is never needed.
     """
 
     position: Position | None = None
@@ -94,7 +93,7 @@ class _Seen:
         return self.there
 
     def began_again(self, change: Change) -> bool:
-        """Whether the connector, or its producer, began again with this change."""
+        """Whether the connector, or its producer, restarted with this change."""
         if self.written is None or change.written is None:
             return False
         passed = change.written - self.written
@@ -112,16 +111,16 @@ class _Partition:
 
 @dataclass
 class Repeats:
-    """What was read of a topic so far.
+    """The changes of a topic that were read so far.
 
     Attributes
     ----------
     anew
-        Whether a log that is another one is read from there on, and not refused.
+        Whether another log is read from there on, and not refused.
     repeats, marks, messages
-        How many records were passed over: repeats, nulls behind deletes, and messages that are of no row.
+        Numbers of skipped records: repeats, nulls after deletes, and messages without a row.
     absent
-        Whether any record lacks a value that was not changed, or may do so.
+        Whether any record lacks, or may lack, an unchanged value.
     """
 
     partitions: dict[int, _Partition] = field(default_factory=dict)
@@ -132,12 +131,12 @@ class Repeats:
     absent: bool = False
 
     def passes_over(self, partition: int, key: bytes | None, value: Envelope | None) -> bool:
-        """Whether a record is to be passed over; ``value`` is None where it has none.
+        """Whether to skip a record; ``value`` is None if it has none.
 
         Raises
         ------
         AnotherLogError
-            Where it is of another log than the records before it.
+            If it belongs to another log than the records before it.
         """
         seen = self.partitions.setdefault(partition, _Partition())
         if value is None:
@@ -149,7 +148,7 @@ class Repeats:
             self.messages += 1
             return True
         repeated = value.change is not None and self._is_repeat(seen.logs, key, value.change)
-        # A repeated delete has its mark behind it, too.
+        # A repeated delete is followed by its mark, too.
         seen.op, seen.key = value.op, key
         self.repeats += repeated
         self.absent |= value.absent and not repeated
@@ -158,11 +157,11 @@ class Repeats:
     def _is_repeat(self, logs: dict[str, _Seen], key: bytes | None, change: Change) -> bool:
         seen = logs.get(change.log)
         if seen is None:
-            # What an older version has seen names no log.
+            # The state of an older version names no log.
             logs[change.log] = seen = logs.pop("", None) or _Seen()
-        place = 1 if seen.position is None else _compared(change.position, seen.position)
+        place = 1 if seen.position is None else _compare_positions(change.position, seen.position)
         if change.snapshot:
-            # One that was asked for comes again in the middle of a run; a connector's first one knows of no commit.
+            # A requested snapshot is repeated in the middle of a run; a connector's first one has no commit yet.
             if place < 0 and change.begins and not (change.position[0] and +seen.left):
                 logs[change.log] = _Seen()
             return False
@@ -184,12 +183,12 @@ class Repeats:
 
     @property
     def counted(self) -> Mapping[str, int]:
-        """What was passed over, by name; nothing where there was none."""
+        """The numbers of skipped records, by name; empty if there are none."""
         found = {"repeats": self.repeats, "delete_marks": self.marks, "messages": self.messages}
         return {name: count for name, count in found.items() if count}
 
     def kept(self, topic_id: str) -> str:
-        """What the next epoch has to know, as JSON."""
+        """The state for the next epoch, as JSON."""
         parts = {
             str(partition): {
                 "logs": {
@@ -204,18 +203,18 @@ class Repeats:
 
     @classmethod
     def of(cls, kept: str | None, topic_id: str, anew: bool = False) -> Repeats:
-        """What an epoch has kept; nothing of another topic."""
+        """The state of an earlier epoch; empty for another topic."""
         found = json.loads(kept) if kept else {}
         partitions = found["partitions"] if found.get("topic") == topic_id else {}
         return cls({int(number): _partition(part) for number, part in partitions.items()}, anew)
 
 
 def _comes_again(seen: _Seen, key: bytes | None, change: Change) -> bool:
-    """Whether a change at the highest position was read there; if not, it is from now on."""
+    """Whether a change at the highest position was read there; if not, it is recorded."""
     digest, there = _digest(key, change), seen.digests()
     if there[digest] and (not change.shared or seen.began_again(change)):
         seen.left = there.copy()
-    # What an older version has seen is keys.
+    # The state of an older version contains keys.
     again = next((each for each in (digest, _text(key)) if seen.left[each] > 0), None)
     if again is None:
         there[digest] += 1
@@ -224,11 +223,11 @@ def _comes_again(seen: _Seen, key: bytes | None, change: Change) -> bool:
     return True
 
 
-def _compared(found: Position, top: Position) -> int:
-    """Whether a position lies before another one (-1), behind it (1), or is the same (0).
+def _compare_positions(found: Position, top: Position) -> int:
+    """Whether a position is before another one (-1), after it (1), or the same (0).
 
-    The first transaction behind a connector's start has no commit before it: its position is (0, LSN). A commit is
-    behind all changes of its transaction, so that an LSN can be set against commits.
+    The first transaction after a connector's start has no commit before it: its position is (0, LSN). A commit comes
+    after all changes of its transaction, so an LSN can be compared with commits.
     """
     if found[0] == 0 and top[0] > 0:
         return 1 if found[1] > max(top[:2]) else -1
@@ -247,7 +246,7 @@ def _partition(kept: Any) -> _Partition:
     if isinstance(kept, dict):
         op, key = kept["last"]
         return _Partition({log: _seen(*parts) for log, parts in kept["logs"].items()}, op, _bytes(key))
-    # Of an older version: server, place and keys of its highest position, and the last op and key.
+    # State of an older version: server, position and keys at its highest position, and the last op and key.
     place, keys, op, key, _ = kept
     seen = _seen([*place[1:], 0], dict.fromkeys(keys, 1), {}, None, None) if place else _Seen()
     return _Partition({"": seen}, op, _bytes(key))

@@ -1,4 +1,4 @@
-"""How the marker of a value that was not sent looks in a column: its text, or what the column's type makes of it.
+"""The marker of a value that was not sent, in each type of column.
 
 | PostgreSQL | the marker ``n/a`` is |
 |---|---|
@@ -28,18 +28,18 @@ from typing import Any
 from uuid import UUID
 
 DOUBTFUL = "?"
-"""What stands before a column's name in ``debezium_absent`` where its null may be a value that was not sent."""
+"""Prefix of a column's name in ``debezium_absent`` whose null may be a value that was not sent."""
 _MARKED = ("STRING", "INT", "INTEGER", "BIGINT", "LONG", "DATE")
 """Types of elements of arrays that have a marker."""
 
 
 def absence(marker: str) -> Callable[[Any], bool]:
-    """What says whether a value of a column is the marker.
+    """Create the test for whether a value of a column is the marker.
 
     Parameters
     ----------
     marker
-        As `unavailable.value.placeholder` of the connector.
+        The connector's `unavailable.value.placeholder`.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def may_be_absent(declared: str, written: str | None) -> bool:
     Parameters
     ----------
     written
-        The type of the column in the envelope's schema; None where there is no schema.
+        The type of the column in the envelope's schema; None without a schema.
 
     Examples
     --------

@@ -1,17 +1,17 @@
-"""Values of an envelope as text that Spark casts, by the semantic type that their schema names.
+"""Converts values of an envelope to text that Spark casts, by the semantic type in their schema.
 
 | semantic type | value | declared | text |
 |---|---|---|---|
 | ``io.debezium.time.Date`` | 19724 | DATE | ``2024-01-02`` |
 | ``io.debezium.time.MicroTimestamp`` | 1704164645678901 | TIMESTAMP | ``2024-01-02 03:04:05.678901`` |
-| ``io.debezium.time.MicroTimestamp`` | 1704164645678901 | BIGINT | ``1704164645678901``: a number is asked for |
+| ``io.debezium.time.MicroTimestamp`` | 1704164645678901 | BIGINT | ``1704164645678901``: a number is declared |
 | ``org.apache.kafka.connect.data.Decimal``, scale 2 | ``BM4=`` | DECIMAL(10,2) | ``12.30`` |
 | ``io.debezium.time.MicroTime`` | 86400000000 | STRING | ``24:00:00.000000``, which is not the day's first moment |
 | no schema | 19724 | DATE | ``2024-01-02``: a date is in days |
-| no schema | 1704164645678 | TIMESTAMP | none: nobody knows whether it is in ms or us |
+| no schema | 1704164645678 | TIMESTAMP | none: the unit may be ms or us |
 | no schema | ``BM4=`` | DECIMAL(10,2) | none: it may be text, or a decimal's bytes |
 
-A time without a zone is written as if in UTC; ``time_zone=`` of the source says whose clock it is. Source: Debezium's
+A time without a zone is written as if in UTC; ``time_zone=`` of the source gives its zone. Source: Debezium's
 documentation of its PostgreSQL connector, "Data type mappings". Held by
 ``tests/infra/sources/kafka/debezium/test_values.py``.
 """
@@ -53,7 +53,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Kind:
     """The semantic type of a value, with its parameters; ``items`` is that of an array's elements.
 
-    ``type`` is how it is written, as the schema names it.
+    ``type`` is the encoding, as named by the schema.
     """
 
     name: str = ""
@@ -63,19 +63,19 @@ class Kind:
 
 
 def as_text(column: str, value: Any, kind: Kind | None, declared: str, decimals: str) -> Any:
-    """A value as JSON can have it, such that Spark's cast to the declared type gives what the database had.
+    """A value in JSON, such that Spark's cast to the declared type gives the value of the database.
 
     Parameters
     ----------
     kind
-        By the schema; None where there is none.
+        From the schema; None without one.
     decimals
         As in `pipelines.Debezium`.
 
     Raises
     ------
     UndecodableError
-        Where only a schema would say what the value is.
+        If the value is ambiguous without a schema.
     """
     wanted = declared.upper()
     if value is None:
@@ -87,7 +87,7 @@ def as_text(column: str, value: Any, kind: Kind | None, declared: str, decimals:
     if isinstance(value, dict) and set(value) == {"scale", "value"}:
         return _decimal(column, value["value"], int(value["scale"]))
     if isinstance(value, Decimal) and wanted in _FLOATS:
-        # Spark casts the text of a number, but in an array it asks for the number.
+        # Spark casts the text of a number, but in an array it requires a number.
         return float(value)
     if isinstance(value, Decimal | datetime):
         return value
@@ -137,12 +137,12 @@ def _day(days: int) -> str:
     try:
         return (_EPOCH + timedelta(days=days)).date().isoformat()
     except OverflowError:
-        # Infinity, and what Python's calendar does not have: no cast takes it, so that it is a dead letter.
+        # Infinity, and dates outside Python's range: no cast accepts them, so they are dead letters.
         return f"{days} days since 1970"
 
 
 def _clock(value: int, parts: int) -> str:
-    """A time as databases write it: PostgreSQL's go up to 24:00:00, MySQL's are negative and over days, too."""
+    """A time as databases print it: PostgreSQL's go up to 24:00:00, MySQL's can be negative and exceed a day."""
     seconds, micros = divmod(abs(value) * 1_000_000 // parts, 1_000_000)
     sign = "-" if value < 0 else ""
     return f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{micros:06d}"
@@ -154,6 +154,6 @@ def _moment(value: int, parts: int) -> str:
         whole = _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
         return f"{value}/{parts} s since 1970"
-    # What microseconds cannot hold is written down, so that it is text, or a dead letter.
+    # Digits beyond microseconds are kept, so that the value is text, or a dead letter.
     more = f"{rest * 1000 // parts:03d}" if rest else ""
     return whole.replace(tzinfo=None).isoformat(" ", "microseconds") + more

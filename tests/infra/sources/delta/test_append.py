@@ -85,7 +85,7 @@ def test_a_version_that_removes_rows_is_refused(shed: Shed) -> None:
     result = shed.rebuild(node)
     assert result is not None and ranged(result).snapshot == 3, "a first epoch takes what there is"
     assert sorted(shed.said(node)) == [("b", 2), ("c", 3), ("d", 4)]
-    survived("rows removed from a Delta table that is read as append-only", "refused; a rebuild begins anew")
+    survived("rows removed from a Delta table that is read as append-only", "refused; a rebuild starts over")
 
 
 def test_an_overwrite_is_refused(shed: Shed) -> None:

@@ -121,7 +121,7 @@ def test_a_first_epoch_after_vacuum_is_a_snapshot(shed: Shed) -> None:
             "UPDATE {t} SET id = CASE id WHEN 'a' THEN 'b' ELSE 'a' END", [("a", 2), ("b", 1)], id="keys swapped"
         ),
         pytest.param("UPDATE {t} SET n = -1 WHERE id = 'a'", [("a", None)], id="excluded by where"),
-        pytest.param("UPDATE {t} SET id = NULL WHERE id = 'a'", [("a", None)], id="no key any more: a dead letter"),
+        pytest.param("UPDATE {t} SET id = NULL WHERE id = 'a'", [("a", None)], id="no key any longer: a dead letter"),
         pytest.param("UPDATE {t} SET n = n", [("a", 1), ("b", 2)], id="nothing"),
         pytest.param("DELETE FROM {t}", [("a", None), ("b", None)], id="all deleted"),
     ],

@@ -1,4 +1,4 @@
-"""Rows of a table that are no records: kept with their reason, and read again by a mended declaration."""
+"""Rows of a table that are no records: kept with their reason, and read again by a corrected declaration."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_a_row_that_does_not_fit(shed: Shed, kind: TableChanges) -> None:
     shed.table().optimize.compact()
     shed.vacuum()
     shed.run(node)
-    mended = orders(kind, "INT")
-    result = shed.run(mended, retry=True)
+    corrected = orders(kind, "INT")
+    result = shed.run(corrected, retry=True)
     assert result is not None and result.plan.retries == (1,)
-    assert shed.said(mended) == [("a", 1), ("d", 4), ("b", 1000)]
-    assert shed.step(mended).open_letters().count == 1
+    assert shed.said(corrected) == [("a", 1), ("d", 4), ("b", 1000)]
+    assert shed.step(corrected).open_letters().count == 1
     shed.put(("e", 5))
-    shed.run(mended)
-    assert shed.said(mended)[-1] == ("e", 5), "and goes on where it was"
+    shed.run(corrected)
+    assert shed.said(corrected)[-1] == ("e", 5), "and goes on where it was"
 
 
 def test_too_many_of_them(shed: Shed) -> None:

@@ -48,7 +48,7 @@ def shape(found: VersionRange) -> tuple[int | None, int, int]:
         pytest.param("append", "nothing", (None, 0, 1), id="append: all versions"),
         pytest.param("feed", "nothing", (0, 1, 1), id="feed: the first version whole, then the changes"),
         pytest.param("append", "delete", (2, 3, 2), id="append, rows were removed: the newest, whole"),
-        pytest.param("feed", "delete", (0, 1, 2), id="feed, rows were removed: all the same"),
+        pytest.param("feed", "delete", (0, 1, 2), id="feed, rows were removed: no difference"),
         pytest.param("append", "compact", (None, 0, 2), id="append, compacted: the files that were added"),
         pytest.param("append", "vacuum", (2, 3, 2), id="append, and those are gone: the newest, whole"),
         pytest.param("feed", "vacuum", (2, 3, 2), id="feed, and those are gone: the newest, whole"),

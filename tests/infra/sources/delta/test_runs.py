@@ -77,7 +77,7 @@ def test_a_pipeline_over_a_table(shed: Shed, settings: Settings) -> None:
         said = "\n".join(home.said)
         assert "version 5 removed rows" in said and "`rivermeet accept-loss shop stock`" in said
         assert accepted(home.project, node) == (
-            f"stock: 2 records read of versions 2 to 5 of Delta table '{path}'; passed over: versions 5"
+            f"stock: 2 records read of versions 2 to 5 of Delta table '{path}'; skipped: versions 5"
         )
         assert accepted(home.project, node) == "stock: nothing is lost, and nothing is new"
         assert rebuild(home.project, home.pipeline, ["stock"]), "what the table has now can be read"

@@ -77,11 +77,11 @@ def test_letters_keep_bytes_and_are_decoded_again(town: Town) -> None:
     town.remove_before("orders", {0: 3, 1: 3})
     # Its length, whatever it is.
     other = orders(town, Text("text"), value={"n": expr("length(text)", "INT")})
-    mended = replace(node, origin=other.origin)
-    again = town.run(mended, retry=True)
+    corrected = replace(node, origin=other.origin)
+    again = town.run(corrected, retry=True)
     assert again is not None and isinstance(again.plan.reads, TopicSlice)
     assert (again.rows, again.sides, again.plan.reads.unread) == (3, {"dead_letter": 2}, {})
-    assert [(p, o, key[0], value[0], at) for p, o, key, value, at in town.rows(mended)] == [
+    assert [(p, o, key[0], value[0], at) for p, o, key, value, at in town.rows(corrected)] == [
         (0, 0, "a", 1, 1),
         (1, 0, "b", 10, 2),
         (1, 1, "c", 3, 3),

@@ -12,10 +12,10 @@ import pytest
 from rivermeet.infra.kafka.formats.registry import NONE
 from rivermeet.infra.kafka.refusals import RecordsGoneError
 from rivermeet.infra.settings import Settings, SettingsError
-from rivermeet.infra.sources.kafka.consume import consumed
+from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.engine_reader import java_properties, slice_rows
 from rivermeet.infra.sources.kafka.landing import Landing
-from rivermeet.infra.sources.kafka.records import landing_of, taken
+from rivermeet.infra.sources.kafka.records import build_rows, landing_of
 from rivermeet.infra.sources.kafka.topic import next_slice
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Raw, Text
@@ -41,8 +41,8 @@ def planned(town: Town, topic: str) -> TopicSlice:
 def both(town: Town, topic: Kafka, found: TopicSlice, folder: Path) -> list[list[Any]]:
     """What lands by either reader, in the order of the epoch."""
     settings = Settings.from_env({"RIVERMEET_KAFKA": town.broker.address})
-    by_driver, by_engine = Landing.anew(folder / "driver", 1), Landing.anew(folder / "engine", 1)
-    by_driver.write(taken(consumed(town.connection, found, "shop.lines"), found, landing_of(topic, NONE)))
+    by_driver, by_engine = Landing.create(folder / "driver", 1), Landing.create(folder / "engine", 1)
+    by_driver.write(build_rows(consume_slice(town.connection, found, "shop.lines"), found, landing_of(topic, NONE)))
     by_engine.write_frame(slice_rows(settings, town.world.spark, found, topic, 20.0))
     spark = town.world.spark
     return [sorted(made.read(spark).collect(), key=lambda row: row[:3]) for made in (by_driver, by_engine)]

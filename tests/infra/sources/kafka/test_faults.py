@@ -109,7 +109,7 @@ def test_compaction_between_plan_and_read(town: Town) -> None:
 def count(town: Town, topic: str) -> int:
     """How many of the first ten offsets have a record."""
     slice = TopicSlice(topic=topic, id=topic_id(town.connection, topic)[0], ranges={0: (0, 10)})
-    return sum(map(len, consume.consumed(town.connection, slice, "shop.lines")))
+    return sum(map(len, consume.consume_slice(town.connection, slice, "shop.lines")))
 
 
 def test_skewed_clocks(town: Town) -> None:
@@ -155,7 +155,7 @@ def test_a_log_that_was_cut_and_has_grown_again(town: Town) -> None:
         for _ in range(2):
             with pytest.raises(EndWentBackError, match="has lost records that were read of it, and others lie under"):
                 there.run(node)
-        assert said(there, node) == ["a", "b", "c"], "the broker that had only started anew had lost none"
+        assert said(there, node) == ["a", "b", "c"], "the broker that had only restarted had lost none"
         there.run(node, accept_loss=True)
         assert said(there, node) == ["a", "b", "c", "D", "E", "F"]
         put(there, "G")
@@ -164,7 +164,7 @@ def test_a_log_that_was_cut_and_has_grown_again(town: Town) -> None:
         handled(
             "Kafka",
             "a log that was cut (unclean election, lost disk) and has grown beyond what was read",
-            "refused by the leader epoch, with the commands that read it anew or go on",
+            "refused by the leader epoch, with the commands that read it again or go on",
         )
 
 
@@ -176,7 +176,7 @@ def test_a_broker_that_restarts_while_it_is_read(town: Town, monkeypatch: pytest
         there.make("lines")
         node = lines(there)
         there.send("lines", *[(0, "k", f"{n}" + "x" * 100_000, 1_000 + n) for n in range(300)])
-        taken = consume.consumed
+        taken = consume.consume_slice
 
         def interrupted(*given: Any) -> Iterator[Any]:
             for n, messages in enumerate(taken(*given)):
@@ -185,7 +185,7 @@ def test_a_broker_that_restarts_while_it_is_read(town: Town, monkeypatch: pytest
                     own.start()
                 yield messages
 
-        monkeypatch.setattr(ingest, "consumed", interrupted)
+        monkeypatch.setattr(ingest, "consume_slice", interrupted)
         there.run(node)
         assert [int(value.rstrip("x")) for value in said(there, node)] == list(range(300))
         own.stop()

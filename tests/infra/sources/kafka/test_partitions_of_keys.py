@@ -107,7 +107,7 @@ def stock(town: Town, partitions: int | None = None) -> Pipeline:
 
 @pytest.mark.prove
 def test_a_key_that_moves_between_epochs(town: Town, settings: Settings, tmp_path: Path) -> None:
-    """By a topic that got partitions, and by one that was made anew with more; a key that had ended begins anew."""
+    """By a topic that got partitions, and by one that was recreated with more; a key that had ended starts over."""
     town.make("stock", 1)
     sent = [(0, key, {"n": n}, 10) for key, n in (("a", 1), ("b", 2), ("c", 3), ("d", 4))]
     town.send("stock", *sent, (0, "d", None, 11))
@@ -131,7 +131,7 @@ def test_a_key_that_moves_between_epochs(town: Town, settings: Settings, tmp_pat
 
 
 @pytest.mark.prove
-def test_a_topic_made_anew_with_more_partitions(town: Town, settings: Settings, tmp_path: Path) -> None:
+def test_a_topic_recreated_with_more_partitions(town: Town, settings: Settings, tmp_path: Path) -> None:
     town.make("stock", 1)
     town.send("stock", (0, "a", {"n": 1}, 10), (0, "b", {"n": 2}, 10), (0, "b", {"n": 3}, 11))
     with running(stock(town), town, tmp_path, settings) as home:
@@ -145,20 +145,20 @@ def test_a_topic_made_anew_with_more_partitions(town: Town, settings: Settings, 
         assert values(home, "stock") == [1, 3]
     handled(
         "Kafka",
-        "a topic that was made anew with another number of partitions",
+        "a topic that was recreated with another number of partitions",
         "accept-loss refuses an epoch of a table in which a key that has a row lies elsewhere",
     )
 
 
 def folded_anew(home: Home, node: Node) -> list[Any]:
-    from rivermeet.infra.epochs.stages.fold import fold_anew
+    from rivermeet.infra.epochs.stages.fold import refold
 
-    assert fold_anew(home.project.context(home.pipeline), node)
+    assert refold(home.project.context(home.pipeline), node)
     return values(home, node.name)
 
 
 def joined(town: Town, partitions: int | None) -> Pipeline:
-    """Joins of topics of which one is written by librdkafka's own partitioner, the other as Java's clients do."""
+    """Joins of a topic that librdkafka's partitioner writes with one that Java's clients write."""
     made = Pipeline("shop")
     java, crc = (Kafka(town.named(name), key=Text("id"), value=VALUE) for name in ("java", "crc"))
     select, window = {"l": "left.n", "r": "right.n"}, JoinWindow("1s", "1s", grace="1s")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from rivermeet.infra.sources.kafka.consume import consumed
+from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.lag import PartitionLag
 from rivermeet.infra.sources.kafka.topic import lag_of, topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
@@ -148,7 +148,7 @@ def test_a_record_without_a_time(town: Town) -> None:
     handled("Kafka", "a record whose timestamp is -1: it has none", "a dead letter, unless timestamp= gives it one")
 
 
-def test_another_key_is_hashed_anew(town: Town) -> None:
+def test_another_key_is_rehashed(town: Town) -> None:
     """Equal keys of two partitions meet in one of ours, in the order of their times."""
     town.make("orders", 2)
     topic = Kafka(town.named("orders"), value=JSON({"who": "STRING", "n": "INT"}))
@@ -208,5 +208,5 @@ def offsets(town: Town, topic: str) -> list[int]:
     """Offsets that have a record now."""
     state = topic_state(town.connection, town.named(topic))
     planned = TopicSlice(topic=state.topic, id=state.id, ranges={p: (0, end) for p, end in state.stable.items()})
-    messages = chain.from_iterable(consumed(town.connection, planned, "test", 20))
+    messages = chain.from_iterable(consume_slice(town.connection, planned, "test", 20))
     return [message.offset() or 0 for message in messages]

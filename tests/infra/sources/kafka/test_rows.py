@@ -96,7 +96,7 @@ def test_typed_or_dead(spark: SparkSession, tmp_path: Path, case: str) -> None:
 
 def landed(spark: SparkSession, folder: Path, topic: Kafka, payloads: tuple[Any, ...]) -> Mapping[str, Any]:
     """The one row that a record becomes."""
-    landing = Landing.anew(folder / "landing", 1)
+    landing = Landing.create(folder / "landing", 1)
     given = Payloads(*[[cell] for cell in payloads])
     assert landing.write([landing_of(topic, REGISTRY)(0, [0], [0], given)]) == 1
     (row,) = landed_rows(landing.read(spark), topic).collect()

@@ -53,12 +53,12 @@ def test_next(
         (read(5), state({0: (7, 9, 9)}), RecordsGoneError, "0: 5 to 6", {0: (7, 9)}, {0: (5, 7)}),
         (read(5), state({0: (9, 9, 9)}), RecordsGoneError, "0: 5 to 8", {0: (9, 9)}, {0: (5, 9)}),
         (read(5), state({0: (0, 3, 3)}), EndWentBackError, "0: 3 and not 5", {0: (3, 3)}, {}),
-        (read(5), state({0: (2, 4, 4)}, "two"), TopicRemadeError, "deleted and made anew", {0: (2, 4)}, {0: (0, 2)}),
+        (read(5), state({0: (2, 4, 4)}, "two"), TopicRemadeError, "deleted and recreated", {0: (2, 4)}, {0: (0, 2)}),
         (read(5, topic="old"), state({0: (0, 4, 4)}), TopicRemadeError, "are of 'old'", {0: (0, 4)}, {}),
         (read(5), state({0: (5, 5, 5), 1: (2, 4, 4)}), RecordsGoneError, "1: 0 to 1", {0: (5, 5), 1: (2, 4)},
          {1: (0, 2)}),
     ],
-    ids=["retention", "all of it", "the end went back", "made anew", "another topic", "of a new partition"],
+    ids=["retention", "all of it", "the end went back", "recreated", "another topic", "of a new partition"],
 )  # fmt: skip
 def test_refused_and_accepted(
     before: TopicSlice,

@@ -49,7 +49,7 @@ class Base(Place):
 
     @cached_property
     def client(self) -> psycopg.Connection[Any]:
-        """Whoever changes the database."""
+        """The client that changes the database."""
         return self.connect()
 
     def connect(self) -> psycopg.Connection[Any]:

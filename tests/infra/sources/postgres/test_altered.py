@@ -1,13 +1,13 @@
-"""A table that is altered after its epoch was planned, and before it is read: refused with what mends it, or read.
+"""A table that is altered after its epoch was planned, and before it is read: refused with the remedy, or read.
 
 | between plan and read | the epoch |
 |---|---|
 | a column is dropped, or renamed | is refused: the table has no such column |
 | the table is renamed | is refused: there is no such table |
-| it is dropped and made anew | is refused until it is read anew |
+| it is dropped and recreated | is refused until it is read again |
 | a column is added that nobody declares | is read |
 | a column gets another type of the same bytes | is read; a value that is none of the declared type is a dead letter |
-| rows are written anew, or come or go without the log | is refused until it is read anew |
+| rows are rewritten, or come or go without the log | is refused until it is read again |
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FAULT = "a table altered between plan and read: "
 
 
 def planned(base: Base, *altered: str) -> Table:
-    """A table of which an update and an insert are planned, and were not read when it was altered."""
+    """A table that is altered after an update and an insert are planned, and before they are read."""
     base.do("CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1), (2, 2)")
     node = Pipeline("shop").table("t", base.table("t", SCHEMA), max_bad_share=0.9)
     base.run(node)
@@ -44,7 +44,7 @@ def planned(base: Base, *altered: str) -> Table:
 
 
 def refused(base: Base, node: Table, kind: type[PostgresRefusedError], says: str) -> None:
-    """Whoever runs it is refused, again and again, and nothing is committed."""
+    """Every run is refused, and nothing is committed."""
     for _ in range(2):
         with pytest.raises(kind, match=says):
             base.run(node)
@@ -65,7 +65,7 @@ def refused(base: Base, node: Table, kind: type[PostgresRefusedError], says: str
             "ALTER TABLE t RENAME TO u",
             "ALTER TABLE u RENAME TO t",
             PostgresTableMissingError,
-            "there is no table '.*public.t'; mend the declaration, or make it",
+            "there is no table '.*public.t'; correct the declaration, or make it",
             id="table renamed",
         ),
     ],
@@ -81,28 +81,28 @@ def test_a_name_that_is_gone(base: Base, altered: str, back: str, kind: type[Pos
 
 
 def test_a_column_that_is_dropped(base: Base) -> None:
-    """A column of the name that comes in its place has nothing of what was planned: the table is read anew."""
+    """A column of the name that comes in its place has nothing of what was planned: the whole table is read again."""
     node = planned(base, "ALTER TABLE t DROP n")
     refused(base, node, ColumnMissingError, "has no column 'n'.*take it out of the schema")
     base.do("ALTER TABLE t ADD n int", "UPDATE t SET n = 7 WHERE id = 2")
     base.resnapshot(node)
     base.same(node, "SELECT id, n FROM t")
     assert base.folded(node) == [(1, None), (2, 7), (3, None)]
-    survived(f"{FAULT}column dropped", "refused; `resnapshot` reads the table anew as an incarnation")
+    survived(f"{FAULT}column dropped", "refused; `resnapshot` reads the whole table into a new incarnation")
 
 
 @pytest.mark.prove
-def test_a_table_that_is_made_anew(base: Base) -> None:
+def test_a_table_that_is_recreated(base: Base) -> None:
     node = planned(
         base, "DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 9), (4, 4)"
     )
-    refused(base, node, PostgresTableMissingError, "was dropped and made anew: its rows are others.*resnapshot shop t")
+    refused(base, node, PostgresTableMissingError, "was dropped and recreated: its rows are others.*resnapshot shop t")
     base.resnapshot(node)
     base.same(node, "SELECT id, n FROM t")
     base.do("UPDATE t SET n = 8 WHERE id = 4", "DELETE FROM t WHERE id = 1")
     base.run(node)
     base.same(node, "SELECT id, n FROM t")
-    survived(f"{FAULT}dropped and made anew", "refused; `resnapshot` reads the table anew as an incarnation")
+    survived(f"{FAULT}dropped and recreated", "refused; `resnapshot` reads the whole table into a new incarnation")
 
 
 def test_a_column_that_is_added_or_of_another_type(base: Base) -> None:
@@ -151,7 +151,7 @@ def test_values_that_were_altered_between_two_changes(base: Base) -> None:
         "ALTER TABLE t ALTER n TYPE int USING n * 100",
         "INSERT INTO t VALUES (4, 4)",
     )
-    refused(base, node, TableAlteredError, "all rows were written anew, or removed,.*resnapshot shop t")
+    refused(base, node, TableAlteredError, "all rows were rewritten, or removed,.*resnapshot shop t")
     base.resnapshot(node)
     base.same(node, "SELECT id, n FROM t")
     base.do("UPDATE t SET n = 5 WHERE id = 4")
@@ -160,7 +160,7 @@ def test_values_that_were_altered_between_two_changes(base: Base) -> None:
     handled(
         "PostgreSQL",
         "ALTER COLUMN … TYPE … USING, DROP and ADD of a column, RENAME VALUE of an enum, between two changes",
-        "refused: the log has nothing of it; `resnapshot` reads the table anew",
+        "refused: the log has nothing of it; `resnapshot` reads the whole table again",
     )
 
 
@@ -199,7 +199,7 @@ def test_a_partition_that_came_or_went(base: Base) -> None:
     handled(
         "PostgreSQL",
         "a partition truncated by itself, detached, dropped, or attached with rows",
-        "refused: the log has nothing of it; `resnapshot` reads the table anew",
+        "refused: the log has nothing of it; `resnapshot` reads the whole table again",
     )
     handled("PostgreSQL", "a partition that comes empty; TRUNCATE of the whole table", "read on")
 
@@ -219,5 +219,5 @@ def test_a_publication_altered_there_and_back(base: Base) -> None:
     handled(
         "PostgreSQL",
         "an option, a filter or a table of the publication altered, and altered back, between two runs",
-        "refused: changes may be lost; `resnapshot` reads the table anew",
+        "refused: changes may be lost; `resnapshot` reads the whole table again",
     )

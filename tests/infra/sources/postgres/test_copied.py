@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from rivermeet.infra.sources.postgres.copied import copied_texts
+from rivermeet.infra.sources.postgres.copied import read_copy
 from tests.servers.postgres import PostgresServer
 
 ROWS = [
@@ -32,7 +32,7 @@ def copied(server: PostgresServer, rows: list[tuple[Any, ...]], **limits: int) -
     query: Any = f"COPY (VALUES {values}) TO STDOUT (FORMAT csv)"
     cells = [cell for row in rows for cell in row]
     with psycopg.connect(f"{server.dsn} dbname=postgres") as client, client.cursor().copy(query, cells) as lines:
-        found = list(copied_texts(lines, width, **{"most": 100, "most_bytes": 1000, **limits}))
+        found = list(read_copy(lines, width, **{"most": 100, "most_bytes": 1000, **limits}))
     return [list(zip(*table.to_pydict().values(), strict=True)) for table in found]
 
 
@@ -58,4 +58,4 @@ def test_a_row_that_is_larger_than_a_chunk(postgres: PostgresServer) -> None:
 
 
 def test_no_row() -> None:
-    assert list(copied_texts([], 2, 100, 1000)) == []
+    assert list(read_copy([], 2, 100, 1000)) == []

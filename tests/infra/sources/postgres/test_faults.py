@@ -1,4 +1,4 @@
-"""What keeps a table from being read: refused with what is wrong and what mends it, and nothing is lost in between."""
+"""What keeps a table from being read: refused with the problem and its remedy, and nothing is lost in between."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def made(base: Base, *before: str, **options: Any) -> Table:
 
 
 def refused(base: Base, node: Table, kind: type[PostgresRefusedError], says: str) -> None:
-    """Whoever runs it is refused, twice, and so says the check."""
+    """Two runs are refused, and so says the check."""
     for _ in range(2):
         with pytest.raises(kind, match=says) as found:
             base.run(node)
         assert "source 'shop.t'" in str(found.value)
     step = base.step(node)
-    with step.database.asked() as connection:
+    with step.database.open_connection() as connection:
         problems = list(step.problems(connection, step.position(step.note())))
     assert kind in [type(problem) for problem in problems]
 
@@ -61,7 +61,7 @@ def test_a_slot_that_somebody_else_moved_on(base: Base) -> None:
     refused(base, node, SlotLostError, "somebody else has moved slot")
     base.resnapshot(node)
     base.same(node, "SELECT id, n FROM t")
-    survived("a slot moved on by somebody else", "refused; `resnapshot` reads the table anew as an incarnation")
+    survived("a slot moved on by somebody else", "refused; `resnapshot` reads the whole table into a new incarnation")
 
 
 @pytest.mark.prove
@@ -90,14 +90,14 @@ def test_a_table_that_is_missing_or_another(base: Base) -> None:
     base.do("DROP VIEW t", "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1)")
     base.run(node)
     base.do("DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (2, 2)")
-    refused(base, node, PostgresTableMissingError, "dropped and made anew.*resnapshot")
+    refused(base, node, PostgresTableMissingError, "dropped and recreated.*resnapshot")
     base.resnapshot(node)
     base.same(node, "SELECT id, n FROM t")
 
 
 @pytest.mark.prove
 def test_a_column_that_is_missing(base: Base) -> None:
-    """One that comes is read once it is declared; what was before has NULL there until the table is read anew."""
+    """One that comes is read once it is declared; what was before has NULL there until the table is read again."""
     node = made(base)
     base.run(node)
     base.do("ALTER TABLE t ADD m int", "UPDATE t SET n = 5, m = 7", "INSERT INTO t VALUES (2, 2, 3)")
@@ -304,7 +304,7 @@ def test_the_limit_of_the_log_is_reached(base: Base) -> None:
         own.do("UPDATE t SET n = 2")
         own.resnapshot(node)
         own.same(node, "SELECT id, n FROM t")
-    survived("max_slot_wal_keep_size reached", "refused; `resnapshot` reads the table anew as an incarnation")
+    survived("max_slot_wal_keep_size reached", "refused; `resnapshot` reads the whole table into a new incarnation")
 
 
 def test_a_publication_that_leaves_out_rows(base: Base) -> None:

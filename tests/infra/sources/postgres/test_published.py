@@ -60,7 +60,7 @@ def step_of(base: Base, node: Node, user: str | None = None) -> PostgresStep:
 
 def problems(base: Base, node: Node, user: str | None = None) -> list[PostgresRefusedError]:
     step = step_of(base, node, user)
-    with step.database.asked() as connection:
+    with step.database.open_connection() as connection:
         return list(step.problems(connection, step.position(step.note())))
 
 
@@ -79,7 +79,7 @@ def test_three_that_find_no_publication_at_a_time_make_it_once(base: Base, monke
     monkeypatch.setattr(publications, "publication", all_look_first)
 
     def published(reads: Postgres) -> PublicationState | None:
-        with Database(base.server.dsn, base.name).asked() as connection:
+        with Database(base.server.dsn, base.name).open_connection() as connection:
             # Of sources that know nothing of each other, as those of two homes.
             return publications.publish(connection, "rivermeet_shop", [reads], reads)[0].tables[reads.table][1]
 
@@ -123,7 +123,7 @@ def test_rows_that_come_before_their_table_is_published(base: Base, made: str) -
     ],
 )
 def test_a_publication_that_somebody_else_made(base: Base, user: str, publication: str, cure: list[str]) -> None:
-    """What mends it is named by each table's run and by the check, for all tables at once, and runs as it is."""
+    """The statements that fix it are named by each table's run and by the check, for all tables at once, and run."""
     base.do(T, U, *PARTS, publication, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {user}")
     three = nodes(base, "p", "t", "u")
     refused = [problem for node in three for problem in problems(base, node, user)]
@@ -361,7 +361,7 @@ def test_a_slot_that_another_source_is_about_to_use_is_kept(base: Base) -> None:
     base.do(T, U)
     t, u = nodes(base, "t", "u")
     step = base.step(t)
-    with step.database.asked() as connection:
+    with step.database.open_connection() as connection:
         step.slot.snapshot(connection)
     step.give_up(lambda node: node.name == "u")
     assert base.slots() == 1
@@ -376,7 +376,7 @@ def test_no_slot_is_free(base: Base) -> None:
     from rivermeet.infra.postgres.state import server_problems, server_state
     from rivermeet.infra.sources.postgres import problems as found
 
-    with step.database.asked() as connection:
+    with step.database.open_connection() as connection:
         server = server_state(connection)
         assert server.slots_used < server.slots and not list(server_problems(server))
         full = replace(server, slots_used=server.slots)

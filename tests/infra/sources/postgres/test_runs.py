@@ -66,7 +66,7 @@ def test_a_pipeline_over_a_database(
     with homed(shop(base), tmp_path / "home", settings, postgres=dsn) as home:
         said = "\n".join(one.line for one in checked(home.project, home.pipeline))
         assert f"orders: table '{base.name}.public.orders' can be read; not read yet" in said
-        assert f"  write    table '{base.name}.public.orders' as it stands" in list(
+        assert f"  write    a snapshot of table '{base.name}.public.orders'" in list(
             explain(home.project, home.pipeline)
         )
         assert home.run()

@@ -80,7 +80,7 @@ def test_all_sources_end_at_one_cut(one: One) -> None:
     cut = one.cut("a", a=start, b=start)
     assert cut is not None and cut > start
     one.write()
-    assert one.cut("b", a=start, b=start) == cut, "whoever comes second takes it"
+    assert one.cut("b", a=start, b=start) == cut, "the second one takes it"
     assert one.cut("a", a=cut, b=start) is None, "it waits for the other"
     assert one.confirmed() == start
     second = one.cut("a", a=cut, b=cut)
@@ -88,7 +88,7 @@ def test_all_sources_end_at_one_cut(one: One) -> None:
     assert one.confirmed() == cut, "what all have committed is given up"
 
 
-def test_a_cut_that_nobody_planned_is_fixed_anew(one: One) -> None:
+def test_a_cut_that_nobody_planned_is_fixed_again(one: One) -> None:
     start = one.start()
     one.write()
     cut = one.cut("a", a=start)
@@ -108,12 +108,12 @@ def test_one_snapshot_for_all_that_begin_together(one: One) -> None:
     again, second = one.slot.snapshot(one.client)
     assert (again, second) == (line, first)
     one.write()
-    with first.seen() as client:
+    with first.open_connection() as client:
         assert client.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
     cut = one.cut("a", a=first.lsn)
     _, later = one.slot.snapshot(one.client)
     assert cut is not None and later.lsn >= cut, "an older one would put a table behind the others"
-    with later.seen() as client:
+    with later.open_connection() as client:
         assert client.execute("SELECT count(*) FROM t").fetchall() == [(1,)]
     temporary = one.client.execute("SELECT count(*) FROM pg_replication_slots WHERE temporary").fetchall()
     assert temporary == [(1,)]

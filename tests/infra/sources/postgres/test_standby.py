@@ -54,7 +54,7 @@ def test_a_standby_and_its_promotion(base: Base) -> None:
                 with pytest.raises(ServerUnfitError, match="names a standby, which decodes no changes; name the prim"):
                     own.run(node, slot=slot)
             step = replace(own.step(node), slot=moved)
-            with step.database.asked() as connection:
+            with step.database.open_connection() as connection:
                 (problem,) = step.problems(connection, step.position(step.note()))
             assert "source 'shop.t': RIVERMEET_POSTGRES names a standby" in str(problem)
             own.run(node)
@@ -76,4 +76,4 @@ def test_a_standby_and_its_promotion(base: Base) -> None:
             own.run(node)
             own.same(node, "SELECT id, n FROM t")
             own.client.close()
-    survived("a standby that took over", "refused; `resnapshot` reads the table anew as an incarnation")
+    survived("a standby that took over", "refused; `resnapshot` reads the whole table into a new incarnation")

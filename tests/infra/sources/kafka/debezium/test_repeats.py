@@ -1,4 +1,4 @@
-"""Which records of a partition are read: repeats, marks for compaction and messages are passed over and counted."""
+"""Which records of a partition are read: repeats, marks for compaction and messages are skipped and counted."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ CASES: dict[str, tuple[Sequence[Given], list[int]]] = {
         [(None, made(C, row, 5, 5, at=at)) for row, at in 2 * [("x", 1), ("y", 1.1)]],
         [0, 1],
     ),
-    "a page in the middle of which the connector waited": (
+    "a page during which the connector waited": (
         [(None, made(C, row, 5, 5, at=at)) for row, at in [("x", 1), ("y", 9), ("z", 20)]],
         [0, 1, 2],
     ),
@@ -128,11 +128,11 @@ CASES: dict[str, tuple[Sequence[Given], list[int]]] = {
         + [("a", made(C, 4, 40, 31, on=4))],
         [0, 1, 2, 3, 8],
     ),
-    "the rest of the first transaction, of which only what was stored is known": (
+    "the rest of the first transaction, after what was stored": (
         [("a", made(C, n, *p, on=1)) for n, p in [(1, (0, 10)), (2, (0, 12)), (2, (11, 12)), (3, (11, 14))]],
         [0, 1, 3],
     ),
-    "a connector that begins anew, behind what was read": (
+    "a connector that starts over, behind what was read": (
         [("a", made(C, 1, 20, 22)), ("a", made(C, 2, 0, 40, on=40)), ("a", made(C, 3, 50, 45))],
         [0, 1, 2],
     ),

@@ -3,7 +3,7 @@
     the database                        Postgres("shop.public.orders", …)        Kafka("…orders", value=Debezium(…))
     UPDATE orders SET id = 4 …          1 → tombstone, 4 → (…)                   the same
     DELETE FROM orders …                4 → tombstone                            the same; the null behind it is none
-    what a connector repeats                                                     passed over
+    what a connector repeats                                                     skipped
     TRUNCATE orders                     a tombstone for each row                 a dead letter, and the rows stay
 
 A truncate is the one difference, and only there. `test_real_connector` runs Debezium's engine beside the database,

@@ -108,7 +108,7 @@ def test_expressions_over_a_value_that_is_not_there(town: Town) -> None:
 
 @pytest.mark.prove
 def test_a_connector_that_was_restarted(town: Town) -> None:
-    """Repeats across epochs are passed over, and counted."""
+    """Repeats across epochs are skipped, and counted."""
     town.make("orders")
     node, whole = orders(town, Debezium({"n": "INT"})), orders(town, Debezium({"n": "INT"}), "whole")
     first, rest = recorded("restart")[:14], recorded("restart")[14:]
@@ -122,7 +122,7 @@ def test_a_connector_that_was_restarted(town: Town) -> None:
     town.run(whole)
     assert town.rows(node) == town.rows(whole)
     assert folded(town, node) == [(1, 12), (4, 3), (50, 50), (60, 60), (61, 61), (70, 70)]
-    survived("changes that Debezium repeats after a restart", "passed over by their place in the log, and counted")
+    survived("changes that Debezium repeats after a restart", "skipped by their position in the log, and counted")
 
 
 @pytest.mark.parametrize("point", ["landed", pytest.param("committed", marks=pytest.mark.prove)])
@@ -193,7 +193,7 @@ def test_a_database_that_was_put_back(town: Town) -> None:
     assert later.value is not None
     put(town, later._replace(value=later.value.replace(b'"ts_ms": 500', b'"ts_ms": 5000')))
     for _ in range(2):
-        with pytest.raises(AnotherDatabaseError, match=r"put back.*`rivermeet accept-loss shop orders` reads on from"):
+        with pytest.raises(AnotherDatabaseError, match=r"restored.*`rivermeet accept-loss shop orders` reads on"):
             town.run(node)
     assert town.run(node, accept_loss=True) is not None
     put(town, change("r", 3, 400, n=3), change("u", 3, 401, n=4))
@@ -203,6 +203,6 @@ def test_a_database_that_was_put_back(town: Town) -> None:
     assert folded(town, node) == [(1, 2), (2, 1), (3, 4)], "what was accepted once stays so"
     handled(
         "Debezium",
-        "changes of another server, or of a database that was put back, at lower positions",
-        "refused; `accept-loss` reads on from there, and a new snapshot begins anew by itself",
+        "changes of another server, or of a database that was restored, at lower positions",
+        "refused; `accept-loss` reads on from there, and a new snapshot starts over by itself",
     )

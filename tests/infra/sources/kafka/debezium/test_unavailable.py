@@ -79,7 +79,7 @@ def test_recorded_of_each_type(number: int, marker: str, types: dict[str, str], 
     assert {name for name, cell in columns.items() if name in declared and cell is not None} == {"n"}
     if number == 0:
         types_of = "arrays of numbers, dates and UUIDs, hstore, bytea, jsonb, numeric, any text"
-        handled("Debezium", f"a value out of line that was not changed: {types_of}", "the row keeps its value")
+        handled("Debezium", f"a large value (TOAST) that was not changed: {types_of}", "the row keeps its value")
     if number == 2:
         handled("Debezium", "unavailable.value.placeholder, also as hex:", 'Debezium(unavailable="…") names the marker')
 
