@@ -220,7 +220,7 @@ def write(workload: str, folder: Path, size: Size) -> int:
 
 
 def recut(folder: Path, epochs: int) -> None:
-    """Cut the records of a folder anew, by arrival, so that all who read it get the same epochs."""
+    """Cut the records of a folder again, by arrival, so that all who read it get the same epochs."""
     pieces = [records.to_table() for records in epochs_of(folder, epochs)]
     for file in folder.glob("epoch_*.parquet"):
         file.unlink()

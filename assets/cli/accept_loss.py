@@ -1,4 +1,4 @@
-"""`rivermeet accept-loss`: go on with a topic, or a Delta table, of which records are gone that were not read."""
+"""`rivermeet accept-loss`: go on with a topic or a Delta table that no longer has some records that were not read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def accept_loss(pipeline: str, source: str) -> None:
 
 
 def accepted(project: Project, node: Node) -> str:
-    """Run one epoch of a source that passes over what is gone; a line that says what was lost."""
+    """Run one epoch of a source that skips what is gone; a line that says what was lost."""
     from rivermeet.assets.epoch.run import run_node
     from rivermeet.infra.source_kinds import kind_of, load, registered_kinds
 

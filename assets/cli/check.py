@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("pipeline")
 @one_line_errors
 def check(pipeline: str) -> None:
-    """Say what keeps the PostgreSQL tables of PIPELINE from being read, with a script for psql that mends it.
+    """Say what keeps the PostgreSQL tables of PIPELINE from being read, with a script for psql that corrects it.
 
     Of those that can be read: how far they were, and how much log the slot holds back.
     """
@@ -57,7 +57,7 @@ def resnapshot(pipeline: str, source: str | None) -> None:
 
 
 def script(found: Iterable[Finding]) -> Iterator[str]:
-    """All that mends what was found, as one script for psql, each statement once; nothing where no statement does."""
+    """Give the statements that correct what was found as one script for psql, each once; empty where none does."""
     by_database: dict[str, dict[str, None]] = {}
     for one in found:
         by_database.setdefault(one.database, {}).update(dict.fromkeys(one.cure))

@@ -1,4 +1,4 @@
-"""`rivermeet retry-dead-letters`: read dead letters again, after what was wrong with them was mended."""
+"""`rivermeet retry-dead-letters`: read dead letters again, after what was wrong with them was corrected."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def release(pipeline: str, selected: str, epoch: int) -> None:
     """Accept the rows of a held epoch: its plan is run once more and committed unchanged.
 
     What is accepted are the rows that were refused and the invariants that they broke. Where the plan gives other rows,
-    or breaks another invariant, the epoch is held again. The checks show the violation all the same.
+    or breaks another invariant, the epoch is held again. The checks still show the violation.
     """
     _decided(pipeline, selected, epoch, "release")
 

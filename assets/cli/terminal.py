@@ -1,4 +1,4 @@
-"""The project as the commands use it: progress goes to whoever sits at the terminal."""
+"""The project as the commands use it: progress goes to the terminal."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def standard_json(text: str) -> str:
 
 
 def _progress():
-    # Dagster captures a step's output for its own log; progress is for whoever sits at the terminal.
+    # Dagster captures a step's output for its own log; progress is for the terminal.
     try:
         out = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     except OSError:

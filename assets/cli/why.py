@@ -37,7 +37,7 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
     project = project_here()
     declared = project.pipeline(pipeline).node(node)
     if not declared.is_stored:
-        raise click.ClickException(f"'{node}' is a view, of which nothing is stored: ask the tables that it joins")
+        raise click.ClickException(f"'{node}' is a view, and nothing of it is stored: ask the tables that it joins")
     changelogs = Changelogs(project)
     asked = typed_key(key, changelogs.of(declared).key_type, node)
     answer = Walk(changelogs, Expressions(project.sessions.open if engine else None)).why(declared, asked, limit)

@@ -49,7 +49,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 def hold_process(instance: dg.DagsterInstance) -> HeldFile:
     """Take a lock for a run, whose tag `PROCESS` is then the name of the file.
 
-    What gives it back leaves the file, which whoever finds that its run has ended removes.
+    What gives it back leaves the file, which the first process that finds its run ended removes.
     """
     folder = processes(Path(instance.root_directory))
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """What changed nodes and those below them would have, computed in a scratch place from the inputs that stand.
 
-A node that is declared otherwise is computed in one pass over all that its epochs took, in the order in which they took
+A node that is declared otherwise is computed at once from all that its epochs took, in the order in which they took
 it (``assets/epoch/recompute.py``), so that nothing differs but by the declaration. Nodes below it are one epoch of what
 it would have. The scratch place has a link to the tables of each node that stays as it is; nothing there is written.
 Held by ``tests/assets/diff/test_diff.py``.

@@ -77,7 +77,7 @@ def without_failing_records(
         if len(skipped.skipped) - len(plan.skipped) == limits.FAILING_RECORDS:
             raise TooManyFailingRecordsError(
                 f"'{plan.pipeline}.{plan.node}', epoch {plan.epoch}: more than {limits.FAILING_RECORDS} records cannot "
-                f"be joined: {reason}; mend the declaration, and run `rivermeet rebuild {plan.pipeline} --select "
+                f"be joined: {reason}; correct the declaration, and run `rivermeet rebuild {plan.pipeline} --select "
                 f"{plan.node}`",
                 epoch=plan.epoch,
             )

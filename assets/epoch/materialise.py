@@ -86,7 +86,7 @@ def _line(node: Node, outcome: Outcome) -> str:
     assert result is not None and judgement is not None
     parts = {"tombstones": result.tombstones, **{k.replace("_", " "): n for k, n in result.sides.items()}}
     extra = "".join(f", {n:,} {what}" for what, n in parts.items() if n)
-    again = ", computed anew" if result.plan.replaces else ""
+    again = ", recomputed" if result.plan.replaces else ""
     if result.note.decided is not None:
         again += f", {result.note.decided.summary}"
     seconds = sum(result.seconds.values()) + judgement.seconds

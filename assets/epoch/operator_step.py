@@ -92,7 +92,7 @@ class OperatorStep:
         if self._topics is not None:
             self._topics.refuse_unequal(self.node)
         if previous is not None and _moved(found, previous):
-            # An input was computed anew, and what was consumed of it counts nothing any more.
+            # An input was recomputed, and what was consumed of it no longer counts.
             plan = self.plan(None, None, epoch)
             return plan.begin_incarnation(previous.incarnation + 1, previous.grace) if plan else None
         after = {side: previous.consumed.get(side, {}) if previous else {} for side in found}
@@ -136,14 +136,14 @@ class OperatorStep:
         return part.model_copy(update={"table_version": pin, "table_ends": ends})
 
     def check(self, plan: EpochPlan) -> str | None:
-        """Why the plan must be passed over: an input was computed anew since."""
+        """Why the plan must be skipped: an input was recomputed since."""
         rebuild = NodeTables(self.tables, plan.pipeline, plan.node).rebuild
         for side, part in plan.inputs.items():
             node = self.nodes[side]
             paths = NodeTables(self.tables, node.pipeline.name, node.name)
             found = last_note(paths.changelog)
             if found is None or found[1].incarnation != part.incarnation:
-                return f"its input '{node.name}' was computed anew after the plan was made"
+                return f"its input '{node.name}' was recomputed after the plan was made"
             if part.table_version is not None:
                 table = f"table of '{paths.pipeline}.{paths.node}'"
                 refuse_unreadable(paths.table, part.table_version, table, rebuild)

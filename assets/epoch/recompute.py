@@ -1,4 +1,4 @@
-"""A node's rows, computed once more in one pass over all that it has consumed.
+"""A node's rows, computed once more, at once, from all that it has consumed.
 
     epoch 1   took left 0..4, right 0..2        rows: those of (epoch, processing order)
     epoch 2   took left 5..5

@@ -1,4 +1,4 @@
-"""The way of an epoch: Plan → Write → Judge → Commit → Record, one function for whoever runs a node; then its fold.
+"""The way of an epoch: Plan → Write → Judge → Commit → Record, one function for every way to run a node; then its fold.
 
 Dagster's assets, the command line, replay and the benchmarks call `run_epoch` and only translate what it gives. Each
 stage is a value with its inputs; its ``run`` gives an outcome and changes nothing of another stage's:
@@ -12,7 +12,7 @@ stage is a value with its inputs; its ``run`` gives an outcome and changes nothi
 | record | ``infra/epochs/stages/record.py`` | all outcomes | measurements, then verdicts |
 
 Off this path: `fold_node` (``assets/quality/judge_fold.py``) folds the node's table when that is due, and judges it. No
-epoch waits for it, for what reads a table reads the changelog's tail on top of it.
+epoch waits for it, because what reads a table reads the changelog's tail on top of it.
 
 Killed anywhere, the next run ends the same. Before the commit nothing counts; after it, only caches are behind:
 
@@ -24,7 +24,7 @@ Killed anywhere, the next run ends the same. Before the commit nothing counts; a
 | before the fold | a table that is behind | folds it, over as many epochs as there are |
 | before the fold's verdicts | a folded table without them | judges it |
 
-An epoch that its audit refuses keeps its plan, so that the next run refuses it again, unless what was wrong was mended
+An epoch that its audit refuses keeps its plan, so that the next run refuses it again, unless what was wrong was fixed
 or a person decided (``assets/refused/states.py``).
 
 Why: ``docs/decisions/one-commit-is-the-epoch.md``. Held by ``tests/infra/epochs/test_kill.py``.

@@ -1,6 +1,6 @@
 """Verification: what a node has committed, against what its plans give when they are computed again, and by its rules.
 
-An operation is computed in one pass over what its epochs took (``assets/epoch/recompute.py``). Spark writes the rows
+An operation is computed at once from what its epochs took (``assets/epoch/recompute.py``). Spark writes the rows
 to files that no log names, and the judge of epochs compares them with the changelog's
 (``expectations/rules/verify.py``). Then the node's rules are judged on all that its changelog and table hold: that the
 table is the fold is one of them. Of two kinds of nodes only that is done: of a source, as its files may be gone, and of
@@ -97,7 +97,7 @@ def verify(context: EpochContext, node: Node) -> Verified | None:
     table = open_table(path)
     if table is None:
         return None
-    # The newest version, whoever made it, and not that of our last commit.
+    # The newest version, even if it is not that of our last commit.
     version = table.version()
     note = next(note for at, note in notes(path) if at <= version)
     rows, compared = None, None

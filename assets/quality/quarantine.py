@@ -1,12 +1,12 @@
-"""Quarantine: where the rows of an epoch lie that its audit refused, until it is mended or a person decides.
+"""Quarantine: where the rows of an epoch lie that its audit refused, until it is fixed or a person decides.
 
     | state | what it means for the node | left by |
     |---|---|---|
     | held | a blocking invariant is violated: nothing is committed, nothing newer is read | the audit |
     | released | the same plan was committed as it is; its checks stay red | ``rivermeet quarantine release`` |
     | dropped | committed without its rows: the position moved on | ``rivermeet quarantine drop`` |
-    | resolved | the plan was committed by a later run, for what was wrong had been mended | ``rivermeet run`` |
-    | put aside | the plan is no more: a file of it was changed, or something was computed anew | whatever did so |
+    | resolved | the plan was committed by a later run, after what was wrong had been fixed | ``rivermeet run`` |
+    | put aside | the plan is no more: a file of it was changed, or something was recomputed | whatever did so |
 
 However often it is run again, a held epoch is in the quarantine once; where it gives other rows, or breaks another
 invariant, they take the place of those before. What a person decides is in ``assets/refused/decisions.py``.
@@ -140,7 +140,7 @@ def _refusal(node: Node, held: HeldEpoch, cure: str | None) -> str:
     return (
         f"{node.pipeline.name}.{node.name}: epoch {held.epoch} was not committed. {first.sentence} "
         f"({first.found}; broken: {', '.join(held.invariants)}). Its inputs stay unread. "
-        f"{cure or 'Mend what is wrong and run again'}; or look at its rows with "
+        f"{cure or 'Fix what is wrong and run again'}; or look at its rows with "
         f"`rivermeet quarantine show {where}`, then commit them as they are with "
         f"`rivermeet quarantine release {where} --epoch {held.epoch}`, or pass them over with "
         f"`rivermeet quarantine drop {where} --epoch {held.epoch}`. The violations: {first.sql}"

@@ -61,7 +61,7 @@ def loss(node: Node) -> str:
         Where later rows would be wrong without the dropped ones.
     """
     name = f"'{node.pipeline.name}.{node.name}'"
-    otherwise = "release the epoch, or mend what is wrong and run again"
+    otherwise = "release the epoch, or fix what is wrong and run again"
     if node.operation is None:
         kept = " A key keeps the value that it had until its next record." if node.is_table else ""
         return (
@@ -135,7 +135,7 @@ def decidable(context: EpochContext, node: Node, epoch: int, how: Literal["relea
         if plan is not None and plan.replaces:
             raise UndecidableError(
                 f"'{node.pipeline.name}.{node.name}': epoch {epoch} recomputes the node, and without its rows "
-                f"nothing would be left; release it, or mend what is wrong and run `{context.paths(node).rebuild}`",
+                f"nothing would be left; release it, or fix what is wrong and run `{context.paths(node).rebuild}`",
                 epoch=epoch,
             )
     return found

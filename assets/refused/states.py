@@ -5,11 +5,11 @@ it is in the log and the changelog's position:
 
     plan 3
     held 3, attempt 1      price_not_negative is broken; digest 5f0c of the rows
-    held 3, attempt 2      a rule was mended: the rows are others now, and someone has to look again
+    held 3, attempt 2      a rule was corrected: the rows are others now, and someone has to look again
     decided 3, attempt 2   ines releases them, at 09:12
     measured 3             committed: the note of the commit has the decision, too
 
-A decision is of one attempt: of the very rows that a person saw, by their digest, and of the invariants that were
+A decision is of one attempt: of the rows that a person saw, by their digest, and of the invariants that were
 broken then. If the plan gives other rows, or breaks another one, the epoch is held again. Each attempt is decided once.
 
 Why: ``docs/decisions/quarantine.md``. Held by ``tests/assets/quality/test_quarantine.py``.

@@ -47,7 +47,7 @@ def write_report(
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file as a whole: whoever has it open sees the old page or the new one."""
+    """Write a file as a whole: a reader who has it open sees the old page or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".html", delete=False) as written:
         written.write(text.encode())

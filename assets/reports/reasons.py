@@ -68,7 +68,7 @@ class Reasons:
         return Reason(command, self._tree(shown, key))
 
     def _tree(self, shown: NodeHistory, key: Key) -> str:
-        # A home may have lost a file, or somebody changed a changelog: the page says so, and is written all the same.
+        # A home may have lost a file, or somebody changed a changelog: the page says so, and is still written.
         try:
             return _text(Walk(self._changelogs, Expressions(None)).why(shown.node, key, limits.WALKED_ROWS))
         except Exception as error:

@@ -51,7 +51,7 @@ def _serve(folder: Path, port: int) -> None:
         server.should_exit = True
 
     Thread(target=stop_with_parent, daemon=True).start()
-    # The server ends at SIGINT by itself; then it raises the signal again, for whoever handled it before.
+    # The server ends at SIGINT by itself; then it raises the signal again, for the handler that was there before.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     server.run()
 

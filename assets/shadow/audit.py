@@ -227,7 +227,7 @@ def _ahead(inputs: Sequence[TopicInput], progress: Progress | None) -> int:
 
 
 def _read(inputs: Sequence[TopicInput], progress: Progress | None) -> dict[str, dict[int, int]]:
-    """By side up to where the application has read; a side of which it has read all is absent."""
+    """By side up to where the application has read; a side that it has read completely is absent."""
     found: dict[str, dict[int, int]] = {}
     for one in inputs if progress is not None else ():
         assert progress is not None

@@ -42,7 +42,7 @@ class Piece:
         return self.last - self.first == self.end - 1 - self.start
 
     def read_upto(self, upto: int) -> int:
-        """The last changelog offset that whoever has read the topic up to ``upto`` has read for sure."""
+        """The last changelog offset that a reader of the topic up to ``upto`` has certainly read."""
         if upto >= self.end:
             return self.last
         return self.first + upto - self.start - 1 if self.is_exact else self.first - 1
@@ -127,7 +127,7 @@ def _of_source(context: EpochContext, side: str, node: Node, consumed: Offsets, 
     exact: list[Piece] = []
     for read, before, after in _epochs(context, node):
         for p, (start, end) in read.ranges.items():
-            # Of a source that is hashed anew, a record of this partition may lie in any of the changelog's.
+            # Of a source whose keys are hashed again, a record of this partition may lie in any of the changelog's.
             lies_in = after if node.partitions else {p: after.get(p, -1)}
             if all(last <= consumed.get(place, -1) for place, last in lies_in.items()):
                 ends[p] = max(end, ends.get(p, 0))

@@ -70,7 +70,7 @@ class ByEngine:
     def rows(self, node: Node) -> list[Made]:
         """All records of a node, in order."""
         if not node.is_stored:
-            raise DriverError(f"'{node.name}' is a view, of which nothing is stored; read what looks it up")
+            raise DriverError(f"'{node.name}' is a view, and nothing of it is stored; read what looks it up")
         paths = self._context.paths(node)
         return [
             Made(None if row["key"] is None else tuple(row["key"].values()), row["value"], row["timestamp"])

@@ -32,7 +32,7 @@ class Records:
     node: Node
     expressions: Expressions
     cut: dict[str, None] = field(default_factory=dict)
-    """Sentences about keys of which not all records are replayed."""
+    """Sentences about keys whose records are not all replayed."""
     _times: dict[tuple[str, int, int], pa.Table] = field(default_factory=dict)
     _of_key: dict[tuple[str, Any], list[Found]] = field(default_factory=dict)
 
@@ -78,7 +78,7 @@ class Records:
             rows = self.changelogs.of(node).of_key(key)
             newest = rows[-limits.REPLAYED_RECORDS :]
             if len(newest) < len(rows):
-                says = f"'{node.name}' has {len(rows)} records of {named(key)}, of which only the newest"
+                says = f"'{node.name}' has {len(rows)} records of {named(key)}; only the newest"
                 self.cut[f"{says} {len(newest)} are looked at"] = None
             self._of_key[asked] = [self._found(side, row) for row in newest]
         return self._of_key[asked]
@@ -116,7 +116,7 @@ class Records:
         return [{name: row[name] for name in names} for row in self.changelogs.of(self.node).late(key)]
 
     def rebuilt(self) -> list[str]:
-        """Inputs that were computed anew since the node has read them: offsets mean other records there."""
+        """Inputs that were recomputed since the node has read them: offsets mean other records there."""
         found: list[str] = []
         for plan in self.changelogs.of(self.node).plans[-1:]:
             for place, node in map(self.stored, self.operation.inputs):

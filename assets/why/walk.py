@@ -59,7 +59,7 @@ class Walk:
         name = node.pipeline.name
         rebuilt = self.records(node).rebuilt() if node.operation is not None else []
         found = [
-            f"'{part}' was computed anew, and '{node.name}' has not read it since: run `rivermeet run {name}`"
+            f"'{part}' was recomputed, and '{node.name}' has not read it since: run `rivermeet run {name}`"
             for part in rebuilt
         ]
         found += (says for records in self._records.values() for says in records.cut)

@@ -1,4 +1,4 @@
-"""DuckDB without a state: every epoch reads all records so far and writes the whole result anew, as a cron job would.
+"""DuckDB without a state: every epoch reads all records so far and writes the whole result again, as a cron job would.
 
     python -m benchmarks.peers.duckdb_recompute {fk|ss|st|q3|q8|q20} DATA SCRATCH
 

@@ -16,7 +16,7 @@ from rivermeet.joins.reference.versioned import VersionedTable
 
 
 class VersionedSides:
-    """A join of which one side or both are versioned: only the latest version of a key is a change.
+    """A join with one or two versioned sides: only the latest version of a key is a change.
 
     A skipped change is forwarded without its key, which every table ignores: the join still counts it.
     """

@@ -86,7 +86,7 @@ def sides(x: Record, other: Record | None = None) -> "tuple[Record | None, Recor
 
 
 def places(x: Record, other: Record | None = None) -> dict[str, int | None]:
-    """Positions of both sides, of which x is one."""
+    """Positions of both sides; x is one of them."""
     left, right = sides(x, other)
     return {"left": left and left.position, "right": right and right.position}
 
@@ -188,6 +188,6 @@ def key_bytes(key: Any) -> Any:
 def joined(
     key: Any, left: Record | None, right: Record | None, timestamp: int, trigger: Record, rule: str = "joined"
 ) -> Row:
-    """The row of two records, either of which may be missing by a rule."""
+    """The row of two records; by a rule, either may be missing."""
     value = (left and left.value, right and right.value)
     return Row(key, value, timestamp, trigger.position, left and left.position, right and right.position, rule=rule)

@@ -213,7 +213,7 @@ def time_decides(operation: Operation) -> bool:
 
 
 def _pointer(cells: Mapping[str, Any], names: Sequence[str], caused: Key | None) -> Pointer:
-    """What a record points to; where only Spark can tell it, the record that caused the row."""
+    """What a record points to; where only Spark can evaluate it, the record that caused the row."""
     key = {name: cells[name] for name in names}
     unknown = next((cell for cell in key.values() if isinstance(cell, Unknown)), None)
     if unknown is not None:

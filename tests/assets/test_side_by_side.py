@@ -237,7 +237,7 @@ def test_a_run_of_dagster_goes_so_and_each_thread_has_its_session(home: Home, mo
 def test_what_was_committed_below_a_step_that_failed_is_shown_by_the_next_run(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Dagster skips what is below a failed step; that has committed all the same, and the next run says so."""
+    """Dagster skips what is below a failed step; that has committed nevertheless, and the next run says so."""
     judge_epoch = epoch_run.judge_epoch
 
     def broken(context: EpochContext, node: Node, *given: Any) -> Judgement:

@@ -4,7 +4,7 @@
     flights_topics         the same nodes; departures reads topic flights.departures; trips is written to flights.trips
     flights_back           a stream per result: trips reads topic flights.trips
 
-A source hashes its keys anew, into as many partitions as over files: then all is the same but where the rows come from.
+A source hashes its keys again, into as many partitions as over files: then all is the same but where rows come from.
 Held by ``tests/demos/test_kafka_demo.py``.
 """
 

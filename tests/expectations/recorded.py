@@ -69,7 +69,7 @@ def line(epoch: int, **other: Any) -> dict[str, Any]:
 
 
 def of_source(epoch: int) -> dict[str, Any]:
-    """A line of a source: 1,200 records an epoch, of which its joins read fewer."""
+    """A line of a source: 1,200 records an epoch; its joins read fewer."""
     return line(
         epoch,
         rows_in={},

@@ -49,7 +49,7 @@ def test_unread_is_what_was_there_at_the_commit() -> None:
         [of_source(1) | {"committed_at": NOW + 2 * DAY}],
         [of_source(1) | {"ends": {"0": 5}}],
     ],
-    ids=["no line", "computed anew", "older line", "later", "a line is missing"],
+    ids=["no line", "recomputed", "older line", "later", "a line is missing"],
 )
 def test_unread_is_unknown_where_the_log_does_not_tell(there: list) -> None:
     (one,) = latency([line(1, consumed={"left": [1, 1000]})], {}, {"left": there})

@@ -1,4 +1,4 @@
-"""Rows of a query for whoever asked: a table for the terminal, CSV, lines of JSON, or a Parquet file.
+"""Rows of a query as a command prints them: a table for the terminal, CSV, lines of JSON, or a Parquet file.
 
 table      all cells as text, null as null, numbers to the right
 csv        a header; null is empty, and what is nested is JSON

@@ -152,7 +152,7 @@ def _lag(project: Project, node: Node, note: CommitNote) -> int:
         found = last_note(project.context(node.pipeline).paths(part).changelog)
         if found is None:
             continue
-        # Of an input that was computed anew, nothing was read yet.
+        # Of an input that was recomputed, nothing was read yet.
         known = found[1].incarnation == note.incarnations.get(side, 1)
         consumed = note.consumed.get(side, {}) if known else {}
         lag += sum(end - consumed.get(p, -1) for p, end in found[1].ends.items())

@@ -73,7 +73,7 @@ part("sql").querySelector(".copy").addEventListener("click", async (event) => {
     await navigator.clipboard.writeText(text.textContent);
     event.target.textContent = "Copied";
   } catch {
-    // Not every browser lets a page from disk reach the clipboard.
+    // Not every browser allows a page from disk to use the clipboard.
     getSelection().selectAllChildren(text);
     event.target.textContent = "Selected: press Ctrl+C";
   }

@@ -106,7 +106,7 @@ def test_the_rows_of_three_deliveries(delivered: Shop) -> None:
 
 
 def test_news_of_some_inputs_reaches_the_joins_below(delivered: Shop) -> None:
-    # The second delivery brought no customers, and its invoices are there all the same.
+    # The second delivery brought no customers, and its invoices are still there.
     assert delivered.epochs() == dict.fromkeys(NODES, 3) | {"customers": 2}
 
 

@@ -107,7 +107,7 @@ def test_a_run_of_a_process_that_says_nothing_is_left_alone(instance: dg.Dagster
     ("host", "boot", "closed"),
     [
         ("elsewhere", "its own", False),
-        # A container that was made anew on this machine, and this machine after it was restarted.
+        # A container that was recreated on this machine, and this machine after it was restarted.
         ("elsewhere", "ours", True),
         ("here", "its own", True),
     ],

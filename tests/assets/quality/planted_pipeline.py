@@ -1,4 +1,4 @@
-"""A pipeline with a node of every kind, rules of its own, and two deliveries, of which the first breaks none.
+"""A pipeline with a node of every kind, rules of its own, and two deliveries; the first breaks none.
 
 All sources have one shape and one partition. With the second delivery, streams go from 25 to 62:
 

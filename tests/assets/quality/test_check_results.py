@@ -97,7 +97,7 @@ def _sample(check: dg.AssetCheckEvaluation) -> Sequence[Any]:
 
 @pytest.fixture(scope="module")
 def planted(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """Three orders, of which 13 and 14 break rules, after one run."""
+    """Three orders after one run; 13 and 14 break rules."""
     with (
         pytest.MonkeyPatch.context() as patched,
         homed(PIPELINE, tmp_path_factory.mktemp("planted"), settings) as home,
@@ -241,7 +241,7 @@ def test_a_refused_epoch_is_red_where_it_was_green(planted: Home) -> None:
     # Its rows are in no changelog.
     assert [row["key"]["id"] for row in asked(planted.project, _query(shown))] == ["d"]
     assert "The sentence of planted_blocking." in Path(shown["data_docs_path"]).read_text()
-    # Checks that are run alone judge what is committed, and what was found stands all the same.
+    # Checks that are run alone judge what is committed, and what was found still stands.
     planted.checks_alone(dg.AssetSelection.checks_for_assets(KEY))
     again = checks(planted)["planted_blocking"]
     assert (again.passed, again.severity) == (False, dg.AssetCheckSeverity.ERROR)

@@ -1,7 +1,7 @@
 """Every kind of violation, planted in real runs: Dagster, the page and Data Docs show all of them, and nothing else.
 
 Three runs of one pipeline: a clean delivery, one into code with bugs (``tests/assets/quality/planted.py``), and by
-mended code checks alone, of all that the tables hold.
+corrected code checks alone, of all that the tables hold.
 """
 
 from __future__ import annotations

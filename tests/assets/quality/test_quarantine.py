@@ -121,7 +121,7 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert "epoch 1 is not held any more: it was released by" in again.output
     assert "no epoch of it is held" in again.output
 
-    # The check stays red, here and in the history, and lets the node below run: which finds the row wrong, too.
+    # The check stays red, here and in the history, and the node below runs; it finds the row wrong, too.
     assert last_states(shop.quality, sales)["not_negative"] == ("violated", 3, 1, 1, "duckdb", "")
     prepare_instance(shop.settings)
     with dg.DagsterInstance.get() as instance:
@@ -176,7 +176,7 @@ def test_run_again_it_is_refused_again_and_kept_once(shop: Till) -> None:
     # Once the rule is another one, the plan runs as it stands.
     with pytest.MonkeyPatch.context() as patched:
         judge_by(patched)
-        assert materialise(shop, sales, "mended").result is not None
+        assert materialise(shop, sales, "fixed").result is not None
     assert shop.state(sales).state == "resolved"
     assert len(shop.records(sales)) == 3
     with pytest.raises(UndecidableError, match="it was resolved by a later run; no epoch of it is held"):
@@ -198,7 +198,7 @@ def test_a_release_is_of_the_rows_and_the_invariants_that_were_seen(
     assert (held.state, held.held.attempt, held.decision) == ("held", 2, None)
     assert {row["attempt"] for row in shop.quarantined(sales)} == {2}
     decide(shop.context(TILL), sales, 1, "release", "ines")
-    # Other rows: what is read of a file may be declared anew.
+    # Other rows: what is read of a file may be declared otherwise.
     assert sales.source is not None
     without = replace(sales, origin=replace(sales.source, where="n <> 7"))
     refused(shop, without)

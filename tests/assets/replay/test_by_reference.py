@@ -22,7 +22,7 @@ def test_what_kafka_streams_answered(file: str) -> None:
     recorded = read(GOLDEN / f"oracle_{file}.jsonl.gz")
     asked = [{name: x for name, x in case.items() if name not in ANSWERED} for case in recorded]
     for case, result in zip(recorded, by_reference(asked, "3.1"), strict=True):
-        # Where Kafka Streams died, a sentence says of which record.
+        # Where Kafka Streams died, a sentence names the record.
         assert ("error" in result) == ("error" in case), result
         assert result.get("output") == case.get("output"), case["name"]
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 def shop(town: Town) -> Pipeline:
-    """A stream of which an application keeps the large ones, too."""
+    """A stream whose large records an application keeps, too."""
     made = Pipeline("shop")
     sales = made.stream("sales", Kafka(town.named("sales"), key=Text("id"), value=JSON({"n": "INT"})))
     sales.filter("n > 1", "large").shadowed_by(town.named("out"))

@@ -117,7 +117,7 @@ def test_an_input_that_was_computed_anew_is_named(home: Small) -> None:
     note = found[1].model_copy(update={"incarnation": 2, "epoch": 3})
     append_records(PLANE.empty_table(), paths.changelog, paths.app_id("changelog", 2), note)
     answer = home.walk().why(home.fleet, {"id": 11}, 10)
-    assert answer.notes == ("'planes' was computed anew, and 'fleet' has not read it since: run `rivermeet run small`",)
+    assert answer.notes == ("'planes' was recomputed, and 'fleet' has not read it since: run `rivermeet run small`",)
 
 
 def test_json_has_the_whole_answer(home: Small) -> None:

@@ -59,7 +59,7 @@ class Faulty(Protocol):
     gone, missing, remade
         How a run is refused that finds records lost, no source, and another source.
     cure
-        The command of which a refusal speaks.
+        The command that a refusal names.
     """
 
     @property
@@ -96,7 +96,7 @@ def keys(source: Faulty) -> str:
 
 @dataclass
 class Topic:
-    """One partition of a topic, of which retention removes records."""
+    """One partition of a topic; retention removes records of it."""
 
     place: Town
     table: Table = field(init=False)
@@ -106,7 +106,7 @@ class Topic:
         r"0: [01] to [12]: its retention is shorter|removed records of its slice while it was read",
     )
     missing: ClassVar[Refused] = TopicMissingError, "there is no topic"
-    remade: ClassVar[Refused] = TopicRemadeError, "was deleted and made anew"
+    remade: ClassVar[Refused] = TopicRemadeError, "was deleted and recreated"
     unplaced: ClassVar[Refused] = TopicPositionLostError, "no plan of epoch 1"
     while_read = TopicRefusedError
     ingest = topic_ingest
@@ -155,7 +155,7 @@ class Topic:
 
 @dataclass
 class Versions:
-    """Versions of a Delta table, of which VACUUM removes files."""
+    """Versions of a Delta table; VACUUM removes files of them."""
 
     place: Shed
     changes: TableChanges
@@ -163,7 +163,7 @@ class Versions:
     put_rows: int = 0
     gone: ClassVar[Refused] = VersionsGoneError, "cannot be read any more|needs a file"
     missing: ClassVar[Refused] = DeltaTableMissingError, "there is no Delta table at"
-    remade: ClassVar[Refused] = TableRemadeError, "was deleted and made anew"
+    remade: ClassVar[Refused] = TableRemadeError, "was deleted and recreated"
     unplaced: ClassVar[Refused] = TablePositionLostError, "no plan of epoch 1"
     while_read = RivermeetError
     ingest = delta_ingest
@@ -213,7 +213,7 @@ class Rows:
     table: Table = field(init=False)
     gone: ClassVar[Refused] = SlotLostError, r"slot rivermeet_shop_\w+ is gone"
     missing: ClassVar[Refused] = PostgresTableMissingError, "there is no table"
-    remade: ClassVar[Refused] = PostgresTableMissingError, "dropped and made anew"
+    remade: ClassVar[Refused] = PostgresTableMissingError, "dropped and recreated"
     cure: ClassVar[str] = "resnapshot"
 
     def __post_init__(self) -> None:

@@ -27,8 +27,8 @@ FAULTS = {
         "retention between plan and read",
         "refused with what is gone; `accept-loss` goes on behind it",
     ),
-    ("topic", "anew"): (
-        "a topic deleted, or made anew under its name",
+    ("topic", "recreated"): (
+        "a topic deleted, or recreated under its name",
         "refused; `accept-loss` goes on with the new one",
     ),
     **dict.fromkeys(
@@ -40,13 +40,13 @@ FAULTS = {
         ("VACUUM of a Delta table between plan and read", "refused with what is gone, and the cure"),
     ),
     **dict.fromkeys(
-        [("append", "anew"), ("feed", "anew")],
-        ("a Delta table deleted, or made anew at its place", "refused; `accept-loss` goes on with the new one"),
+        [("append", "recreated"), ("feed", "recreated")],
+        ("a Delta table deleted, or recreated at its place", "refused; `accept-loss` goes on with the new one"),
     ),
     ("topic", "unplaced"): ("an epoch log that is lost", "refused: nobody knows up to where a topic was read"),
     ("database", "lost"): (
         "a replication slot dropped",
-        "refused; `resnapshot` reads the table anew as an incarnation",
+        "refused; `resnapshot` reads the table again as an incarnation",
     ),
 }
 """Kind and fault to its row on the page."""
@@ -141,10 +141,10 @@ def test_it_is_made_anew(source: Faulty, kind: str) -> None:
     assert kind == "database" or source.place.step(source.table).lost() is not None, "a rebuild would not find all"
     cured(source)
     goes_on(source, "xy" if kind == "database" else "abxy")
-    note(kind, "anew")
+    note(kind, "recreated")
 
 
-def anew(source: Topic | Versions) -> None:
+def recreate(source: Topic | Versions) -> None:
     source.go()
     source.return_()
 
@@ -155,7 +155,7 @@ def anew(source: Topic | Versions) -> None:
 )
 def test_while_it_is_read(source: Topic | Versions, kind: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run that meets it is refused, and none commits what is not of its plan."""
-    happens: Callable[[], None] = source.lose if fault == "gone" else lambda: anew(source)
+    happens: Callable[[], None] = source.lose if fault == "gone" else lambda: recreate(source)
     source.put("a")
     source.place.run(source.table)
     source.put("b")
@@ -178,7 +178,7 @@ def test_while_it_is_read(source: Topic | Versions, kind: str, fault: str, monke
 
 @pytest.mark.parametrize("kind", ["topic", "append"])
 def test_an_epoch_log_that_is_lost(source: Topic | Versions, kind: str) -> None:
-    """To begin anew would be to read everything twice."""
+    """To begin again would be to read everything twice."""
     source.put("a")
     source.place.run(source.table)
     shutil.rmtree(source.place.world.root / "epochs")

@@ -41,7 +41,7 @@ class Ran:
     rows: Sequence[Row]
 
     def without_rule(self) -> list[Record]:
-        """Records in no row, of which nothing says why."""
+        """Records in no row, without a reason."""
         used = {at for row in self.rows for at in (row.trigger, row.left, row.right)}
         said = {row.rule for row in self.rows} | {note.rule for record in self.history for note in record.trace or ()}
         assert said <= set(RULES), said - set(RULES)
@@ -105,7 +105,7 @@ def assert_named(given: Mapping[str, Any]) -> int:
     found = of_case(given)
     evidence = OfCase(found.node, found.history, epochs=found.epochs)
     for row in found.rows:
-        # A cache may commit two rows that nothing tells apart.
+        # A cache may commit two rows that nothing distinguishes.
         alike = {(other.left, other.right) for other in found.rows if as_committed(other) == as_committed(row)}
         made = evidence.made(row)
         assert places(made) in alike, (given["name"], row, made)
