@@ -161,7 +161,7 @@ class Versions:
     changes: TableChanges
     table: Table = field(init=False)
     put_rows: int = 0
-    gone: ClassVar[Refused] = VersionsGoneError, "cannot be read any more|needs a file"
+    gone: ClassVar[Refused] = VersionsGoneError, "cannot be read any longer|needs a file"
     missing: ClassVar[Refused] = DeltaTableMissingError, "there is no Delta table at"
     remade: ClassVar[Refused] = TableRemadeError, "was deleted and recreated"
     unplaced: ClassVar[Refused] = TablePositionLostError, "no plan of epoch 1"
@@ -235,7 +235,7 @@ class Rows:
 
     def says_so(self, error: type[RivermeetError]) -> None:
         step = self.place.step(self.table)
-        with step.database.asked() as connection:
+        with step.database.open_connection() as connection:
             assert error in [type(problem) for problem in step.problems(connection, step.position(step.note()))]
 
     def has_noted(self, plan: EpochPlan) -> bool:
