@@ -122,7 +122,7 @@ def test_of_two_rivals_one_commits(
     with monkeypatch.context() as patched:
         # What it looked at before it made its entry.
         looked = iter([seen])
-        patched.setattr(staged, "opened", lambda path: next(looked))
+        patched.setattr(staged, "open_table", lambda path: next(looked))
         if seen is not None:
             patched.setattr(staged, "DeltaTable", lambda path: seen)
         commit_staged(mine, APP, first, note(first))

@@ -32,7 +32,8 @@ from rivermeet.infra.settings import Settings
 from tests.reliability import handled
 
 ENGINE_MEMORY = "600m"
-# N frames that are kept, a query that never ends, and what the process says of its failure.
+# N frames that are kept, a query that never ends, and what the process says of its failure. The query is one task:
+# with one for each core, no other client of the engine would be given a turn.
 CLIENT = """
 import sys, time
 from rivermeet.infra.engine import session, watch
@@ -46,7 +47,7 @@ kept = [one.range(n).localCheckpoint(eager=False) for n in range(int(sys.argv[1]
 print("kept", flush=True)
 try:
     if sys.argv[3] == "query":
-        spark.range(10**15).selectExpr("sum(id % 7)").collect()
+        spark.range(0, 10**15, 1, 1).selectExpr("sum(id % 7)").collect()
     else:
         time.sleep(600)
 except KeyboardInterrupt:
