@@ -23,15 +23,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.delta import fold, fold_few, staged
+from rivermeet.infra.delta import fold, staged
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.staged import Staged
 from rivermeet.infra.epochs import rows as epoch_rows
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.stages import commit, write
-from rivermeet.infra.epochs.stages import fold as fold_stage
-from rivermeet.pipelines import limits
-from rivermeet.records.changelog import table_rows
 
 Change = Callable[[DataFrame], DataFrame]
 Place = Literal["rows", "offsets", "commit", "fold", "merge"]
@@ -99,25 +96,23 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
         _, node, *_ = app_id.split("/")
         staged.commit_staged(other_than(found, node, "commit"), app_id, epoch, note, rows, **options)
 
-    def folded(
-        session: Callable[[], SparkSession],
-        paths: NodeTables,
-        key: list[str],
-        upto: CommitNote,
-        token: int | None = None,
-    ) -> bool:
-        def stage_few(*given: Any) -> Staged | None:
-            few = fold_few.stage_few(*given)
-            return other_than(few, paths.node, "fold") if few is not None else None
+    # Nodes are folded side by side, so that whose table it is must be seen from what a function is given.
+    stage_few, is_few, last_by_key = fold.stage_few, fold._is_few, fold._last_by_key
 
-        with pytest.MonkeyPatch.context() as within:
-            if any((bug.node, bug.place) == (paths.node, "merge") for bug in bugs):
-                # No table has few rows.
-                within.setattr(limits, "WHOLE_TABLE_ROWS", -1)
-            within.setattr(fold, "stage_few", stage_few)
-            within.setattr(fold, "table_rows", lambda rows: wrong(table_rows(rows), paths.node, "merge"))
-            return fold.fold(session, paths, key, upto, token)
+    def stage_wrong(changelog: str, path: str, *given: Any) -> Staged | None:
+        few = stage_few(changelog, path, *given)
+        return other_than(few, path.split("/")[-2], "fold") if few is not None else None
+
+    def is_few_and_right(path: str, new: int) -> bool:
+        """Where a MERGE is wrong there is one."""
+        merged = any((bug.node, bug.place) == (path.split("/")[-2], "merge") for bug in bugs)
+        return not merged and is_few(path, new)
+
+    def merge_wrong(changelog: DataFrame, paths: NodeTables, *given: Any) -> DataFrame:
+        return wrong(last_by_key(changelog, paths, *given), paths.node, "merge")
 
     patched.setattr(write, "with_offsets", with_offsets)
     patched.setattr(commit, "commit_staged", commit_staged)
-    patched.setattr(fold_stage, "fold", folded)
+    patched.setattr(fold, "stage_few", stage_wrong)
+    patched.setattr(fold, "_is_few", is_few_and_right)
+    patched.setattr(fold, "_last_by_key", merge_wrong)
