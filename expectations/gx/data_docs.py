@@ -83,7 +83,10 @@ def write_page(folder: Path, run: str, suites: Sequence[Suite]) -> Path:
     for old in pages[limits.DATA_DOCS_RUNS :]:
         old.unlink()
     runs = sorted(
-        ((path.name, _title(path)) for path in pages[: limits.DATA_DOCS_RUNS]), key=lambda run: run[1], reverse=True
+        ((path.name, _title(path)) for path in pages[: limits.DATA_DOCS_RUNS]),
+        # Of one minute, the page that was written last is the first: a sort keeps the order of equals.
+        key=lambda run: run[1].partition(": ")[0],
+        reverse=True,
     )
     _write(folder / "docs" / "index.html", title="Data Docs", runs=runs)
     return page
