@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,6 @@ import obstore
 import pytest
 from obstore.store import from_url
 
-from rivermeet.infra import crash
 from rivermeet.infra.engine.processes import spawn
 from rivermeet.infra.settings import Settings
 from tests.infra.epochs.test_two_at_once import SELECT, Shop, ended
@@ -92,9 +90,7 @@ def shop(s3: str, cluster: Cluster, tmp_path: Path) -> Iterator[Apart]:
     made.deliver()
     ended(made.run())
     yield made
-    for process in made.processes:
-        process.kill()
-        process.communicate()
+    made.end()
 
 
 def struck(shop: Shop, cluster: Cluster, what: str, point: str) -> tuple[int, str]:
@@ -138,9 +134,7 @@ def test_the_driver_is_lost(shop: Apart) -> None:
     """It is the run's own process; the next run has a new one."""
     for point in POINTS:
         shop.deliver()
-        killed = shop.run({crash.SETTING: f"{point}:{JOIN}"})
-        _, err = killed.communicate(timeout=900)
-        assert killed.returncode == -signal.SIGKILL, err
+        shop.kill_at(point, seconds=900)
         ended(shop.run())
         shop.check()
         survived(f"a cluster's driver killed, {point}", "the next run makes the rows of an undisturbed one")

@@ -6,7 +6,6 @@ A machine is a home: the other one has nothing of the first but what lies in the
 from __future__ import annotations
 
 import shutil
-import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,7 +16,6 @@ import pytest
 from deltalake import DeltaTable
 from obstore.store import from_url
 
-from rivermeet.infra import crash
 from rivermeet.infra.delta.io import is_protected, last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import open_table
@@ -64,9 +62,7 @@ def machines(s3: str, tmp_path: Path) -> Iterator[Machines]:
     made = Machines((shops[0], shops[1]))
     yield made
     for shop in shops:
-        for process in shop.processes:
-            process.kill()
-            process.communicate()
+        shop.end()
         engine.stop(shop.settings)
 
 
@@ -124,9 +120,7 @@ def test_killed_on_one_machine_a_run_goes_on_on_the_other(machines: Machines) ->
     ended(one.run())
     for point in ("planned", "computed", "sides-written", "committed"):
         machines.deliver()
-        killed = one.run({crash.SETTING: f"{point}:priced_purchases"})
-        _, err = killed.communicate(timeout=600)
-        assert killed.returncode == -signal.SIGKILL, err
+        one.kill_at(point)
         ended(other.run())
         other.check()
         survived(
@@ -143,9 +137,7 @@ def test_killed_over_a_store_that_fails_at_random(unreliable: str, machines: Mac
     points = ("planned", "computed", "sides-written", "committed")
     for point in points:
         machines.deliver()
-        killed = one.run({crash.SETTING: f"{point}:priced_purchases"})
-        _, err = killed.communicate(timeout=600)
-        assert killed.returncode == -signal.SIGKILL, err
+        one.kill_at(point)
         ended(other.run())
         other.check()
     counts = faults(unreliable)

@@ -80,6 +80,18 @@ class Shop:
         """`rivermeet run`."""
         return self.start(str(BIN / "rivermeet"), "run", "invoice", *SELECT, env=env)
 
+    def kill_at(self, point: str, seconds: float = 600) -> None:
+        """`rivermeet run`, killed at a point of the join's epoch."""
+        killed = self.run({crash.SETTING: f"{point}:priced_purchases"})
+        _, err = killed.communicate(timeout=seconds)
+        assert killed.returncode == -signal.SIGKILL, err
+
+    def end(self) -> None:
+        """Kill the processes that are left."""
+        for process in self.processes:
+            process.kill()
+            process.communicate()
+
     def rows(self, node: str) -> list[dict[str, Any]]:
         """The changelog, by a reader that is not the writer."""
         changelog = DeltaTable(NodeTables(self.settings.tables, "invoice", node).changelog)
@@ -138,9 +150,7 @@ def shop(home: Settings, tmp_path: Path) -> Iterator[Shop]:
     made_here.deliver()
     ended(made_here.run())
     yield made_here
-    for process in made_here.processes:
-        process.kill()
-        process.communicate()
+    made_here.end()
 
 
 def test_two_command_lines(shop: Shop) -> None:
@@ -198,9 +208,7 @@ def test_a_run_after_one_that_was_killed(shop: Shop) -> None:
     """What Dagster holds for a run (its place in a pool) is given back, also where no daemon looks after it."""
     for point in ("computed", "committed"):
         shop.deliver()
-        killed = shop.run({crash.SETTING: f"{point}:priced_purchases"})
-        _, err = killed.communicate(timeout=600)
-        assert killed.returncode == -signal.SIGKILL, err
+        shop.kill_at(point)
         ended(shop.run())
         shop.check()
         survived("kill -9 of `rivermeet run`", "the next run finishes its epoch")
