@@ -15,7 +15,7 @@ from rivermeet.joins.why.evidence import Found, Key, Reason, named
 from rivermeet.joins.why.families import Met
 from rivermeet.joins.why.replay import Replay
 from rivermeet.joins.why.words import by_rule, no_record
-from rivermeet.pipelines import Filter, Operation, SelectKey
+from rivermeet.pipelines import Filter, Operation, SelectKey, ToTable
 
 
 def reads(operation: Operation, key: Key, trigger: Found | None) -> Mapping[str, Key]:
@@ -43,7 +43,9 @@ def of_absence(operation: Operation, key: Key, replayed: Replay) -> list[Reason]
         records = replayed.of_key(side, own)
         if not records:
             found.append(no_record(replayed, side, own))
-        for one in records[-1:] if operation.inputs[side].is_table else records:
+        # Where the result is a table, a record before the last one may have had a row, and has it no longer.
+        decides = operation.inputs[side].is_table or isinstance(operation, ToTable)
+        for one in records[-1:] if decides else records:
             found.append(_without_row(operation, one, replayed))
     return found
 

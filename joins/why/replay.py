@@ -119,8 +119,18 @@ class Replay:
         if set(offsets.values()) != {None}:
             named = {side: at for side, at in offsets.items() if at is not None}
             return [row for row in own if {side: one.offset for side, one in self.parts(row).items() if one} == named]
-        wanted = (self.positions.get(self.place(committed.trigger)), committed.timestamp, committed.value is None)
-        return [row for row in own if (row.trigger, row.timestamp, row.value is None) == wanted]
+        wanted = committed.timestamp, committed.value is None
+        like = [row for row in own if (row.timestamp, row.value is None) == wanted]
+        at = self.positions.get(self.place(committed.trigger))
+        # What a commit gives names the last record of its epoch in the row's partition; replayed, in all partitions.
+        return [row for row in like if row.trigger == at] or [
+            row for row in like if at is not None and self._share_commit(row.trigger, at)
+        ]
+
+    def _share_commit(self, *positions: int) -> bool:
+        records = [self.records[at] for at in positions]
+        waited = (any(one.rule == "commit" for one in self.traces[at]) for at in positions)
+        return all(waited) and len({one.order[0] for one in records if one is not None and one.order is not None}) == 1
 
     def parts(self, row: Row) -> dict[str, Found | None]:
         """Side to the record that a row has of it."""

@@ -27,6 +27,12 @@ def test_a_tombstone_and_what_is_not_read_yet() -> None:
     assert given.missing("j") == {"left-not-read"}
 
 
+def test_a_streams_tombstone_ends_the_row_of_an_earlier_record() -> None:
+    stream, _ = two("stream", "stream", same_key=True)
+    given = Given(stream.to_table("n"), records_of([("left", "k", "z", 1), ("left", "k", None, 2)]))
+    assert given.missing("k") == {"left-deleted"}
+
+
 def test_a_row_of_two_streams_is_that_of_its_side() -> None:
     left, right = two("stream", "stream", same_key=True)
     given = Given(left.merge(right, "n"), records_of([("left", "k", "A", 1), ("right", "k", "a", 2)]))

@@ -8,7 +8,7 @@ import pytest
 
 from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
 from rivermeet.joins.one_to_many.reference import OneToManyJoin
-from rivermeet.joins.reference.records import Record
+from rivermeet.joins.reference.records import Record, Row
 from rivermeet.joins.table_table.reference import TableTableJoin
 from tests.joins.why.given import SELECT, Given, live, two, values
 from tests.reference.histories import NASTY_FOREIGN_KEY, foreign_key_of, random_histories, records_of
@@ -43,6 +43,17 @@ def test_a_row_on_a_foreign_key_is_what_it_pointed_to_then(how: str) -> None:
                     assert made.says
                 checked += 1
     assert checked > 300
+
+
+def test_a_commits_row_names_the_last_record_of_its_partition() -> None:
+    """Replayed with records of other partitions, the commit has another last record."""
+    left, right = two("table", "table")
+    node = left.join(right, "n", foreign_key="v", select=SELECT, semantics="kafka-4", cache="epoch")
+    history = records_of([("right", "p1", "old", 1), ("left", "k", "p1|1", 2), ("right", "p1", "new", 3)])
+    row = Row("k", ("p1|1", "new"), 3, trigger=1)
+    assert values(Given(node, history).made(row)) == row.value
+    # A row of another epoch is not that of the commit.
+    assert values(Given(node, history, epochs=(1, 1, 2)).made(row)) != row.value
 
 
 def test_why_no_row_is_on_a_foreign_key() -> None:
