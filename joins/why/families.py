@@ -76,18 +76,20 @@ def made_of(operation: Operation, row: ResultRow, evidence: Evidence) -> Made:
     known = {side: evidence.record(side, row.partition, at) for side, at in named.items()}
     words, also = _words_of(operation), [trigger, *(one for one in known.values() if one is not None)]
     keys = {} if row.key is None else words.reads(operation, row.key, trigger)
-    replayed = replay(operation, keys, evidence, also)
-    if not (alike := replayed.alike(row)):
+    replayed = timed = replay(operation, keys, evidence, also)
+    alike = [(timed, found) for found in timed.alike(row)]
+    if not alike:
         replayed = replay(operation, keys, evidence, also, clocks=False)
-        alike = replayed.alike(row)
+        alike = [(replayed, found) for found in replayed.alike(row)]
+        alike += [(timed, found) for found in timed.released_by_clocks(row)]
     if not alike and not known and operation.joins_sides:
         unsure = next((unknown(key).says for key in replayed.points.values() if isinstance(key, Unknown)), NOT_SURE)
         return Made({trigger.side: trigger}, (unsure,))
-    may_be = [(known or replayed.parts(found), found.rule, found.trigger) for found in alike]
-    may_be = may_be or [(known or {trigger.side: trigger}, "joined", math.inf)]
-    doubts = [disagreement(operation, row.value, {"left": None, "right": None} | parts) for parts, _, _ in may_be]
+    may_be = [(by, known or by.parts(found), found.rule, found.trigger) for by, found in alike]
+    may_be = may_be or [(replayed, known or {trigger.side: trigger}, "joined", math.inf)]
+    doubts = [disagreement(operation, row.value, {"left": None, "right": None} | parts) for _, parts, _, _ in may_be]
     best = doubts.index(None) if None in doubts else 0
-    parts, rule, at = may_be[best]
+    replayed, parts, rule, at = may_be[best]
     met = Met(row.key, rule, parts.get("left"), parts.get("right"), trigger, at, row.value is None)
     said = words.of_row(operation, met, replayed)
     says = [reason.says for reason in said] + [doubt for doubt in doubts[best : best + 1] if doubt is not None]

@@ -119,13 +119,18 @@ class Replay:
         if set(offsets.values()) != {None}:
             named = {side: at for side, at in offsets.items() if at is not None}
             return [row for row in own if {side: one.offset for side, one in self.parts(row).items() if one} == named]
-        wanted = committed.timestamp, committed.value is None
-        like = [row for row in own if (row.timestamp, row.value is None) == wanted]
+        like = [row for row in own if (row.timestamp, row.value is None) == _seen(committed)]
         at = self.positions.get(self.place(committed.trigger))
         # What a commit gives names the last record of its epoch in the row's partition; replayed, in all partitions.
         return [row for row in like if row.trigger == at] or [
             row for row in like if at is not None and self._share_commit(row.trigger, at)
         ]
+
+    def released_by_clocks(self, committed: ResultRow) -> list[Row]:
+        """The rows like the committed one whose wait a clock ended: it may stand for a record that moves no time."""
+        wanted = values_of(committed.key), *_seen(committed)
+        own = [row for row in reversed(self.rows) if self.records[row.trigger] is None]
+        return [row for row in own if (row.key, row.timestamp, row.value is None) == wanted]
 
     def _share_commit(self, *positions: int) -> bool:
         records = [self.records[at] for at in positions]
@@ -229,6 +234,10 @@ def _pointer(cells: Mapping[str, Any], names: Sequence[str], caused: Key | None)
     if unknown is not None:
         return caused or unknown
     return None if None in key.values() else key
+
+
+def _seen(committed: ResultRow) -> tuple[int, bool]:
+    return committed.timestamp, committed.value is None
 
 
 def values_of(key: Key | None) -> tuple[Any, ...] | None:

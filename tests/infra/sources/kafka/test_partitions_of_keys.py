@@ -186,7 +186,7 @@ def test_topics_of_two_partitioners(town: Town, settings: Settings, tmp_path: Pa
     with running(joined(town, None), town, tmp_path, settings) as home:
         assert not home.run()
         for name in ("paid", "named", "both"):
-            assert "Equal keys of both sides lie in the same partition" in refused(home, name)
+            assert "Equal keys of both sides are in the same partition" in refused(home, name)
             assert CURE.replace("source", "sources") in refused(home, name)
             assert committed(home, home.pipeline.node(name)) == 0
         assert "A table's key has its records in one partition" in refused(home, "many")
