@@ -61,11 +61,11 @@ class World:
             folds="run",
         )
 
-    def verified(self, node: Node) -> Verified:
-        """What `rivermeet verify` finds of a node, judged by DuckDB alone."""
+    def verified(self, node: Node, judge: str = "duckdb") -> Verified:
+        """What `rivermeet verify` finds of a node."""
         context = self.runner(node.pipeline.name)
         home = self.root / "judged"
-        context.quality = Quality(str(home / "quality"), home / "lock", "duckdb", "1g", home / "spill")
+        context.quality = Quality(str(home / "quality"), home / "lock", judge, "1g", home / "spill")
         found = verify(context, node)
         assert found is not None, f"{node.name} has committed something"
         return found
