@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -61,7 +61,7 @@ class World:
             folds="run",
         )
 
-    def verified(self, node: Node, judge: str = "duckdb") -> Verified:
+    def verified(self, node: Node, judge: Literal["auto", "duckdb"] = "duckdb") -> Verified:
         """What `rivermeet verify` finds of a node."""
         context = self.runner(node.pipeline.name)
         home = self.root / "judged"

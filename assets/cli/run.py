@@ -37,7 +37,9 @@ def run(pipeline: str, selected: Sequence[str], only_plan: bool) -> None:
         sys.exit(1)
 
 
-def run_what_is_new(project: Project, pipeline: Pipeline, selected: Sequence[str] = ()) -> bool:
+def run_what_is_new(
+    project: Project, pipeline: Pipeline, selected: Sequence[str] = (), *, audited: bool = True
+) -> bool:
     """Run the pipeline; whether all was green."""
     from rivermeet.assets.epoch.idle import idle_run
 
@@ -51,4 +53,4 @@ def run_what_is_new(project: Project, pipeline: Pipeline, selected: Sequence[str
         return idle
     from rivermeet.assets.defs.runs import run_pipeline
 
-    return run_pipeline(project, pipeline, selected)
+    return run_pipeline(project, pipeline, selected, audited=audited)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.assets.cli.run import run_what_is_new
 from rivermeet.assets.cli.terminal import echo, project_here
-from rivermeet.assets.project import Project
 
 if TYPE_CHECKING:
     from rivermeet.pipelines import Node, Shadow
@@ -29,14 +29,16 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
     Exit code 0: nothing is lost; 1: it is, or could not be compared.
     """
     from rivermeet.assets.shadow.audit import audit
-    from rivermeet.assets.shadow.marks import mark
+    from rivermeet.assets.shadow.marks import made_of, mark
     from rivermeet.assets.shadow.recorded import record
     from rivermeet.assets.shadow.words import lines
 
     project = project_here()
     found = shadow_of(project.pipeline(pipeline).node(node), topic, group)
     marks = mark(project, found)
-    if not committed and not _up_to_date(project, found.node):
+    # What the application had read by its mark is read here, and joined.
+    nodes = [one.name for one in made_of(found.node)]
+    if not committed and not run_what_is_new(project, found.node.pipeline, nodes, audited=False):
         echo("the run was not green: what is compared is what is committed")
     outcome = audit(project, found, marks)
     record(project, outcome)
@@ -44,17 +46,6 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
         echo(line)
     if not outcome.holds:
         sys.exit(1)
-
-
-def _up_to_date(project: Project, node: Node) -> bool:
-    """Read what is new of the node's inputs, and join it: what the application had read by its mark is ours then."""
-    from rivermeet.assets.defs.runs import run_pipeline
-    from rivermeet.assets.epoch.idle import idle_run
-    from rivermeet.assets.shadow.marks import made_of
-
-    names = [one.name for one in made_of(node)]
-    idle = idle_run(project, node.pipeline, names)
-    return run_pipeline(project, node.pipeline, names, audited=False) if idle is None else idle
 
 
 def shadow_of(node: Node, topic: str, group: str | None) -> Shadow:
