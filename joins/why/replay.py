@@ -7,7 +7,8 @@
 What a few records lack of the whole history is how far time had gone under other keys. Before each of them a record of
 nobody's key is put in, with the highest timestamp that its input had reached. Records without key or value count as any
 others there, which is too far for some joins: where the replay has no such row as was committed, it is tried without
-clocks, and then only the trigger is named, and that this is not sure. Held by ``tests/joins/why/test_recorded.py``.
+clocks. Of that replay and the rows that clocks released in the first, the one that agrees with the committed row is
+taken; without any, only the trigger is named, and that this is not sure. Held by ``tests/joins/why/test_recorded.py``.
 """
 
 from __future__ import annotations
@@ -114,13 +115,12 @@ class Replay:
 
     def alike(self, committed: ResultRow) -> list[Row]:
         """The replayed rows that may be the committed one, by its records or by its trigger; the last one first."""
-        own = [row for row in reversed(self.rows) if row.key == values_of(committed.key)]
         offsets = {"left": committed.left_offset, "right": committed.right_offset}
         if set(offsets.values()) != {None}:
+            own = [row for row in reversed(self.rows) if row.key == values_of(committed.key)]
             named = {side: at for side, at in offsets.items() if at is not None}
             return [row for row in own if {side: one.offset for side, one in self.parts(row).items() if one} == named]
-        like = [row for row in own if (row.timestamp, row.value is None) == _seen(committed)]
-        at = self.positions.get(self.place(committed.trigger))
+        like, at = self._like(committed), self.positions.get(self.place(committed.trigger))
         # What a commit gives names the last record of its epoch in the row's partition; replayed, in all partitions.
         return [row for row in like if row.trigger == at] or [
             row for row in like if at is not None and self._share_commit(row.trigger, at)
@@ -128,14 +128,17 @@ class Replay:
 
     def released_by_clocks(self, committed: ResultRow) -> list[Row]:
         """The rows like the committed one whose wait a clock ended: it may stand for a record that moves no time."""
-        wanted = values_of(committed.key), *_seen(committed)
-        own = [row for row in reversed(self.rows) if self.records[row.trigger] is None]
-        return [row for row in own if (row.key, row.timestamp, row.value is None) == wanted]
+        return [row for row in self._like(committed) if self.records[row.trigger] is None]
+
+    def _like(self, committed: ResultRow) -> list[Row]:
+        wanted = values_of(committed.key), committed.timestamp, committed.value is None
+        return [row for row in reversed(self.rows) if (row.key, row.timestamp, row.value is None) == wanted]
 
     def _share_commit(self, *positions: int) -> bool:
-        records = [self.records[at] for at in positions]
-        waited = (any(one.rule == "commit" for one in self.traces[at]) for at in positions)
-        return all(waited) and len({one.order[0] for one in records if one is not None and one.order is not None}) == 1
+        waited = [any(one.rule == "commit" for one in self.traces[at]) for at in positions]
+        orders = [one.order for one in (self.records[at] for at in positions) if one is not None]
+        # A clock is of no epoch.
+        return all(waited) and len(orders) == len(positions) and len({order and order[0] for order in orders}) == 1
 
     def parts(self, row: Row) -> dict[str, Found | None]:
         """Side to the record that a row has of it."""
@@ -234,10 +237,6 @@ def _pointer(cells: Mapping[str, Any], names: Sequence[str], caused: Key | None)
     if unknown is not None:
         return caused or unknown
     return None if None in key.values() else key
-
-
-def _seen(committed: ResultRow) -> tuple[int, bool]:
-    return committed.timestamp, committed.value is None
 
 
 def values_of(key: Key | None) -> tuple[Any, ...] | None:

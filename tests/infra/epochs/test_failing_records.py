@@ -80,7 +80,8 @@ def test_in_a_table_it_ends_the_row_that_it_replaces(world: World) -> None:
     world.publish(table, [(("a",), ("5",), 5, 0)])
     world.run(node)
     assert rates(world, node) == [("a", 4), ("a", None), ("a", 2), ("b", 3), ("b", 9), ("b", 7)]
-    assert world.verified(node, judge="auto").holds, "DIV is not on the list of what DuckDB understands as Spark does"
+    # DIV is not on the list of what DuckDB understands as Spark does.
+    assert world.verified(node, judge="auto").holds
 
 
 @pytest.mark.prove
