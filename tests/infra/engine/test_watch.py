@@ -284,6 +284,7 @@ def test_a_client_of_an_engine_that_does_not_answer_says_so_and_ends(
     )
 
 
+@pytest.mark.prove
 @pytest.mark.slow
 def test_a_client_of_an_engine_that_is_stopped_for_a_while_waits(
     own: Settings, warm: EngineState, client: Client
