@@ -24,6 +24,9 @@ SESSION = {
     # of up to 65,535: a source of 250,000 rows was interpreted for most of its time. What is longer runs step by step,
     # in methods that are compiled. Those of operators over a few columns are shorter (tests/joins/test_plans.py).
     "spark.sql.codegen.hugeMethodLimit": "8000",
+    # Shared frames are read once or twice. Compressing their numbers took a fifteenth of the engine's processor time of
+    # a backlog of two streams, and saved no memory that showed: most of a row is its key and its value.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # A txn stamp left behind must fail the next write: without this Delta skips it silently.
     "spark.databricks.delta.write.txnVersion.autoReset.enabled": "true",
     # Delta refuses to read a version older than its retention though all its files are there: after 60 idle days no

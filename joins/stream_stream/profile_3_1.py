@@ -60,14 +60,14 @@ def state(join: StreamStreamJoin) -> StateRead:
 def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`, and ``left_offset``, ``right_offset`` of the joined records."""
     window, outer = join.window, OUTER_SIDES[join.how]
-    timed = inputs.keep(_with_stream_time(inputs, join))
+    arrived = _with_stream_time(inputs, join)
+    # Kept once, with what is open: Spark would search for unmatched records in each part of a union separately, with
+    # three joins in place of one (tests/joins/test_plans.py).
+    timed = inputs.keep(arrived.unionByName(_open(inputs, window, nothing_like(arrived, "order"))))
     usable = timed.where(F.col("left").isNotNull() | F.col("right").isNotNull())
     keyed = usable.where(F.col("key").isNotNull())
     late = F.coalesce(F.col("before") >= F.col("close"), F.lit(False))
-    kept = keyed.where(~late).unionByName(_open(inputs, window, nothing_like(timed, "order")))
-    # Otherwise Spark would search for unmatched records in each part of the union separately: three joins in place of
-    # one (tests/joins/test_plans.py).
-    kept = inputs.keep(kept) if outer else inputs.keep_if_few(kept)
+    kept = keyed.where(~late)
     pairs = _pairs(kept)
     if outer:
         pairs = inputs.keep(pairs)
@@ -225,7 +225,8 @@ def _one_sided(
         reduce(DataFrame.unionByName, sides), ["partition", "side", "offset"], "left_anti"
     )
     moving = timed.where(F.col("side") == RIGHT) if is_self_join(join) else timed
-    steps = moving.where(F.col("before").isNull() | (F.col("reached") > F.col("before"))).select(
+    advances = F.col("before").isNull() | (F.col("reached") > F.col("before"))
+    steps = moving.where(F.col("order").isNotNull() & advances).select(
         "partition",
         F.col("reached").alias("time"),
         F.struct("order", in_words(F.col("side")).alias("side"), "offset").alias("step"),
