@@ -51,14 +51,7 @@ class ExternalModificationError(EpochRefusedError):
 def refuse_modified(path: str, table: str, heal: str) -> None:
     """Raise `ExternalModificationError` if a table was changed by others since our last commit but one.
 
-    Parameters
-    ----------
-    path
-        The Delta table.
-    table
-        Its name in the message, such as ``changelog of 'shop.orders'``.
-    heal
-        The command that repairs it.
+    ``table`` is its name in the message, such as ``changelog of 'shop.orders'``, and ``heal`` the command to repair it.
     """
     found = open_table(path)
     if found is None:
@@ -69,13 +62,16 @@ def refuse_modified(path: str, table: str, heal: str) -> None:
         raise ExternalModificationError(
             f"{table}: version {commit['version']} is a {commit.get('operation', 'commit')} that no run of ours made: "
             f"RESTORE it to version {ours}, our last one before, if none of ours came since, or run `{heal}` "
-            f"(table: {path})"
+            f"(table: {path})",
+            path=path,
+            version=commit["version"],
         )
     missing = next(missing_files(found), None)
     if missing is not None:
         raise ExternalModificationError(
             f"{table}: file {missing} of version {found.version()} is gone: put it back, or run `{heal}` "
             f"(table: {path})",
+            path=path,
             file=missing,
         )
 
@@ -99,6 +95,8 @@ def refuse_unreadable(path: str, version: int, table: str, heal: str) -> None:
         raise ExternalModificationError(
             f"{table}: file {missing} of version {version}, which a plan that is still to be run pins, is gone: "
             f"put it back, or run `{heal}` (table: {path})",
+            path=path,
+            version=version,
             file=missing,
         )
 

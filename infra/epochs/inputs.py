@@ -34,13 +34,7 @@ def broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:
 
 @dataclass(frozen=True)
 class PinnedInputs:
-    """The frames that one plan may read.
-
-    Attributes
-    ----------
-    nodes
-        Side to input node.
-    """
+    """The frames that one plan may read; ``nodes`` are the inputs by side."""
 
     spark: SparkSession
     plan: EpochPlan
@@ -100,12 +94,8 @@ class PinnedInputs:
     def needed(self, side: str, ways: Sequence[Mapping[str, tuple[str, str]]]) -> str | None:
         """SQL that is true for at least the needed rows of an input's table; None if all rows may be needed.
 
-        It consists of ranges only, so that files of the table are skipped by their statistics.
-
-        Parameters
-        ----------
-        ways
-            The ways in which a row is needed: its columns to the side and the column that they are equal to there.
+        It consists of ranges only, so that files of the table are skipped by their statistics. ``ways`` are those in
+        which a row is needed: its columns to the side and the column that they are equal to there.
         """
         shape = schema_at(self.paths(side).changelog)
         ranges: dict[str, ColumnRanges] = {}
@@ -124,10 +114,7 @@ class PinnedInputs:
     def table(self, side: str, moment: str, needed: str | None = None) -> DataFrame:
         """Live rows of an input table ``before`` or ``after`` the epoch's records.
 
-        Parameters
-        ----------
-        needed
-            SQL for the needed rows; the result may contain others, too.
+        ``needed`` is SQL for the needed rows; the result may contain others, too.
         """
         part = self.plan.inputs[side]
         position = part.after if moment == "before" else part.upto

@@ -43,18 +43,10 @@ NAME = "_lease.json"
 
 @dataclass
 class Lease:
-    """The lease of one folder of tables.
+    """The lease of one folder of tables, which contains the object.
 
-    Parameters
-    ----------
-    url
-        URL of the folder that contains the object.
-    term
-        Seconds without a renewal after which a holder is considered dead.
-    home
-        Identity (`identity`) of the runs that the home's own lock already keeps out.
-    clock, sleep
-        Replace those of the process in tests.
+    After ``term`` seconds without a renewal a holder is considered dead. ``home`` is the `identity` of the runs that
+    the home's own lock already keeps out. ``clock`` and ``sleep`` replace those of the process in tests.
     """
 
     url: str
@@ -73,10 +65,7 @@ class Lease:
     def take(self, taken_over: Callable[[int], None] = lambda token: None) -> None:
         """Acquire the lease, waiting if necessary.
 
-        Parameters
-        ----------
-        taken_over
-            Called with the token if the previous holder did not release it.
+        ``taken_over`` is called with the token if the previous holder did not release it.
         """
         watched, since = "", 0.0
         while True:
@@ -120,13 +109,7 @@ class Lease:
                 self._until = began + self.term
 
     def check(self) -> int:
-        """Return the token if the lease is still held, by our clock and by the store.
-
-        Raises
-        ------
-        LeaseLostError
-            If it is not.
-        """
+        """The token; raises `LeaseLostError` unless the lease is still held, by our clock and by the store."""
         if self._lost or self.clock() >= self._until or self._read()[0].get("holder") != self._body["holder"]:
             raise LeaseLostError(self.url)
         return self.token

@@ -187,11 +187,8 @@ def log_problems(reads: Postgres, now: Catalog) -> Iterator[PostgresRefusedError
 class Alterations:
     """Changes of a table between two readings of its catalog that are not in the log.
 
-    Attributes
-    ----------
-    truncates
-        Returns the transactions of the log that have truncated the table. Without it a new file counts as lost rows,
-        unless it has an earlier row.
+    ``truncates`` returns the transactions of the log that have truncated the table. Without it a new file counts as
+    lost rows, unless it has an earlier row.
     """
 
     connection: psycopg.Connection[Any]

@@ -57,13 +57,7 @@ _KINDS: dict[str, type[PostgresRefusedError]] = {
 
 @dataclass(frozen=True)
 class Database:
-    """One database of the server.
-
-    Attributes
-    ----------
-    dsn
-        libpq's connection string, as the settings give it.
-    """
+    """One database of the server, with libpq's connection string as the settings give it."""
 
     dsn: str = field(repr=False)
     name: str
@@ -71,10 +65,7 @@ class Database:
     def connect(self, replication: bool = False) -> psycopg.Connection[Any]:
         """A new connection, in which each statement is committed by itself.
 
-        Parameters
-        ----------
-        replication
-            Whether it accepts commands of the replication protocol in addition to SQL.
+        With ``replication`` it accepts commands of the replication protocol in addition to SQL.
         """
         require("psycopg")
         import psycopg
@@ -126,7 +117,8 @@ def refusal(state: str | None, said: str | None) -> PostgresRefusedError:
     """The refusal for an error of the server, by its SQLSTATE and message."""
     if state is None:
         return ServerUnavailableError(
-            "the server that RIVERMEET_POSTGRES names broke off; what was planned stands: see to it, and run again"
+            "the server that RIVERMEET_POSTGRES names broke off; what was planned stands: see to it, and run again",
+            variable="RIVERMEET_POSTGRES",
         )
     cure = {
         "42501": "grant it, and run again",
@@ -135,7 +127,7 @@ def refusal(state: str | None, said: str | None) -> PostgresRefusedError:
         "53400": "raise max_replication_slots, or drop a slot that nobody needs",
     }
     remedy = cure.get(state, "`rivermeet check` says more")
-    return _KINDS.get(state, PostgresRefusedError)(f"the server says: {said} ({state}); {remedy}")
+    return _KINDS.get(state, PostgresRefusedError)(f"the server says: {said} ({state}); {remedy}", sqlstate=state)
 
 
 def unavailable(error: psycopg.OperationalError) -> ServerUnavailableError:
@@ -145,5 +137,6 @@ def unavailable(error: psycopg.OperationalError) -> ServerUnavailableError:
     why = f" ({said.strip().splitlines()[0]})" if fatal else ""
     return ServerUnavailableError(
         f"the server that RIVERMEET_POSTGRES names does not let us in{why}; what was planned stands: see to it, or to "
-        "RIVERMEET_POSTGRES, and run again"
+        "RIVERMEET_POSTGRES, and run again",
+        variable="RIVERMEET_POSTGRES",
     )

@@ -30,12 +30,8 @@ if TYPE_CHECKING:
 class Publication:
     """The current state of a publication, for the tables that a pipeline reads in a database.
 
-    Attributes
-    ----------
-    name
-        Derived from the pipeline's name, such that SQL needs no quotes.
-    tables
-        Tables that can be published, by their declared names, with their state in the publication.
+    The name is derived from the pipeline's, such that SQL needs no quotes. ``tables`` are those that can be published,
+    by their declared names, with their state in the publication.
     """
 
     name: str
@@ -176,17 +172,9 @@ def publication(connection: psycopg.Connection[Any], name: str, tables: Sequence
 def publish(
     connection: psycopg.Connection[Any], name: str, tables: Sequence[Postgres], reads: Postgres
 ) -> tuple[Publication, bool]:
-    """Publish a table, with the others of the pipeline.
+    """Publish a table, with the others of the pipeline; return the publication, and whether it was altered.
 
-    Returns
-    -------
-    tuple of Publication and bool
-        The resulting publication, and whether it was altered.
-
-    Raises
-    ------
-    NotPublishedError
-        If the user may not.
+    Raises `NotPublishedError` if the user may not.
     """
     from psycopg import errors
 
