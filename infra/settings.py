@@ -57,95 +57,61 @@ class SettingsError(RivermeetError):
 
 @dataclass(frozen=True)
 class Settings:
-    """Where things are and which engine runs the joins.
-
-    Parameters
-    ----------
-    project : Path or None
-        ``RIVERMEET_PROJECT``: folder of the project; else the nearest with a ``rivermeet.toml``, from the current one
-        upwards. None where there is none.
-    cache : Path
-        ``RIVERMEET_CACHE``: what is fetched once for all projects (`default_cache`).
-    home : Path
-        ``RIVERMEET_HOME``: all that a run writes, unless `tables` says otherwise.
-    tables : str
-        ``RIVERMEET_TABLES``: folder or URL of the Delta tables.
-    data : str
-        ``RIVERMEET_DATA``: folder or URL against which relative source paths are resolved.
-    engine : str
-        ``RIVERMEET_ENGINE``: ``auto`` (the warm local engine), ``sc://…``, ``local[…]``,
-        ``spark://…``.
-    jars : Path or None
-        ``RIVERMEET_JARS``: folder of jars that replaces the download.
-    engine_idle_minutes : float
-        ``RIVERMEET_ENGINE_IDLE_MINUTES``: the warm engine stops after so long without a client.
-    engine_memory : str
-        ``RIVERMEET_ENGINE_MEMORY``: heap of the engine's JVM, such as ``4g``.
-    engine_port : int
-        ``RIVERMEET_ENGINE_PORT``: 0 takes any free port.
-    reports_port : int
-        ``RIVERMEET_REPORTS_PORT``: where `rivermeet ui` serves the reports, and links in Dagster lead.
-    fold : str
-        ``RIVERMEET_FOLD``: ``due`` folds tables that other nodes read when that is due, ``run`` in each run.
-    topic_reader : str
-        ``RIVERMEET_TOPIC_READER``: ``driver`` reads topics in the process that runs epochs, ``engine`` by Spark's own
-        source.
-    file_reader : str
-        ``RIVERMEET_FILE_READER``: ``driver`` reads text files of this machine in the process that runs epochs,
-        ``engine`` by Spark's own readers, and ``auto`` by these where the engine may be of another machine.
-    kafka : mapping
-        librdkafka's properties: ``bootstrap.servers`` from ``RIVERMEET_KAFKA``, ``sasl.password`` from
-        ``RIVERMEET_KAFKA_SASL_PASSWORD``, and so on.
-    postgres : str
-        ``RIVERMEET_POSTGRES``: libpq's connection string or URL, such as ``service=shop``; without its database, which
-        is in the declarations.
-    schema_registry : str
-        ``RIVERMEET_SCHEMA_REGISTRY``: URL of the schema registry, with user and password if it asks for them.
-    s3_endpoint, s3_region : str
-        ``AWS_ENDPOINT_URL``, ``AWS_REGION``: where S3 is. Credentials are not settings: each client reads them from
-        the environment.
-    judge : str
-        ``RIVERMEET_JUDGE``: who evaluates checks: ``duckdb`` in the run's own process, ``spark``, or ``auto``.
-    judge_memory : str
-        ``RIVERMEET_JUDGE_MEMORY``: what DuckDB may take for one evaluation, such as ``1g``; the rest is spilled.
-    lease_seconds : float
-        ``RIVERMEET_LEASE_SECONDS``: term of the leases of tables at a URL: another machine may take over
-        after so long without a renewal.
-    """
+    """Where things are and which engine runs the joins: each is the variable ``RIVERMEET_`` and its name."""
 
     home: Path
+    """All that a run writes, unless `tables` says otherwise."""
     tables: str
+    """Folder or URL of the Delta tables."""
     data: str
+    """Folder or URL against which relative source paths are resolved."""
     cache: Path
+    """What is fetched once for all projects (`default_cache`)."""
     project: Path | None = None
+    """Folder of the project; else the nearest with a ``rivermeet.toml``, from the current one upwards, if there is."""
     engine: str = field(default="auto", repr=False)
+    """``auto`` (the warm local engine), ``sc://…``, ``local[…]``, ``spark://…``."""
     jars: Path | None = None
+    """Folder of jars that replaces the download."""
     engine_idle_minutes: float = 30.0
+    """The warm engine stops after so long without a client."""
     engine_memory: str = "4g"
+    """Heap of the engine's JVM."""
     engine_port: int = 0
+    """0 takes any free port."""
     reports_port: int = 3001
+    """Where `rivermeet ui` serves the reports, and links in Dagster lead."""
     fold: Literal["run", "due"] = "due"
+    """``due`` folds tables that other nodes read when that is due, ``run`` in each run."""
     topic_reader: Literal["driver", "engine"] = "driver"
+    """``driver`` reads topics in the process that runs epochs, ``engine`` by Spark's own source."""
     file_reader: Literal["auto", "driver", "engine"] = "auto"
+    """``driver`` reads text files of this machine in the process that runs epochs, ``engine`` by Spark's own readers,
+    and ``auto`` by these where the engine may be of another machine."""
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    """librdkafka's properties: ``bootstrap.servers`` from ``RIVERMEET_KAFKA``, ``sasl.password`` from
+    ``RIVERMEET_KAFKA_SASL_PASSWORD``, and so on."""
     postgres: str = field(default="", repr=False)
+    """libpq's connection string or URL, such as ``service=shop``; without its database: that is declared."""
     schema_registry: str = field(default="", repr=False)
+    """URL of the schema registry, with user and password if it asks for them."""
     s3_endpoint: str = ""
+    """``AWS_ENDPOINT_URL``. Credentials are not settings: each client reads them from the environment."""
     s3_region: str = ""
+    """``AWS_REGION``."""
     lease_seconds: float = 60.0
+    """Term of the leases of tables at a URL: another machine may take over after so long without a renewal."""
     judge: Literal["auto", "duckdb", "spark"] = "auto"
+    """Who evaluates checks: ``duckdb`` in the run's own process, ``spark``, or ``auto``."""
     judge_memory: str = "1g"
+    """What DuckDB may take for one evaluation; the rest is spilled."""
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
         """Read `env`, or else ``os.environ``, and what it leaves open from the project's file.
 
-        Raises
-        ------
-        SettingsError
-            If a setting has a value that cannot be used; the message names it.
-        ProjectFileError
-            If the project's file cannot be read, or ``RIVERMEET_PROJECT`` is no project.
+        Raises `SettingsError` if a setting has a value that cannot be used, and `ProjectFileError` if the project's
+        file cannot be read, or ``RIVERMEET_PROJECT`` is no project.
         """
         # An empty variable means unset, as in a shell's `VAR= command`.
         given = {k: v for k, v in (os.environ if env is None else env).items() if v}

@@ -45,22 +45,10 @@ class Quality:
 class EpochContext:
     """Settings, sessions and paths of one pipeline's epochs.
 
-    Attributes
-    ----------
-    tables
-        Folder or URL of all tables.
-    locks
-        Folder of the home's locks for tables that are not on a local disk.
-    session, fold_session
-        Open a session when it is first needed, as a run that finds nothing new needs none; the second is for MERGEs.
-    folds
-        When results are folded into their tables; they can be at any later time.
-    engine
-        Folder of the warm engine that the sessions are on, if it is one.
-    quality
-        None if epochs are not judged (`rivermeet replay`).
-    lease_seconds
-        Term of the leases of tables at a URL.
+    ``session`` and ``fold_session`` open a session when it is first needed, as a run that finds nothing new needs none;
+    the second is for MERGEs only. ``locks`` is the folder of the home's locks for tables that are not on a local disk,
+    ``engine`` that of the warm engine that the sessions are on, if it is one. Epochs without ``quality`` are not judged
+    (`rivermeet replay`).
     """
 
     tables: str

@@ -48,11 +48,8 @@ class ExternalModificationError(EpochRefusedError):
     remedy = "RESTORE the version or put back the file that the message names, or rebuild the node."
 
 
-def refuse_modified(path: str, table: str, heal: str) -> None:
-    """Raise `ExternalModificationError` if a table was changed by others since our last commit but one.
-
-    ``table`` is its name in the message, such as ``changelog of 'shop.orders'``, and ``heal`` the command to repair it.
-    """
+def _refuse_modified(path: str, table: str, heal: str) -> None:
+    """Refuse a table that others have changed since our last commit but one; ``heal`` is the command to repair it."""
     found = open_table(path)
     if found is None:
         return
@@ -79,9 +76,9 @@ def refuse_modified(path: str, table: str, heal: str) -> None:
 def refuse_modified_node(paths: NodeTables, folded: bool) -> None:
     """Raise `ExternalModificationError` if others changed a node's changelog, or its ``folded`` table."""
     name = f"'{paths.pipeline}.{paths.node}'"
-    refuse_modified(paths.changelog, f"changelog of {name}", paths.rebuild)
+    _refuse_modified(paths.changelog, f"changelog of {name}", paths.rebuild)
     if folded:
-        refuse_modified(paths.table, f"table of {name}", f"{paths.rebuild} --table-only")
+        _refuse_modified(paths.table, f"table of {name}", f"{paths.rebuild} --table-only")
 
 
 def refuse_unreadable(path: str, version: int, table: str, heal: str) -> None:

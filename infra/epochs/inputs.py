@@ -45,15 +45,14 @@ class PinnedInputs:
         """Locations of the input's tables."""
         return NodeTables(self.tables, self.nodes[side].pipeline.name, self.nodes[side].name)
 
-    def changelog(self, side: str, after: Mapping[int, int], upto: Offsets) -> DataFrame:
+    def changelog(
+        self, side: str, after: Mapping[int, int], upto: Offsets, columns: Sequence[str] = RECORD
+    ) -> DataFrame:
         """Records of the input's changelog with offsets in ``(after, upto]``.
 
         They are read with its newest columns: records from before a column was added have NULL there. A skipped record
         is absent from a stream; in a table it is a tombstone, because no row can be computed from its value.
         """
-        return self._records(side, after, upto, RECORD)
-
-    def _records(self, side: str, after: Mapping[int, int], upto: Offsets, columns: Sequence[str]) -> DataFrame:
         path = self.paths(side).changelog
         shape = schema_at(path)
         kinds = StructType([shape[name] for name in columns])
@@ -118,7 +117,7 @@ class PinnedInputs:
         """
         part = self.plan.inputs[side]
         position = part.after if moment == "before" else part.upto
-        tail, folded = self._records(side, part.table_ends, position, (*RECORD, "epoch")), None
+        tail, folded = self.changelog(side, part.table_ends, position, (*RECORD, "epoch")), None
         if part.table_version is not None:
             rows = read(self.spark, self.paths(side).table, part.table_version)
             # The pinned version may be older than a column or a wider type: all rows get the changelog's shape.

@@ -70,7 +70,8 @@ class Lease:
         watched, since = "", 0.0
         while True:
             body, tag = self._read()
-            gone = bool(body) and self._is_dead(body)
+            # A run of this home that has not released it crashed: the home's own lock keeps others out.
+            gone = bool(body) and body["holder"] is not None and body["home"] == self.home
             if body and body["holder"] and not gone:
                 if tag != watched:
                     if not watched:
@@ -127,9 +128,6 @@ class Lease:
                 self.renew()
             except Exception as error:  # the store is unreachable: retried until the term ends
                 print(f"rivermeet: {self.url} could not be renewed ({type(error).__name__})", file=sys.stderr)
-
-    def _is_dead(self, body: Mapping[str, Any]) -> bool:
-        return body["holder"] is not None and body["home"] == self.home
 
     def _put(self, before: Mapping[str, Any], tag: str) -> bool:
         began = self.clock()

@@ -65,26 +65,26 @@ Sql = Callable[[str], None]
 
 
 def maintain(
-    runner: EpochContext, pipeline: Pipeline, session: Callable[[], SparkSession], keep: Retention | None = None
+    context: EpochContext, pipeline: Pipeline, session: Callable[[], SparkSession], keep: Retention | None = None
 ) -> list[Maintained]:
     """Maintain all tables of a pipeline and its epoch log; return what was done, table by table.
 
     ``session`` opens one whose settings may be changed; it is called only if Spark has something to do.
     """
     keep = keep or Retention()
-    runner.locks.mkdir(parents=True, exist_ok=True)
-    with FileLock(runner.locks / f"{pipeline.name}.maintenance.lock"):
+    context.locks.mkdir(parents=True, exist_ok=True)
+    with FileLock(context.locks / f"{pipeline.name}.maintenance.lock"):
         done: list[Maintained] = []
         for node in pipeline.stored:
-            lock = runner.lock(node)
+            lock = context.lock(node)
             with lock.hold():
                 for name in TABLES:
-                    path = getattr(runner.paths(node), name)
+                    path = getattr(context.paths(node), name)
                     table = open_table(path)
                     if table is not None:
                         care = TableCare(path, table, keep)
-                        done.append(_table(runner, node, name, care, _statements(runner, node, path, session), keep))
-        return done + maintain_lines(runner.log.path, "epoch log", keep, _past(runner, pipeline, keep))
+                        done.append(_table(context, node, name, care, _statements(context, node, path, session), keep))
+        return done + maintain_lines(context.log.path, "epoch log", keep, _past(context, pipeline, keep))
 
 
 def maintain_lines(path: str, name: str, keep: Retention, past: str = "") -> list[Maintained]:
@@ -108,13 +108,13 @@ def maintain_lines(path: str, name: str, keep: Retention, past: str = "") -> lis
     return [care.done(name, oldest)]
 
 
-def _table(runner: EpochContext, node: Node, name: str, care: TableCare, sql: Sql, keep: Retention) -> Maintained:
+def _table(context: EpochContext, node: Node, name: str, care: TableCare, sql: Sql, keep: Retention) -> Maintained:
     # This comes first: a commit of OPTIMIZE may be the one at which Delta cleans its log.
     properties = KEPT if name in ("changelog", "table") else {**KEPT, "delta.appendOnly": "false"}
     if care.lacks(properties):
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ({listed})")
-    found = runner.committed(node)
+    found = context.committed(node)
     # The next epoch reads only the operator state of the last one.
     kept = {"memory": 1, "late": keep.late, "dead_letter": keep.dead_letter}.get(name)
     if found is not None and kept is not None and care.has_before(first := found.epoch - kept + 1):
@@ -124,7 +124,7 @@ def _table(runner: EpochContext, node: Node, name: str, care: TableCare, sql: Sq
         sql("OPTIMIZE {table}")
         care.did.append("optimized")
     crash.reached("maintained", node.name)
-    oldest = oldest_needed(runner, node, care.path, keep.versions)
+    oldest = oldest_needed(context, node, care.path, keep.versions)
     hours = care.hours(oldest)
     if hours is not None:
         sql(f"VACUUM {{table}} RETAIN {hours} HOURS")
@@ -132,12 +132,12 @@ def _table(runner: EpochContext, node: Node, name: str, care: TableCare, sql: Sq
     return care.done(f"{node.name}/{name}", oldest)
 
 
-def oldest_needed(runner: EpochContext, node: Node, path: str, newest: int) -> int:
+def oldest_needed(context: EpochContext, node: Node, path: str, newest: int) -> int:
     """The oldest needed version of the node's table at ``path``; 0 if it is unknown.
 
     Running queries may need the ``newest`` versions; plans pin changelogs and folded tables only.
     """
-    table, paths = open_table(path), runner.paths(node)
+    table, paths = open_table(path), context.paths(node)
     if table is None:
         return 0
     kept = [table.version() - newest + 1]
@@ -147,17 +147,17 @@ def oldest_needed(runner: EpochContext, node: Node, path: str, newest: int) -> i
             return 0
         kept.append(ours[0][0])
         for reader, side in _readers(node):
-            kept += _pinned(runner, reader, side, ours, path == paths.table)
+            kept += _pinned(context, reader, side, ours, path == paths.table)
     return max(0, min(kept))
 
 
 def _pinned(
-    runner: EpochContext, reader: Node, side: str, ours: Sequence[tuple[int, CommitNote]], folded: bool
+    context: EpochContext, reader: Node, side: str, ours: Sequence[tuple[int, CommitNote]], folded: bool
 ) -> Iterator[int]:
     """The versions that the reader's logged plans and its next plan pin."""
     # The position is read first: a plan that is made later pins nothing older.
-    found = runner.committed(reader)
-    for plan in runner.log.open_plans(reader.name, found.epoch if found else 0).values():
+    found = context.committed(reader)
+    for plan in context.log.open_plans(reader.name, found.epoch if found else 0).values():
         part = plan.inputs.get(side)
         pin = part and (part.table_version if folded else part.version)
         if pin is not None:
@@ -179,21 +179,21 @@ def _readers(node: Node) -> Iterator[tuple[Node, str]]:
                     yield reader, side
 
 
-def _past(runner: EpochContext, pipeline: Pipeline, keep: Retention) -> str:
+def _past(context: EpochContext, pipeline: Pipeline, keep: Retention) -> str:
     """SQL for measurements past their retention."""
     if keep.measured is None:
         return ""
-    found = {node.name: runner.committed(node) for node in pipeline.stored}
+    found = {node.name: context.committed(node) for node in pipeline.stored}
     slots = [f"node = '{name}' AND epoch <= {note.epoch - keep.measured}" for name, note in found.items() if note]
     return f"kind = 'measured' AND ({' OR '.join(slots) or 'false'})"
 
 
-def _statements(runner: EpochContext, node: Node, path: str, session: Callable[[], SparkSession]) -> Sql:
+def _statements(context: EpochContext, node: Node, path: str, session: Callable[[], SparkSession]) -> Sql:
     """Runs statements on one table."""
 
     def run(statement: str) -> None:
         spark = session()
-        runner.lock(node).uses(runner.engine, [spark])
+        context.lock(node).uses(context.engine, [spark])
         with _settings(spark):
             spark.sql(statement.format(table=f"delta.{quote(path)}"))
 

@@ -122,7 +122,7 @@ def _count_staged(staged: Staged, paired: bool) -> Iterator[Count]:
 def _sum_batch(batch: pa.RecordBatch, paired: bool) -> Iterator[Count]:
     alone = pa.repeat(False, len(batch))
     if paired:
-        alone = pc.or_(batch["left_offset"].is_null(), batch["right_offset"].is_null())
+        alone = pc.call_function("or", [batch["left_offset"].is_null(), batch["right_offset"].is_null()])
     columns = {name: batch[name] for name in ("partition", "offset", "timestamp")}
     marks = {"nulls": batch["value"].is_null(), "alone": alone}
     table = pa.table(columns | {name: mark.cast(pa.int64()) for name, mark in marks.items()})

@@ -50,7 +50,7 @@ class EpochResult:
     rows: int
     tombstones: int
     sides: Mapping[str, int]
-    seconds: Mapping[str, float]
+    seconds: Mapping[str, float] = field(default_factory=dict)
     one_sided: int | None = None
     committed_at: int | None = None
     newest_event: int | None = None

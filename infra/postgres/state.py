@@ -140,26 +140,12 @@ class SlotState:
 
 @dataclass(frozen=True)
 class TableState:
-    """A table and its columns, as readable by the connection's user.
+    """A table and its columns, as readable by the connection's user; names are quoted if SQL needs it.
 
-    Attributes
-    ----------
-    shown, schema
-        Its name and its schema's, quoted if SQL needs it.
-    unreadable
-        Columns that the user may not read.
-    hides_rows
-        Whether row-level security may hide rows from the user that are in the log.
-    is_kept
-        Whether its changes are logged: it is neither temporary nor UNLOGGED nor a system table.
-    is_owned
-        Whether the user owns it.
-    identities
-        Columns that the log has of a deleted row: for the table, or for each of its partitions, by name.
-    ancestors
-        The tables whose partition it is.
-    heirs
-        Tables that inherit from it, other than partitions.
+    ``is_kept`` says whether its changes are logged: it is neither temporary nor UNLOGGED nor a system table.
+    ``hides_rows`` says whether row-level security may hide rows from the user that are in the log. ``identities`` are
+    the columns that the log has of a deleted row: for the table, or for each of its partitions, by name. ``ancestors``
+    are the tables whose partition it is, and ``heirs`` those that inherit from it, other than partitions.
     """
 
     oid: int

@@ -28,7 +28,7 @@ from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.row_to_record import to_records
-from rivermeet.pipelines import Expr, Kafka, Source, limits
+from rivermeet.pipelines import Expr, Kafka, Source
 from rivermeet.pipelines.expressions import quote
 
 
@@ -50,13 +50,7 @@ def stable_slice(connection: Connection, topic: str) -> TopicSlice:
 
 @contextmanager
 def landed(
-    connection: Connection,
-    registry: Registry,
-    topic: Kafka,
-    planned: TopicSlice,
-    folder: Path,
-    name: str,
-    patience: float = limits.PROGRESS_SECONDS,
+    connection: Connection, registry: Registry, topic: Kafka, planned: TopicSlice, folder: Path, name: str
 ) -> Iterator[Output]:
     """A slice of the topic in files, as long as the block lasts; raises `TopicRefusedError` if it cannot be read.
 
@@ -64,7 +58,7 @@ def landed(
     """
     landing = Landing.create(folder, 0)
     try:
-        messages = consume_slice(connection, planned, name, patience)
+        messages = consume_slice(connection, planned, name)
         count = landing.write(build_rows(messages, planned, landing_of(topic, registry)))
         yield Output(planned, landing, count)
     finally:

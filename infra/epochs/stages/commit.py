@@ -24,23 +24,8 @@ from rivermeet.infra.epochs.external_modifications import ExternalModificationEr
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.rows import Totals, highest
 from rivermeet.infra.epochs.stages.write import Written
-from rivermeet.infra.epochs.step import Step
+from rivermeet.infra.epochs.step import EpochResult, Step
 from rivermeet.infra.refusal import EpochRefusedError
-
-
-@dataclass(frozen=True)
-class Committed:
-    """A committed epoch: its plan, the changelog's version and note, counts of what was committed, wall clock (ms).
-
-    ``staged`` is False if Spark appended the rows (``infra/delta/staged.py``).
-    """
-
-    plan: EpochPlan
-    version: int
-    note: CommitNote
-    counts: Totals
-    at: int
-    staged: bool
 
 
 @dataclass(frozen=True)
@@ -59,7 +44,7 @@ class Commit:
             return f"replaces {path}"
         return f"{path}, {'version 0' if version is None else f'after version {version}'}"
 
-    def run(self, context: EpochContext, written: Written, decision: Decision | None) -> Committed:
+    def run(self, context: EpochContext, written: Written, decision: Decision | None) -> EpochResult:
         """Write the side tables, then commit; ``decision`` is what a person decided about the epoch.
 
         Raises `EpochRefusedError` if the plan is no longer valid, `LeaseLostError` if another run has taken over, and
@@ -91,7 +76,18 @@ class Commit:
             protect(context.session, paths.changelog)
         table = open_table(paths.changelog)
         assert table is not None
-        return Committed(plan, table.version(), note, counts, at, written.named is not None)
+        return EpochResult(
+            plan=plan,
+            version=table.version(),
+            note=note,
+            rows=counts.rows,
+            tombstones=counts.tombstones,
+            sides=counts.sides,
+            one_sided=counts.one_sided,
+            committed_at=at,
+            newest_event=max((counts.stream_time or counts.times).values(), default=None),
+            staged=written.named is not None,
+        )
 
     def _note(self, counts: Totals, decision: Decision | None) -> CommitNote:
         plan, base = self.plan, self.base

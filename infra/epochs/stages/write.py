@@ -28,22 +28,11 @@ from rivermeet.infra.epochs.step import Step
 
 @dataclass(frozen=True)
 class Written:
-    """An epoch's rows before they are committed.
+    """An epoch's rows before they are committed, and those of its side tables.
 
-    Attributes
-    ----------
-    rows
-        ``key, value, timestamp, partition, offset, epoch`` and provenance.
-    staged
-        Their files below the changelog; None if only Spark has the rows (``infra/delta/staged.py``).
-    sides
-        Rows of the side tables, by table.
-    without_rows
-        Side tables that are known to get no rows, without a frame.
-    staged_sides
-        Files of the side tables that get rows, below their tables.
-    memory
-        Operator state for the next epoch; None if there is none.
+    ``staged`` are their files below the changelog, None if only Spark has the rows (``infra/delta/staged.py``), and
+    ``staged_sides`` those of the side tables that get rows; ``without_rows`` are known to get none, and have no frame.
+    ``memory`` is operator state for the next epoch.
     """
 
     plan: EpochPlan
