@@ -43,16 +43,9 @@ class ProjectFileError(RivermeetError, ValueError):
 
 @dataclass(frozen=True)
 class ProjectFile:
-    """What `rivermeet.toml` says.
+    """What `rivermeet.toml` says: its settings as environment variables.
 
-    Attributes
-    ----------
-    root
-        The folder that it is in.
-    pipelines
-        Patterns of the files of pipelines, relative to it.
-    variables
-        Its settings, as environment variables.
+    ``root`` is the folder that it is in, and ``pipelines`` are patterns of the files of pipelines, relative to it.
     """
 
     root: Path
@@ -81,31 +74,25 @@ def find_project(start: Path) -> Path | None:
 
 
 def read_project(root: Path) -> ProjectFile:
-    """Read the file of a project.
+    """Read the file of the project in this folder.
 
-    Parameters
-    ----------
-    root
-        The folder that it is in.
-
-    Raises
-    ------
-    ProjectFileError
-        If it is not there, is no TOML, or has a setting that does not exist or of a wrong type.
+    Raises `ProjectFileError` if it is missing, is no TOML, or has a setting that does not exist or of a wrong type.
     """
     path = root / FILE
     try:
         said = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise ProjectFileError(
-            f"{root} has no {FILE}; name the folder of a project, or write one with `rivermeet init`"
+            f"{root} has no {FILE}; name the folder of a project, or write one with `rivermeet init`", path=path
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ProjectFileError(f"{path} is no TOML: {error}") from None
+        raise ProjectFileError(f"{path} is no TOML: {error}", path=path) from None
     unknown = [key for key in said if key not in (*KEYS, "kafka", "pipelines")]
     if unknown:
         there = ", ".join(sorted((*KEYS, "kafka", "pipelines")))
-        raise ProjectFileError(f"{path} has no setting {unknown[0]!r}; there are {there}")
+        raise ProjectFileError(
+            f"{path} has no setting {unknown[0]!r}; there are {there}", path=path, setting=unknown[0]
+        )
     variables = {variable_of(key): _text(path, key, said[key]) for key in KEYS if key in said}
     for key in PLACES:
         place = variables.get(variable_of(key))
@@ -113,7 +100,9 @@ def read_project(root: Path) -> ProjectFile:
             variables[variable_of(key)] = str(root / Path(place).expanduser())
     if "kafka" in said:
         if not isinstance(said["kafka"], dict):
-            raise ProjectFileError(f"{path}: kafka is a table of librdkafka's properties; write [kafka]")
+            raise ProjectFileError(
+                f"{path}: kafka is a table of librdkafka's properties; write [kafka]", path=path, setting="kafka"
+            )
         variables |= {kafka_variable(name): _text(path, f"kafka.{name}", v) for name, v in _flat(said["kafka"])}
     given = {variable: value for variable, value in variables.items() if value}
     return ProjectFile(root, _patterns(path, said.get("pipelines", PIPELINES)), given)
@@ -154,14 +143,20 @@ def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 
 def _text(path: Path, key: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ProjectFileError(f"{path}: {key} is {value!r}; give a text or a number")
+        raise ProjectFileError(f"{path}: {key} is {value!r}; give a text or a number", path=path, setting=key)
     return str(value)
 
 
 def _patterns(path: Path, given: Any) -> tuple[str, ...]:
     if not isinstance(given, list | tuple) or not all(isinstance(one, str) and one for one in given):
-        raise ProjectFileError(f'{path}: pipelines is {given!r}; list files, as in ["pipelines/**/*.py"]')
+        raise ProjectFileError(
+            f'{path}: pipelines is {given!r}; list files, as in ["pipelines/**/*.py"]', path=path, setting="pipelines"
+        )
     outside = [one for one in given if Path(one).is_absolute() or ".." in Path(one).parts]
     if outside:
-        raise ProjectFileError(f"{path}: pipelines names {outside[0]!r}; a project's pipelines are inside its folder")
+        raise ProjectFileError(
+            f"{path}: pipelines names {outside[0]!r}; a project's pipelines are inside its folder",
+            path=path,
+            setting="pipelines",
+        )
     return tuple(given)

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from rivermeet.infra.project_file import FILE, ProjectFile, find_project, kafka_property, kafka_variable, read_project
+from rivermeet.infra.project_file import (
+    FILE,
+    ProjectFile,
+    find_project,
+    kafka_property,
+    kafka_variable,
+    read_project,
+    variable_of,
+)
 from rivermeet.infra.redaction import redacted
 from rivermeet.pipelines.errors import RivermeetError
 
@@ -48,93 +57,61 @@ class SettingsError(RivermeetError):
 
 @dataclass(frozen=True)
 class Settings:
-    """Where things are and which engine runs the joins.
-
-    Parameters
-    ----------
-    project : Path or None
-        ``RIVERMEET_PROJECT``: folder of the project; else the nearest with a ``rivermeet.toml``, from the current one
-        upwards. None where there is none.
-    cache : Path
-        ``RIVERMEET_CACHE``: what is fetched once for all projects (`default_cache`).
-    home : Path
-        ``RIVERMEET_HOME``: all that a run writes, unless `tables` says otherwise.
-    tables : str
-        ``RIVERMEET_TABLES``: folder or URL of the Delta tables.
-    data : str
-        ``RIVERMEET_DATA``: folder or URL against which relative source paths are resolved.
-    engine : str
-        ``RIVERMEET_ENGINE``: ``auto`` (the warm local engine), ``sc://…``, ``local[…]``,
-        ``spark://…``.
-    jars : Path or None
-        ``RIVERMEET_JARS``: folder of jars that replaces the download.
-    engine_idle_minutes : float
-        ``RIVERMEET_ENGINE_IDLE_MINUTES``: the warm engine stops after so long without a client.
-    engine_memory : str
-        ``RIVERMEET_ENGINE_MEMORY``: heap of the engine's JVM, such as ``4g``.
-    engine_port : int
-        ``RIVERMEET_ENGINE_PORT``: 0 takes any free port.
-    reports_port : int
-        ``RIVERMEET_REPORTS_PORT``: where `rivermeet ui` serves the reports, and links in Dagster lead.
-    fold : str
-        ``RIVERMEET_FOLD``: ``due`` folds tables that other nodes read when that is due, ``run`` in each run.
-    topic_reader : str
-        ``RIVERMEET_TOPIC_READER``: ``driver`` reads topics in the process that runs epochs, ``engine`` by Spark's own
-        source.
-    file_reader : str
-        ``RIVERMEET_FILE_READER``: ``driver`` reads text files of this machine in the process that runs epochs,
-        ``engine`` by Spark's own readers, and ``auto`` by these where the engine may be of another machine.
-    kafka : mapping
-        librdkafka's properties: ``bootstrap.servers`` from ``RIVERMEET_KAFKA``, ``sasl.password`` from
-        ``RIVERMEET_KAFKA_SASL_PASSWORD``, and so on.
-    postgres : str
-        ``RIVERMEET_POSTGRES``: libpq's connection string or URL, such as ``service=shop``; without its database, which
-        is in the declarations.
-    schema_registry : str
-        ``RIVERMEET_SCHEMA_REGISTRY``: URL of the schema registry, with user and password if it asks for them.
-    s3_endpoint, s3_region : str
-        ``AWS_ENDPOINT_URL``, ``AWS_REGION``: where S3 is. Credentials are no setting: who needs them looks by itself.
-    judge : str
-        ``RIVERMEET_JUDGE``: who evaluates checks: ``duckdb`` in the run's own process, ``spark``, or ``auto``.
-    judge_memory : str
-        ``RIVERMEET_JUDGE_MEMORY``: what DuckDB may take for one evaluation, such as ``1g``; the rest is spilled.
-    lease_seconds : float
-        ``RIVERMEET_LEASE_SECONDS``: tables at a URL are another machine's after so long without a word of ours.
-    """
+    """Where things are and which engine runs the joins: each is the variable ``RIVERMEET_`` and its name."""
 
     home: Path
+    """All that a run writes, unless `tables` says otherwise."""
     tables: str
+    """Folder or URL of the Delta tables."""
     data: str
+    """Folder or URL against which relative source paths are resolved."""
     cache: Path
+    """What is fetched once for all projects (`default_cache`)."""
     project: Path | None = None
+    """Folder of the project; else the nearest with a ``rivermeet.toml``, from the current one upwards, if there is."""
     engine: str = field(default="auto", repr=False)
+    """``auto`` (the warm local engine), ``sc://…``, ``local[…]``, ``spark://…``."""
     jars: Path | None = None
+    """Folder of jars that replaces the download."""
     engine_idle_minutes: float = 30.0
+    """The warm engine stops after so long without a client."""
     engine_memory: str = "4g"
+    """Heap of the engine's JVM."""
     engine_port: int = 0
+    """0 takes any free port."""
     reports_port: int = 3001
+    """Where `rivermeet ui` serves the reports, and links in Dagster lead."""
     fold: Literal["run", "due"] = "due"
+    """``due`` folds tables that other nodes read when that is due, ``run`` in each run."""
     topic_reader: Literal["driver", "engine"] = "driver"
+    """``driver`` reads topics in the process that runs epochs, ``engine`` by Spark's own source."""
     file_reader: Literal["auto", "driver", "engine"] = "auto"
+    """``driver`` reads text files of this machine in the process that runs epochs, ``engine`` by Spark's own readers,
+    and ``auto`` by these where the engine may be of another machine."""
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    """librdkafka's properties: ``bootstrap.servers`` from ``RIVERMEET_KAFKA``, ``sasl.password`` from
+    ``RIVERMEET_KAFKA_SASL_PASSWORD``, and so on."""
     postgres: str = field(default="", repr=False)
+    """libpq's connection string or URL, such as ``service=shop``; without its database: that is declared."""
     schema_registry: str = field(default="", repr=False)
+    """URL of the schema registry, with user and password if it asks for them."""
     s3_endpoint: str = ""
+    """``AWS_ENDPOINT_URL``. Credentials are not settings: each client reads them from the environment."""
     s3_region: str = ""
+    """``AWS_REGION``."""
     lease_seconds: float = 60.0
+    """Term of the leases of tables at a URL: another machine may take over after so long without a renewal."""
     judge: Literal["auto", "duckdb", "spark"] = "auto"
+    """Who evaluates checks: ``duckdb`` in the run's own process, ``spark``, or ``auto``."""
     judge_memory: str = "1g"
+    """What DuckDB may take for one evaluation; the rest is spilled."""
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
         """Read `env`, or else ``os.environ``, and what it leaves open from the project's file.
 
-        Raises
-        ------
-        SettingsError
-            If a setting has a value that cannot be used; the message names it.
-        ProjectFileError
-            If the project's file cannot be read, or ``RIVERMEET_PROJECT`` is no project.
+        Raises `SettingsError` if a setting has a value that cannot be used, and `ProjectFileError` if the project's
+        file cannot be read, or ``RIVERMEET_PROJECT`` is no project.
         """
         # An empty variable means unset, as in a shell's `VAR= command`.
         given = {k: v for k, v in (os.environ if env is None else env).items() if v}
@@ -153,30 +130,21 @@ class Settings:
         if home.exists() and not home.is_dir():
             raise SettingsError(f"RIVERMEET_HOME={home} is a file; name a folder", variable="RIVERMEET_HOME")
         _usable("RIVERMEET_HOME", str(home))
-        jars = given.get("RIVERMEET_JARS")
+        parsed = {
+            name: parse(variable, given[variable])
+            for name, parse in _PARSERS.items()
+            if (variable := variable_of(name)) in given
+        }
         settings = cls(
             home=home,
             cache=cache,
             project=project,
             tables=_usable("RIVERMEET_TABLES", _location("RIVERMEET_TABLES", given, home / "tables")),
             data=_location("RIVERMEET_DATA", given, home / "data"),
-            engine=_engine(given.get("RIVERMEET_ENGINE", "auto")),
-            jars=Path(jars).expanduser().absolute() if jars else None,
-            engine_idle_minutes=_minutes(given.get("RIVERMEET_ENGINE_IDLE_MINUTES", "30")),
-            engine_memory=_memory("RIVERMEET_ENGINE_MEMORY", given.get("RIVERMEET_ENGINE_MEMORY", "4g")),
-            engine_port=_port("RIVERMEET_ENGINE_PORT", given, 0),
-            reports_port=_port("RIVERMEET_REPORTS_PORT", given, 3001, lowest=1),
-            fold=_fold(given.get("RIVERMEET_FOLD", "due")),
-            topic_reader=_topic_reader(given.get("RIVERMEET_TOPIC_READER", "driver")),
-            file_reader=_file_reader(given.get("RIVERMEET_FILE_READER", "auto")),
             kafka=_kafka(given),
-            postgres=given.get("RIVERMEET_POSTGRES", ""),
-            schema_registry=_registry(given.get("RIVERMEET_SCHEMA_REGISTRY", "")),
             s3_endpoint=given.get("AWS_ENDPOINT_URL", ""),
             s3_region=given.get("AWS_REGION", given.get("AWS_DEFAULT_REGION", "")),
-            lease_seconds=_seconds(given.get("RIVERMEET_LEASE_SECONDS", "60")),
-            judge=_judge(given.get("RIVERMEET_JUDGE", "auto")),
-            judge_memory=_memory("RIVERMEET_JUDGE_MEMORY", given.get("RIVERMEET_JUDGE_MEMORY", "1g")),
+            **parsed,
         )
         if settings.on_s3:
             _reachable(given)
@@ -184,30 +152,13 @@ class Settings:
 
     def environ(self) -> dict[str, str]:
         """Return the environment variables that give these settings in another process."""
+        own = {item.name: getattr(self, item.name) for item in fields(self)}
+        kafka, s3 = own.pop("kafka"), {"AWS_ENDPOINT_URL": own.pop("s3_endpoint"), "AWS_REGION": own.pop("s3_region")}
         return {
-            "RIVERMEET_PROJECT": str(self.project or ""),
-            "RIVERMEET_CACHE": str(self.cache),
-            "RIVERMEET_HOME": str(self.home),
-            "RIVERMEET_TABLES": self.tables,
-            "RIVERMEET_DATA": self.data,
-            "RIVERMEET_ENGINE": self.engine,
-            "RIVERMEET_JARS": str(self.jars or ""),
-            "RIVERMEET_ENGINE_IDLE_MINUTES": str(self.engine_idle_minutes),
-            "RIVERMEET_ENGINE_MEMORY": self.engine_memory,
-            "RIVERMEET_ENGINE_PORT": str(self.engine_port),
-            "RIVERMEET_REPORTS_PORT": str(self.reports_port),
-            "RIVERMEET_FOLD": self.fold,
-            "RIVERMEET_TOPIC_READER": self.topic_reader,
-            "RIVERMEET_FILE_READER": self.file_reader,
-            "RIVERMEET_POSTGRES": self.postgres,
-            "RIVERMEET_SCHEMA_REGISTRY": self.schema_registry,
-            "RIVERMEET_LEASE_SECONDS": str(self.lease_seconds),
-            "RIVERMEET_JUDGE": self.judge,
-            "RIVERMEET_JUDGE_MEMORY": self.judge_memory,
-            # To AWS' own libraries an empty one would be another one.
-            **({"AWS_ENDPOINT_URL": self.s3_endpoint} if self.s3_endpoint else {}),
-            **({"AWS_REGION": self.s3_region} if self.s3_region else {}),
-            **{kafka_variable(name): value for name, value in self.kafka.items()},
+            **{variable_of(name): str(value or "") for name, value in own.items()},
+            # AWS's own libraries take an empty variable for a value.
+            **{variable: value for variable, value in s3.items() if value},
+            **{kafka_variable(name): value for name, value in kafka.items()},
         }
 
     @property
@@ -263,14 +214,9 @@ class Settings:
 
 
 def project_file(env: Mapping[str, str]) -> ProjectFile | None:
-    """What the file of the project says that is worked in; None where that is in no project.
+    """What the file of the current project says; None outside of any project.
 
     A checkout is a project of its own, and the one of its code where no other is near.
-
-    Raises
-    ------
-    ProjectFileError
-        If it cannot be read.
     """
     named = env.get("RIVERMEET_PROJECT")
     if named:
@@ -335,24 +281,6 @@ def _reachable(given: Mapping[str, str]) -> None:
         )
 
 
-def _fold(value: str) -> Literal["run", "due"]:
-    if value == "run" or value == "due":
-        return value
-    raise SettingsError(f"RIVERMEET_FOLD={value}; give run or due", variable="RIVERMEET_FOLD")
-
-
-def _topic_reader(value: str) -> Literal["driver", "engine"]:
-    if value == "driver" or value == "engine":
-        return value
-    raise SettingsError(f"RIVERMEET_TOPIC_READER={value}; give driver or engine", variable="RIVERMEET_TOPIC_READER")
-
-
-def _file_reader(value: str) -> Literal["auto", "driver", "engine"]:
-    if value == "auto" or value == "driver" or value == "engine":
-        return value
-    raise SettingsError(f"RIVERMEET_FILE_READER={value}; give auto, driver or engine", variable="RIVERMEET_FILE_READER")
-
-
 def _kafka(given: Mapping[str, str]) -> Mapping[str, str]:
     """Librdkafka's properties; one that would change what an epoch reads is refused."""
     found: dict[str, str] = {}
@@ -367,20 +295,27 @@ def _kafka(given: Mapping[str, str]) -> Mapping[str, str]:
     return found
 
 
-def _registry(value: str) -> str:
-    if value and not re.match(r"https?://[^\s]+$", value):
+def _choice(*choices: str) -> Callable[[str, str], str]:
+    def parse(variable: str, value: str) -> str:
+        if value not in choices:
+            listed = f"{', '.join(choices[:-1])} or {choices[-1]}"
+            raise SettingsError(f"{variable}={value} cannot be used; give {listed}", variable=variable)
+        return value
+
+    return parse
+
+
+def _registry(variable: str, value: str) -> str:
+    if not re.match(r"https?://[^\s]+$", value):
         raise SettingsError(
-            "RIVERMEET_SCHEMA_REGISTRY is no URL; write http://host:port or https://host:port/path",
-            variable="RIVERMEET_SCHEMA_REGISTRY",
+            f"{variable} is no URL; write http://host:port or https://host:port/path", variable=variable
         )
     return value.rstrip("/")
 
 
-def _engine(value: str) -> str:
+def _engine(variable: str, value: str) -> str:
     if not _ENGINE.fullmatch(value):
-        raise SettingsError(
-            f"RIVERMEET_ENGINE={redacted(value)!r} is not an engine; use {ENGINES}", variable="RIVERMEET_ENGINE"
-        )
+        raise SettingsError(f"{variable}={redacted(value)!r} is not an engine; use {ENGINES}", variable=variable)
     return value
 
 
@@ -390,41 +325,43 @@ def _memory(variable: str, value: str) -> str:
     return value.lower()
 
 
-def _minutes(value: str) -> float:
-    try:
-        minutes = float(value)
-    except ValueError:
-        minutes = 0.0
-    if not 0 < minutes < float("inf"):
-        raise SettingsError(
-            f"RIVERMEET_ENGINE_IDLE_MINUTES={value!r} is not a positive number of minutes",
-            variable="RIVERMEET_ENGINE_IDLE_MINUTES",
-        )
-    return minutes
+def _number(lowest: float, highest: float, what: str) -> Callable[[str, str], float]:
+    def parse(variable: str, value: str) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = float("nan")
+        if not lowest <= number <= highest:
+            raise SettingsError(f"{variable}={value!r} cannot be used; give {what}", variable=variable)
+        return number
+
+    return parse
 
 
-def _seconds(value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = 0.0
-    if not 1 <= seconds <= 3600:
-        raise SettingsError(
-            f"RIVERMEET_LEASE_SECONDS={value!r} is not a number of seconds from 1 to 3600",
-            variable="RIVERMEET_LEASE_SECONDS",
-        )
-    return seconds
+def _port(lowest: int) -> Callable[[str, str], int]:
+    def parse(variable: str, value: str) -> int:
+        if not value.isdecimal() or not lowest <= int(value) <= 65535:
+            free = "" if lowest else ", or 0 for a free one"
+            raise SettingsError(f"{variable}={value!r} is not a port; use 1 to 65535{free}", variable=variable)
+        return int(value)
+
+    return parse
 
 
-def _judge(value: str) -> Literal["auto", "duckdb", "spark"]:
-    if value == "auto" or value == "duckdb" or value == "spark":
-        return value
-    raise SettingsError(f"RIVERMEET_JUDGE={value}; give auto, duckdb or spark", variable="RIVERMEET_JUDGE")
-
-
-def _port(variable: str, given: Mapping[str, str], default: int, lowest: int = 0) -> int:
-    value = given.get(variable, str(default))
-    if not value.isdecimal() or not lowest <= int(value) <= 65535:
-        free = "" if lowest else ", or 0 for a free one"
-        raise SettingsError(f"{variable}={value!r} is not a port; use 1 to 65535{free}", variable=variable)
-    return int(value)
+_PARSERS: Mapping[str, Callable[[str, str], Any]] = {
+    "engine": _engine,
+    "jars": lambda _, value: Path(value).expanduser().absolute(),
+    "engine_idle_minutes": _number(sys.float_info.min, sys.float_info.max, "a positive number of minutes"),
+    "engine_memory": _memory,
+    "engine_port": _port(0),
+    "reports_port": _port(1),
+    "fold": _choice("run", "due"),
+    "topic_reader": _choice("driver", "engine"),
+    "file_reader": _choice("auto", "driver", "engine"),
+    "postgres": lambda _, value: value,
+    "schema_registry": _registry,
+    "lease_seconds": _number(1, 3600, "a number of seconds from 1 to 3600"),
+    "judge": _choice("auto", "duckdb", "spark"),
+    "judge_memory": _memory,
+}
+"""What makes a field of its variable's value, of those that depend on no other."""

@@ -10,27 +10,19 @@ Connect server would be asked for a schema.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from rivermeet.records.type_text import type_text
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 def frame_of(spark: SparkSession, rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:
-    """The rows as a frame.
-
-    Parameters
-    ----------
-    rows
-        A value for each field of the schema.
-    """
+    """The rows, each with a value for every field of the schema, as a frame."""
     given = list(rows)
     if not given:
         return no_rows(spark, from_arrow_schema(schema))
@@ -39,13 +31,7 @@ def frame_of(spark: SparkSession, rows: Iterable[tuple[Any, ...]], schema: pa.Sc
 
 
 def no_rows(spark: SparkSession, schema: T.StructType | str) -> DataFrame:
-    """A frame without rows.
-
-    Parameters
-    ----------
-    schema
-        Its columns; as text: ``"key STRING, offset BIGINT"``.
-    """
+    """A frame of these columns without rows; they may be text such as ``"key STRING, offset BIGINT"``."""
     kind = f"STRUCT<{schema}>" if isinstance(schema, str) else type_text(schema)
     # The limit is the first thing that the optimizer looks at, and all above it goes. Of columns that are literals it
     # would copy every expression over them into every other one first, before it sees that there is no row: seven

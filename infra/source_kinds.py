@@ -24,10 +24,7 @@ def load() -> None:
 def kind_of(node: Node) -> SourceKind | None:
     """The kind of a source; None of a node that is computed.
 
-    Raises
-    ------
-    NotFoundError
-        Where no kind that is installed has such declarations.
+    Raises `NotFoundError` if no installed kind has such declarations.
     """
     if node.source is None:
         return None

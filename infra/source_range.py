@@ -34,13 +34,7 @@ class Origin:
 
 
 class SourceRange(BaseModel):
-    """What one epoch of a source reads.
-
-    Attributes
-    ----------
-    kind
-        What plans call it; of no other class.
-    """
+    """What one epoch of a source reads; plans call it by its ``kind``, which no other class has."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: ClassVar[str] = ""
@@ -83,10 +77,7 @@ class SourceRange(BaseModel):
     def warnings(self, *, hashed: bool) -> Iterator[str]:
         """What the source has become since the epoch before.
 
-        Parameters
-        ----------
-        hashed
-            Whether keys are hashed into partitions of ours.
+        ``hashed`` says whether keys are hashed into partitions of ours.
         """
         yield from ()
 
@@ -121,13 +112,7 @@ class SourceRange(BaseModel):
 
 
 def class_of(kind: str) -> type[SourceRange]:
-    """The class of a kind of range.
-
-    Raises
-    ------
-    NotFoundError
-        Where no kind of source that is installed has it.
-    """
+    """The class of a kind of range; raises `NotFoundError` if no installed kind of source has it."""
     if kind not in _classes:
         # By name: what reads plans knows no kind of source, and those of other packages are found the same way.
         import_module(f"{__package__}.source_kinds").load()

@@ -77,8 +77,6 @@ BROKER_SECONDS = 20.0
 """Timeout of a request to the broker."""
 PROGRESS_SECONDS = 60.0
 """Seconds without any record of a slice after which the broker is considered down."""
-POSITION_SECONDS = 60.0
-"""Timeout of the broker for the position of a sink."""
 COMMIT_SECONDS = 120.0
 """Timeout of the broker for acknowledging and committing a transaction."""
 FEED_SECONDS = 60.0

@@ -45,7 +45,7 @@ from rivermeet.infra import crash
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.epochs.stages.commit import Commit, Committed
+from rivermeet.infra.epochs.stages.commit import Commit
 from rivermeet.infra.epochs.stages.fold import Fold, finish
 from rivermeet.infra.epochs.stages.plan import Plan, Planned, Rebuild, log_plan, put_aside
 from rivermeet.infra.epochs.stages.record import Record
@@ -166,7 +166,7 @@ def stages_of(step: Step, plan: EpochPlan, planned: Planned, run_id: str = "") -
     return Stages(Write(step, plan), Judge(node, run_id), Commit(step, plan, planned.base), Record(node), Fold(node))
 
 
-def _write_to_commit(context: EpochContext, stages: Stages, clock: Clock) -> tuple[Audited, Committed]:
+def _write_to_commit(context: EpochContext, stages: Stages, clock: Clock) -> tuple[Audited, EpochResult]:
     plan = stages.write.plan
     name = f"{plan.pipeline}_{plan.node}_{plan.epoch}"
     with context.room(plan.records), SharedFrames(name, plan.records) as shared:

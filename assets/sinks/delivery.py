@@ -55,8 +55,7 @@ class DeliveryOutcome:
 
 def deliver_rows(project: Project, sink: TopicSink) -> DeliveryOutcome | None:
     """Deliver what a topic does not have yet, and read it back; None where its node has no epoch."""
-    from rivermeet.infra.sinks.kafka.deliver import deliver
-    from rivermeet.infra.sinks.kafka.read_back import read_back
+    from rivermeet.infra.sinks.kafka.deliver import deliver, read_back
 
     context, node = project.context(sink.node.pipeline), sink.node
     lock = NodeLock(lock_folder(context.tables, node.pipeline.name, f"{node.name}/topics/{sink.topic}", context.locks))

@@ -30,7 +30,7 @@ SESSION = {
     # A txn stamp left behind must fail the next write: without this Delta skips it silently.
     "spark.databricks.delta.write.txnVersion.autoReset.enabled": "true",
     # Delta refuses to read a version older than its retention though all its files are there: after 60 idle days no
-    # join could read what it pins. What is needed stays (infra/epochs/oldest_needed.py), and what is gone the guard
+    # join could read what it pins. What is needed stays (infra/epochs/maintenance.py), and what is gone the guard
     # finds.
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
     # Spark's own INT96 is nanoseconds to all but Spark: 9999-12-31 came out of Arrow as 1816, and no reader of Delta

@@ -9,8 +9,9 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.fence import raise_fence
-from rivermeet.infra.delta.io import set_properties
+from rivermeet.infra.delta.io import last_note, set_properties
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.location import is_local
 from rivermeet.infra.epochs.lease import Lease, identity
@@ -27,16 +28,10 @@ Folds = Literal["never", "run", "due"]
 
 @dataclass(frozen=True)
 class Quality:
-    """Where verdicts are stored, and which engine judges.
+    """Where verdicts are stored, with the lock of its writers, and which engine judges.
 
-    Attributes
-    ----------
-    table, lock
-        The quality table, and the lock of its writers.
-    judge
-        The engine that evaluates: DuckDB in the run's process, Spark, or ``auto``.
-    memory, spill
-        Memory that DuckDB may use for one evaluation, such as ``1g``, and the folder for the rest.
+    DuckDB runs in the run's process, with ``memory`` for one evaluation, such as ``1g``, and the folder ``spill`` for
+    the rest.
     """
 
     table: str
@@ -50,26 +45,10 @@ class Quality:
 class EpochContext:
     """Settings, sessions and paths of one pipeline's epochs.
 
-    Attributes
-    ----------
-    tables
-        Folder or URL of all tables.
-    log
-        The pipeline's epoch log.
-    locks
-        Folder of the home's locks for tables that are not on a local disk.
-    session
-        Opens the session when it is first needed; a run that finds nothing new needs none.
-    fold_session
-        Opens a session that only MERGEs use.
-    folds
-        When results are folded into their tables; they can be at any later time.
-    engine
-        Folder of the warm engine that the sessions are on, if it is one.
-    quality
-        Where verdicts are stored; None if epochs are not judged (`rivermeet replay`).
-    lease_seconds
-        Term of the leases of tables at a URL.
+    ``session`` and ``fold_session`` open a session when it is first needed, as a run that finds nothing new needs none;
+    the second is for MERGEs only. ``locks`` is the folder of the home's locks for tables that are not on a local disk,
+    ``engine`` that of the warm engine that the sessions are on, if it is one. Epochs without ``quality`` are not judged
+    (`rivermeet replay`).
     """
 
     tables: str
@@ -95,6 +74,11 @@ class EpochContext:
     def paths(self, node: Node) -> NodeTables:
         """Locations of the node's tables."""
         return NodeTables(self.tables, node.pipeline.name, node.name)
+
+    def committed(self, node: Node) -> CommitNote | None:
+        """The note of the node's newest commit."""
+        found = last_note(self.paths(node).changelog)
+        return found and found[1]
 
     def lock(self, node: Node) -> NodeLock:
         """The lock that a run of the node takes: a second run waits for the first."""

@@ -51,13 +51,8 @@ class DeclarationChangedError(EpochRefusedError):
 class Change:
     """The differences between two declarations, in lines like ``partitions: 4 -> 8``.
 
-    Attributes
-    ----------
-    flowing, refused
-        Changes that are compatible with the rows, and those that are not.
-    columns
-        Value columns that the node gains. Its changelog has them from its next epoch on, which is due for that reason
-        alone.
+    ``flowing`` are compatible with the rows, ``refused`` are not. ``columns`` are value columns that the node gains:
+    its changelog has them from its next epoch on, which is due for that reason alone.
     """
 
     flowing: tuple[str, ...] = ()
@@ -73,10 +68,7 @@ class Change:
 def changes(then: Mapping[str, str], now: Mapping[str, str], hashed: Collection[str] = ()) -> Change:
     """The differences; none if ``then`` is empty, as in notes from before declarations were stored.
 
-    Parameters
-    ----------
-    hashed
-        Sides with stored hashes of their values: hashes change with a column's type.
+    ``hashed`` are sides with stored hashes of their values: hashes change with a column's type.
     """
     flowing: list[str] = []
     refused: list[str] = []
@@ -93,12 +85,9 @@ def changes(then: Mapping[str, str], now: Mapping[str, str], hashed: Collection[
 
 
 def refuse_changed(node: Node, made: CommitNote | EpochPlan, version: int | None = None) -> Change:
-    """The changes since then; raise `DeclarationChangedError` if they are incompatible with the node's rows.
+    """The changes since the node's newest commit, of this version, or since a plan that has not run yet.
 
-    Parameters
-    ----------
-    made, version
-        The note of the node's newest commit and its version, or a plan that has not run yet.
+    Raises `DeclarationChangedError` if they are incompatible with the node's rows.
     """
     change = changes_of(node, made.declared)
     if not change.compatible:
@@ -108,7 +97,10 @@ def refuse_changed(node: Node, made: CommitNote | EpochPlan, version: int | None
         when = f"its changelog was written ({at})" if isinstance(made, CommitNote) else f"{at} was planned"
         raise DeclarationChangedError(
             f"{what} '{paths.pipeline}.{paths.node}' was declared differently when {when}: "
-            f"{'; '.join(change.refused)}; run `{paths.rebuild}`, or take the change back"
+            f"{'; '.join(change.refused)}; run `{paths.rebuild}`, or take the change back",
+            node=node.name,
+            epoch=made.epoch,
+            changes=change.refused,
         )
     return change
 

@@ -48,18 +48,8 @@ class ExternalModificationError(EpochRefusedError):
     remedy = "RESTORE the version or put back the file that the message names, or rebuild the node."
 
 
-def refuse_modified(path: str, table: str, heal: str) -> None:
-    """Raise `ExternalModificationError` if a table was changed by others since our last commit but one.
-
-    Parameters
-    ----------
-    path
-        The Delta table.
-    table
-        Its name in the message, such as ``changelog of 'shop.orders'``.
-    heal
-        The command that repairs it.
-    """
+def _refuse_modified(path: str, table: str, heal: str) -> None:
+    """Refuse a table that others have changed since our last commit but one; ``heal`` is the command to repair it."""
     found = open_table(path)
     if found is None:
         return
@@ -69,13 +59,16 @@ def refuse_modified(path: str, table: str, heal: str) -> None:
         raise ExternalModificationError(
             f"{table}: version {commit['version']} is a {commit.get('operation', 'commit')} that no run of ours made: "
             f"RESTORE it to version {ours}, our last one before, if none of ours came since, or run `{heal}` "
-            f"(table: {path})"
+            f"(table: {path})",
+            path=path,
+            version=commit["version"],
         )
     missing = next(missing_files(found), None)
     if missing is not None:
         raise ExternalModificationError(
             f"{table}: file {missing} of version {found.version()} is gone: put it back, or run `{heal}` "
             f"(table: {path})",
+            path=path,
             file=missing,
         )
 
@@ -83,9 +76,9 @@ def refuse_modified(path: str, table: str, heal: str) -> None:
 def refuse_modified_node(paths: NodeTables, folded: bool) -> None:
     """Raise `ExternalModificationError` if others changed a node's changelog, or its ``folded`` table."""
     name = f"'{paths.pipeline}.{paths.node}'"
-    refuse_modified(paths.changelog, f"changelog of {name}", paths.rebuild)
+    _refuse_modified(paths.changelog, f"changelog of {name}", paths.rebuild)
     if folded:
-        refuse_modified(paths.table, f"table of {name}", f"{paths.rebuild} --table-only")
+        _refuse_modified(paths.table, f"table of {name}", f"{paths.rebuild} --table-only")
 
 
 def refuse_unreadable(path: str, version: int, table: str, heal: str) -> None:
@@ -99,6 +92,8 @@ def refuse_unreadable(path: str, version: int, table: str, heal: str) -> None:
         raise ExternalModificationError(
             f"{table}: file {missing} of version {version}, which a plan that is still to be run pins, is gone: "
             f"put it back, or run `{heal}` (table: {path})",
+            path=path,
+            version=version,
             file=missing,
         )
 

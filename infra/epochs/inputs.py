@@ -34,13 +34,7 @@ def broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:
 
 @dataclass(frozen=True)
 class PinnedInputs:
-    """The frames that one plan may read.
-
-    Attributes
-    ----------
-    nodes
-        Side to input node.
-    """
+    """The frames that one plan may read; ``nodes`` are the inputs by side."""
 
     spark: SparkSession
     plan: EpochPlan
@@ -51,15 +45,14 @@ class PinnedInputs:
         """Locations of the input's tables."""
         return NodeTables(self.tables, self.nodes[side].pipeline.name, self.nodes[side].name)
 
-    def changelog(self, side: str, after: Mapping[int, int], upto: Offsets) -> DataFrame:
+    def changelog(
+        self, side: str, after: Mapping[int, int], upto: Offsets, columns: Sequence[str] = RECORD
+    ) -> DataFrame:
         """Records of the input's changelog with offsets in ``(after, upto]``.
 
         They are read with its newest columns: records from before a column was added have NULL there. A skipped record
         is absent from a stream; in a table it is a tombstone, because no row can be computed from its value.
         """
-        return self._records(side, after, upto, RECORD)
-
-    def _records(self, side: str, after: Mapping[int, int], upto: Offsets, columns: Sequence[str]) -> DataFrame:
         path = self.paths(side).changelog
         shape = schema_at(path)
         kinds = StructType([shape[name] for name in columns])
@@ -100,12 +93,8 @@ class PinnedInputs:
     def needed(self, side: str, ways: Sequence[Mapping[str, tuple[str, str]]]) -> str | None:
         """SQL that is true for at least the needed rows of an input's table; None if all rows may be needed.
 
-        It consists of ranges only, so that files of the table are skipped by their statistics.
-
-        Parameters
-        ----------
-        ways
-            The ways in which a row is needed: its columns to the side and the column that they are equal to there.
+        It consists of ranges only, so that files of the table are skipped by their statistics. ``ways`` are those in
+        which a row is needed: its columns to the side and the column that they are equal to there.
         """
         shape = schema_at(self.paths(side).changelog)
         ranges: dict[str, ColumnRanges] = {}
@@ -124,14 +113,11 @@ class PinnedInputs:
     def table(self, side: str, moment: str, needed: str | None = None) -> DataFrame:
         """Live rows of an input table ``before`` or ``after`` the epoch's records.
 
-        Parameters
-        ----------
-        needed
-            SQL for the needed rows; the result may contain others, too.
+        ``needed`` is SQL for the needed rows; the result may contain others, too.
         """
         part = self.plan.inputs[side]
         position = part.after if moment == "before" else part.upto
-        tail, folded = self._records(side, part.table_ends, position, (*RECORD, "epoch")), None
+        tail, folded = self.changelog(side, part.table_ends, position, (*RECORD, "epoch")), None
         if part.table_version is not None:
             rows = read(self.spark, self.paths(side).table, part.table_version)
             # The pinned version may be older than a column or a wider type: all rows get the changelog's shape.

@@ -43,18 +43,10 @@ NAME = "_lease.json"
 
 @dataclass
 class Lease:
-    """The lease of one folder of tables.
+    """The lease of one folder of tables, which contains the object.
 
-    Parameters
-    ----------
-    url
-        URL of the folder that contains the object.
-    term
-        Seconds without a renewal after which a holder is considered dead.
-    home
-        Identity (`identity`) of the runs that the home's own lock already keeps out.
-    clock, sleep
-        Replace those of the process in tests.
+    After ``term`` seconds without a renewal a holder is considered dead. ``home`` is the `identity` of the runs that
+    the home's own lock already keeps out. ``clock`` and ``sleep`` replace those of the process in tests.
     """
 
     url: str
@@ -73,15 +65,13 @@ class Lease:
     def take(self, taken_over: Callable[[int], None] = lambda token: None) -> None:
         """Acquire the lease, waiting if necessary.
 
-        Parameters
-        ----------
-        taken_over
-            Called with the token if the previous holder did not release it.
+        ``taken_over`` is called with the token if the previous holder did not release it.
         """
         watched, since = "", 0.0
         while True:
             body, tag = self._read()
-            gone = bool(body) and self._is_dead(body)
+            # A run of this home that has not released it crashed: the home's own lock keeps others out.
+            gone = bool(body) and body["holder"] is not None and body["home"] == self.home
             if body and body["holder"] and not gone:
                 if tag != watched:
                     if not watched:
@@ -120,13 +110,7 @@ class Lease:
                 self._until = began + self.term
 
     def check(self) -> int:
-        """Return the token if the lease is still held, by our clock and by the store.
-
-        Raises
-        ------
-        LeaseLostError
-            If it is not.
-        """
+        """The token; raises `LeaseLostError` unless the lease is still held, by our clock and by the store."""
         if self._lost or self.clock() >= self._until or self._read()[0].get("holder") != self._body["holder"]:
             raise LeaseLostError(self.url)
         return self.token
@@ -144,9 +128,6 @@ class Lease:
                 self.renew()
             except Exception as error:  # the store is unreachable: retried until the term ends
                 print(f"rivermeet: {self.url} could not be renewed ({type(error).__name__})", file=sys.stderr)
-
-    def _is_dead(self, body: Mapping[str, Any]) -> bool:
-        return body["holder"] is not None and body["home"] == self.home
 
     def _put(self, before: Mapping[str, Any], tag: str) -> bool:
         began = self.clock()

@@ -53,14 +53,9 @@ _SCHEMA = pa.schema(
 
 
 class EpochLog:
-    """The log of one pipeline.
+    """The log of one pipeline: its Delta table, and a local lock file.
 
-    Parameters
-    ----------
-    path
-        Its Delta table.
-    lock
-        A local lock file: two processes must not interleave the check for a line and its write.
+    Two processes must not interleave the check for a line and its write.
     """
 
     def __init__(self, path: str, lock: str) -> None:

@@ -41,16 +41,10 @@ _LEASES: dict[Path, Lease] = {}
 
 
 class NodeLock:
-    """A lock that records its last holder.
+    """A lock that records its last holder, in the folder from `lock_folder`.
 
-    Parameters
-    ----------
-    folder
-        From `lock_folder`.
-    lease
-        Creates the lease that is held with it, if the tables are at a URL.
-    taken_over
-        Called with the lease's token if the previous holder did not release it.
+    ``lease`` creates the lease that is held with it, if the tables are at a URL. ``taken_over`` is called with the
+    lease's token if the previous holder did not release it.
     """
 
     def __init__(
@@ -97,13 +91,7 @@ class NodeLock:
         return True
 
     def check(self) -> int | None:
-        """Return the token of the lease, which a commit has to check; None if there is no lease.
-
-        Raises
-        ------
-        LeaseLostError
-            If another run has taken the lease.
-        """
+        """The lease's token, or None without a lease; raises `LeaseLostError` if another run has taken it."""
         held = _LEASES.get(self._folder)
         return None if held is None else held.check()
 

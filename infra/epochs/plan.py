@@ -84,10 +84,7 @@ class EpochPlan(BaseModel, frozen=True, extra="forbid"):
     def after(cls, previous: CommitNote | None, version: int | None, **fields: Any) -> EpochPlan:
         """The plan that continues from a commit, which created ``version`` of the changelog; ``None``: the first.
 
-        Parameters
-        ----------
-        fields
-            Its node, its epoch and what it reads.
+        The other fields are its node, its epoch and what it reads.
         """
         if previous is None:
             return cls(incarnation=1, output_version=version, **fields)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -62,48 +62,31 @@ class Totals:
 def totals(rows: DataFrame | Staged, sides: Mapping[str, DataFrame], timed: Sequence[DataFrame]) -> Totals:
     """Counts of an epoch: staged rows from their files, everything else in one pass that also fills the caches."""
     paired = {"left_offset", "right_offset"} <= set(rows.schema.names if isinstance(rows, Staged) else rows.columns)
-    alone = "count_if(left_offset IS NULL OR right_offset IS NULL)" if paired else "0"
 
-    def summed(
-        frame: DataFrame, what: str, partition: str, end: str, time: str, nulls: str, alone: str = "0"
-    ) -> DataFrame:
+    def count(frame: DataFrame, what: str, partition: str = "0", **given: str) -> DataFrame:
+        counts = {"nulls": "0", "alone": "0", "end": "0", "time": "0"} | given
         return frame.groupBy(F.expr(partition).cast("int").alias("partition")).agg(
             F.lit(what).alias("what"),
             F.count("*").alias("rows"),
-            F.expr(nulls).cast("bigint").alias("nulls"),
-            F.expr(alone).cast("bigint").alias("alone"),
-            F.expr(end).cast("bigint").alias("end"),
-            F.expr(time).cast("bigint").alias("time"),
+            *(F.expr(sql).cast("bigint").alias(name) for name, sql in counts.items()),
         )
 
-    parts = [summed(frame, f"side:{name}", "0", "0", "0", "0") for name, frame in sides.items()]
-    parts += [summed(frame, "time", "partition", "0", "max(timestamp)", "0") for frame in timed]
+    parts = [count(frame, f"side:{name}") for name, frame in sides.items()]
+    parts += [count(frame, "time", "partition", time="max(timestamp)") for frame in timed]
     if not isinstance(rows, Staged):
-        parts.append(
-            summed(rows, "rows", "partition", "max(offset)", "max(timestamp)", "count_if(value IS NULL)", alone)
-        )
+        own = {"nulls": "count_if(value IS NULL)", "end": "max(offset)", "time": "max(timestamp)"}
+        alone = {"alone": "count_if(left_offset IS NULL OR right_offset IS NULL)"} if paired else {}
+        parts.append(count(rows, "rows", "partition", **own, **alone))
     lines = [Count(**line.asDict()) for line in reduce(DataFrame.unionByName, parts).collect()] if parts else []
-    own = (
-        list(_count_staged(rows, paired))
-        if isinstance(rows, Staged)
-        else [line for line in lines if line.what == "rows"]
-    )
-    stream_time: Offsets = {}
-    for line in lines:
-        if line.what == "time":
-            stream_time = later(stream_time, {line.partition: line.time})
-    ends: Offsets = {}
-    times: Offsets = {}
-    for line in own:
-        ends, times = later(ends, {line.partition: line.end}), later(times, {line.partition: line.time})
+    own = list(_count_staged(rows, paired)) if isinstance(rows, Staged) else _of(lines, "rows")
     return Totals(
         rows=sum(line.rows for line in own),
         tombstones=sum(line.nulls for line in own),
         one_sided=sum(line.alone for line in own) if paired else None,
-        ends=ends,
-        times=times,
-        stream_time=stream_time,
-        sides={name: sum(line.rows for line in lines if line.what == f"side:{name}") for name in sides},
+        ends=highest((line.partition, line.end) for line in own),
+        times=highest((line.partition, line.time) for line in own),
+        stream_time=highest((line.partition, line.time) for line in _of(lines, "time")),
+        sides={name: sum(line.rows for line in _of(lines, f"side:{name}")) for name in sides},
     )
 
 
@@ -120,6 +103,10 @@ class Count:
     time: int
 
 
+def _of(lines: Iterable[Count], what: str) -> list[Count]:
+    return [line for line in lines if line.what == what]
+
+
 def _count_staged(staged: Staged, paired: bool) -> Iterator[Count]:
     """Counts of staged rows by file and partition, read a batch at a time."""
     for one in staged.files:
@@ -133,16 +120,12 @@ def _count_staged(staged: Staged, paired: bool) -> Iterator[Count]:
 
 
 def _sum_batch(batch: pa.RecordBatch, paired: bool) -> Iterator[Count]:
-    alone = [batch["left_offset"].is_null(), batch["right_offset"].is_null()] if paired else []
-    table = pa.table(
-        {
-            "partition": batch["partition"],
-            "offset": batch["offset"],
-            "timestamp": batch["timestamp"],
-            "nulls": batch["value"].is_null().cast(pa.int64()),
-            "alone": _either(alone).cast(pa.int64()) if alone else pa.repeat(0, len(batch)),
-        }
-    )
+    alone = pa.repeat(False, len(batch))
+    if paired:
+        alone = pc.call_function("or", [batch["left_offset"].is_null(), batch["right_offset"].is_null()])
+    columns = {name: batch[name] for name in ("partition", "offset", "timestamp")}
+    marks = {"nulls": batch["value"].is_null(), "alone": alone}
+    table = pa.table(columns | {name: mark.cast(pa.int64()) for name, mark in marks.items()})
     wanted = [("offset", "count"), ("offset", "max"), ("timestamp", "max"), ("nulls", "sum"), ("alone", "sum")]
     for line in table.group_by("partition").aggregate(wanted).to_pylist():
         yield Count(
@@ -156,10 +139,9 @@ def _sum_batch(batch: pa.RecordBatch, paired: bool) -> Iterator[Count]:
         )
 
 
-def _either(marks: Sequence[pa.BooleanArray]) -> pa.BooleanArray:
-    return pc.call_function("or", list(marks))
-
-
-def later(one: Offsets, other: Offsets) -> Offsets:
-    """The higher of two numbers, partition by partition."""
-    return {p: max(t for t in (one.get(p), other.get(p)) if t is not None) for p in {*one, *other}}
+def highest(numbers: Iterable[tuple[int, int]]) -> Offsets:
+    """The highest number of each partition."""
+    found: Offsets = {}
+    for partition, number in numbers:
+        found[partition] = max(number, found.get(partition, number))
+    return found

@@ -50,7 +50,7 @@ class EpochResult:
     rows: int
     tombstones: int
     sides: Mapping[str, int]
-    seconds: Mapping[str, float]
+    seconds: Mapping[str, float] = field(default_factory=dict)
     one_sided: int | None = None
     committed_at: int | None = None
     newest_event: int | None = None
@@ -96,10 +96,7 @@ class Step(Protocol):
         ...
 
     def check(self, plan: EpochPlan) -> str | None:
-        """Why a logged plan must be skipped; None if it is still valid.
-
-        Raises `ExternalModificationError` if a pinned version is gone.
-        """
+        """Why a logged plan must be skipped; raises `ExternalModificationError` if a pinned version is gone."""
         ...
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
@@ -107,13 +104,7 @@ class Step(Protocol):
         ...
 
     def give_up(self, is_running: Callable[[Node], bool]) -> None:
-        """Clean up external resources of an epoch that failed.
-
-        Parameters
-        ----------
-        is_running
-            Whether an epoch of a node is running now.
-        """
+        """Clean up external resources of an epoch that failed, unless an epoch of another node needs them now."""
         ...
 
     def without_failing_records(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:

@@ -38,18 +38,10 @@ NOTHING = -(2**63)
 
 @dataclass(frozen=True)
 class Queues:
-    """The records that the inputs of one operation have sent.
+    """The records that the inputs of one operation have sent, by side.
 
-    Attributes
-    ----------
-    changelogs
-        Side to the location of its changelog.
-    ends, times
-        Side to partition to last offset, and to the highest timestamp (ms).
-    partitions
-        Side to the number of partitions that it has.
-    alone
-        Whether a partition of one side only ever meets the same partition of the other.
+    ``ends`` and ``times`` are of each partition the last offset and the highest timestamp (ms). ``alone`` says whether
+    a partition of one side only ever meets the same partition of the other.
     """
 
     changelogs: Mapping[str, str]

@@ -35,13 +35,7 @@ _silent.addFilter(lambda _: False)
 
 @dataclass(frozen=True)
 class Connection:
-    """The broker that all topics are read from.
-
-    Attributes
-    ----------
-    properties
-        librdkafka's, as the settings give them.
-    """
+    """The broker that all topics are read from, by librdkafka's properties as the settings give them."""
 
     properties: Mapping[str, str] = field(repr=False)
     _refused: set[str] = field(default_factory=set, repr=False, compare=False)

@@ -1,8 +1,9 @@
-"""Errors about a topic that cannot be read: each names what is missing, and the command that continues."""
+"""Errors about a topic that cannot be read or written: each names what is missing, and the command that continues."""
 
 from __future__ import annotations
 
 from rivermeet.infra.refusal import EpochRefusedError
+from rivermeet.pipelines.errors import RivermeetError
 
 
 class TopicRefusedError(EpochRefusedError):
@@ -67,3 +68,15 @@ class RegistryUnavailableError(TopicRefusedError):
 
     is_transient = True
     remedy = "Check the registry and RIVERMEET_SCHEMA_REGISTRY, and run again."
+
+
+class SchemaRefusedError(TopicRefusedError):
+    """The registry refuses the schema of the values to be written."""
+
+    remedy = "Write another topic, or change the rule of compatibility of the subject."
+
+
+class TypeWithoutFormError(RivermeetError):
+    """A column with a name or type that a format cannot represent; the message names it."""
+
+    remedy = "Leave the column out, cast it, or write JSON."

@@ -59,7 +59,7 @@ WITH RECURSIVE declared AS (
   FROM tree JOIN pg_class p ON p.oid = tree.oid AND p.relkind = 'p' JOIN pg_inherits i ON i.inhparent = tree.oid
 ), relations AS (
   SELECT tree.oid::bigint, format('%%I.%%I', n.nspname, c.relname) AS shown, c.relname, c.relfilenode::bigint,
-         tree.link::bigint, n.nspname, c.relkind, c.relpersistence,
+         tree.link::bigint, n.nspname AS schema, c.relkind AS kind, c.relpersistence AS persistence,
          tree.above, c.xmin::text::bigint AS written_by,
          EXISTS (SELECT FROM pg_attribute a JOIN pg_attribute s ON s.attrelid = a.attrelid AND s.attnum = -6
                  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -99,22 +99,11 @@ _TEXTS = frozenset({25, 1043})
 
 @dataclass(frozen=True)
 class Relation:
-    """A table or a partition as it is now.
+    """A table or a partition as it is now; ``shown`` is its name, quoted for SQL, and ``known`` what is stored of it.
 
-    Attributes
-    ----------
-    shown
-        Its name, quoted for SQL.
-    known
-        The stored state of it.
-    above
-        Its parent relations, from the table down.
-    written_by
-        The transaction that last wrote its row in ``pg_class``: the one that created its file, if none came later.
-    is_born_partition
-        Whether it was created as a partition.
-    has_others_altered
-        Whether that transaction wrote the row of an undeclared column.
+    ``above`` are its parent relations, from the table down. ``written_by`` is the transaction that last wrote its row
+    in ``pg_class``: the one that created its file, if none came later. ``has_others_altered`` says whether that
+    transaction wrote the row of an undeclared column.
     """
 
     oid: int
@@ -161,9 +150,7 @@ def catalog(connection: psycopg.Connection[Any], reads: Postgres, publication: s
 
 
 def _relation(relname: str, relfilenode: int, link: int | None, **more: Any) -> Relation:
-    known = KnownRelation(name=relname, file=relfilenode, link=link)
-    kind, persistence = more.pop("relkind"), more.pop("relpersistence")
-    return Relation(schema=more.pop("nspname"), kind=kind, persistence=persistence, known=known, **more)
+    return Relation(known=KnownRelation(name=relname, file=relfilenode, link=link), **more)
 
 
 def log_problems(reads: Postgres, now: Catalog) -> Iterator[PostgresRefusedError]:
@@ -187,11 +174,8 @@ def log_problems(reads: Postgres, now: Catalog) -> Iterator[PostgresRefusedError
 class Alterations:
     """Changes of a table between two readings of its catalog that are not in the log.
 
-    Attributes
-    ----------
-    truncates
-        Returns the transactions of the log that have truncated the table. Without it a new file counts as lost rows,
-        unless it has an earlier row.
+    ``truncates`` returns the transactions of the log that have truncated the table. Without it a new file counts as
+    lost rows, unless it has an earlier row.
     """
 
     connection: psycopg.Connection[Any]

@@ -44,26 +44,25 @@ _STYLE = {
     "client_encoding": "UTF8",
     "lock_timeout": str(limits.LOCK_MS),
 }
-_KINDS: dict[str, type[PostgresRefusedError]] = {
-    "42501": RightMissingError,
-    "55006": SlotBusyError,
-    "55P03": SlotBusyError,
-    "53400": ServerUnfitError,
-    # SQLSTATEs of an invalidated slot, and of a missing one.
-    "55000": SlotLostError,
-    "42704": SlotLostError,
+_CHECK = "`rivermeet check` says more"
+_REFUSALS: dict[str, tuple[type[PostgresRefusedError], str]] = {
+    "42501": (RightMissingError, "grant it, and run again"),
+    "55006": (SlotBusyError, "end what reads from it, and run again"),
+    "55P03": (
+        SlotBusyError,
+        f"something was open for {limits.LOCK_MS // 1000} s that had to end first: end it, and run again",
+    ),
+    "53400": (ServerUnfitError, "raise max_replication_slots, or drop a slot that nobody needs"),
+    # An invalidated slot, and a missing one.
+    "55000": (SlotLostError, _CHECK),
+    "42704": (SlotLostError, _CHECK),
 }
+"""The refusal and the remedy for an SQLSTATE."""
 
 
 @dataclass(frozen=True)
 class Database:
-    """One database of the server.
-
-    Attributes
-    ----------
-    dsn
-        libpq's connection string, as the settings give it.
-    """
+    """One database of the server, with libpq's connection string as the settings give it."""
 
     dsn: str = field(repr=False)
     name: str
@@ -71,10 +70,7 @@ class Database:
     def connect(self, replication: bool = False) -> psycopg.Connection[Any]:
         """A new connection, in which each statement is committed by itself.
 
-        Parameters
-        ----------
-        replication
-            Whether it accepts commands of the replication protocol in addition to SQL.
+        With ``replication`` it accepts commands of the replication protocol in addition to SQL.
         """
         require("psycopg")
         import psycopg
@@ -126,16 +122,11 @@ def refusal(state: str | None, said: str | None) -> PostgresRefusedError:
     """The refusal for an error of the server, by its SQLSTATE and message."""
     if state is None:
         return ServerUnavailableError(
-            "the server that RIVERMEET_POSTGRES names broke off; what was planned stands: see to it, and run again"
+            "the server that RIVERMEET_POSTGRES names broke off; what was planned stands: see to it, and run again",
+            variable="RIVERMEET_POSTGRES",
         )
-    cure = {
-        "42501": "grant it, and run again",
-        "55P03": f"something was open for {limits.LOCK_MS // 1000} s that had to end first: end it, and run again",
-        "55006": "end what reads from it, and run again",
-        "53400": "raise max_replication_slots, or drop a slot that nobody needs",
-    }
-    remedy = cure.get(state, "`rivermeet check` says more")
-    return _KINDS.get(state, PostgresRefusedError)(f"the server says: {said} ({state}); {remedy}")
+    kind, remedy = _REFUSALS.get(state, (PostgresRefusedError, _CHECK))
+    return kind(f"the server says: {said} ({state}); {remedy}", sqlstate=state)
 
 
 def unavailable(error: psycopg.OperationalError) -> ServerUnavailableError:
@@ -145,5 +136,6 @@ def unavailable(error: psycopg.OperationalError) -> ServerUnavailableError:
     why = f" ({said.strip().splitlines()[0]})" if fatal else ""
     return ServerUnavailableError(
         f"the server that RIVERMEET_POSTGRES names does not let us in{why}; what was planned stands: see to it, or to "
-        "RIVERMEET_POSTGRES, and run again"
+        "RIVERMEET_POSTGRES, and run again",
+        variable="RIVERMEET_POSTGRES",
     )

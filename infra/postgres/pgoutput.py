@@ -56,10 +56,7 @@ class Relation:
 class Change:
     """An inserted, updated or deleted row.
 
-    Attributes
-    ----------
-    whole
-        Whether ``old`` has all columns; else it has those of the replica identity.
+    ``old`` has all columns if it is ``whole``; else it has those of the replica identity.
     """
 
     op: Literal["i", "u", "d"]

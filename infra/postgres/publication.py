@@ -30,12 +30,8 @@ if TYPE_CHECKING:
 class Publication:
     """The current state of a publication, for the tables that a pipeline reads in a database.
 
-    Attributes
-    ----------
-    name
-        Derived from the pipeline's name, such that SQL needs no quotes.
-    tables
-        Tables that can be published, by their declared names, with their state in the publication.
+    The name is derived from the pipeline's, such that SQL needs no quotes. ``tables`` are those that can be published,
+    by their declared names, with their state in the publication.
     """
 
     name: str
@@ -46,59 +42,42 @@ class Publication:
         """Problems of a table's publication, except those that its first run fixes itself."""
         if reads.table not in self.tables:
             return
+
+        def problem(what: str, cure: Sequence[str] = ()) -> NotPublishedError:
+            return NotPublishedError(what, cure, publication=self.name, table=reads.table)
+
         table, found = self.tables[reads.table]
         whole = self._whole(table, found)
         if whole is not None:
-            yield NotPublishedError(
+            yield problem(
                 f"'{reads.table}' is a partition of {whole}, and publication {self.name} has its changes as those of "
-                "the whole: read the whole, or the partition in a pipeline of its own",
-                table=reads.table,
-                publication=self.name,
+                "the whole: read the whole, or the partition in a pipeline of its own"
             )
             return
         if found is None:
             if before is not None:
-                yield NotPublishedError(
-                    f"publication {self.name} is gone, and with it the changes since", self.cure, publication=self.name
-                )
+                yield problem(f"publication {self.name} is gone, and with it the changes since", self.cure)
             elif not self._may_publish(table, found):
-                yield NotPublishedError(
-                    f"there is no publication {self.name} for '{reads.table}', and the user may not make it",
-                    self.cure,
-                    publication=self.name,
-                    table=reads.table,
+                yield problem(
+                    f"there is no publication {self.name} for '{reads.table}', and the user may not make it", self.cure
                 )
             return
         if found.lacks(table):
             if before is not None or not self._may_publish(table, found):
                 lost = "; what changed meanwhile is lost" if before is not None else ""
-                yield NotPublishedError(
-                    f"publication {self.name} lacks '{reads.table}'{lost}",
-                    self.cure,
-                    publication=self.name,
-                    table=reads.table,
-                )
+                yield problem(f"publication {self.name} lacks '{reads.table}'{lost}", self.cure)
         elif before is not None and before.published != found.published:
-            yield NotPublishedError(
+            yield problem(
                 f"'{reads.table}' was taken out of publication {self.name} and put in again: what changed meanwhile is "
-                "lost",
-                table=reads.table,
-                publication=self.name,
+                "lost"
             )
         if table.kind == "p" and not found.via_root:
             what = "has changes of its partitions in the place of those of"
-            yield NotPublishedError(
-                f"publication {self.name} {what} '{reads.table}'", self.cure, publication=self.name, table=reads.table
-            )
+            yield problem(f"publication {self.name} {what} '{reads.table}'", self.cure)
         if found.is_filtered:
-            yield NotPublishedError(
-                f"publication {self.name} leaves out rows or columns of '{reads.table}'",
-                self.cure,
-                publication=self.name,
-                table=reads.table,
-            )
+            yield problem(f"publication {self.name} leaves out rows or columns of '{reads.table}'", self.cure)
         if not found.of_all_changes:
-            yield NotPublishedError(f"publication {self.name} leaves out changes", self.cure, publication=self.name)
+            yield problem(f"publication {self.name} leaves out changes", self.cure)
 
     @property
     def cure(self) -> Sequence[str]:
@@ -176,17 +155,9 @@ def publication(connection: psycopg.Connection[Any], name: str, tables: Sequence
 def publish(
     connection: psycopg.Connection[Any], name: str, tables: Sequence[Postgres], reads: Postgres
 ) -> tuple[Publication, bool]:
-    """Publish a table, with the others of the pipeline.
+    """Publish a table, with the others of the pipeline; return the publication, and whether it was altered.
 
-    Returns
-    -------
-    tuple of Publication and bool
-        The resulting publication, and whether it was altered.
-
-    Raises
-    ------
-    NotPublishedError
-        If the user may not.
+    Raises `NotPublishedError` if the user may not.
     """
     from psycopg import errors
 

@@ -10,12 +10,7 @@ from rivermeet.infra.refusal import EpochRefusedError
 class PostgresRefusedError(EpochRefusedError):
     """A table of PostgreSQL that cannot be read as planned.
 
-    Parameters
-    ----------
-    what : str
-        The problem.
-    cure : sequence of str
-        SQL statements that fix it when they are run in this order; the message ends with them.
+    ``cure`` are SQL statements that fix it when they are run in this order; the message ends with them.
     """
 
     remedy = "Run the statements that the message ends with, and run again."

@@ -140,26 +140,12 @@ class SlotState:
 
 @dataclass(frozen=True)
 class TableState:
-    """A table and its columns, as readable by the connection's user.
+    """A table and its columns, as readable by the connection's user; names are quoted if SQL needs it.
 
-    Attributes
-    ----------
-    shown, schema
-        Its name and its schema's, quoted if SQL needs it.
-    unreadable
-        Columns that the user may not read.
-    hides_rows
-        Whether row-level security may hide rows from the user that are in the log.
-    is_kept
-        Whether its changes are logged: it is neither temporary nor UNLOGGED nor a system table.
-    is_owned
-        Whether the user owns it.
-    identities
-        Columns that the log has of a deleted row: for the table, or for each of its partitions, by name.
-    ancestors
-        The tables whose partition it is.
-    heirs
-        Tables that inherit from it, other than partitions.
+    ``is_kept`` says whether its changes are logged: it is neither temporary nor UNLOGGED nor a system table.
+    ``hides_rows`` says whether row-level security may hide rows from the user that are in the log. ``identities`` are
+    the columns that the log has of a deleted row: for the table, or for each of its partitions, by name. ``ancestors``
+    are the tables whose partition it is, and ``heirs`` those that inherit from it, other than partitions.
     """
 
     oid: int
@@ -202,10 +188,7 @@ class TableState:
 class PublicationState:
     """A publication, as far as it concerns a table.
 
-    Attributes
-    ----------
-    whole
-        The partitioned table as whose changes this partition's are published; None if there is none.
+    ``whole`` is the partitioned table as whose changes this partition's are published; None if there is none.
     """
 
     of_all_tables: bool
@@ -261,16 +244,21 @@ def publication_state(
 def server_problems(server: ServerState) -> Iterator[PostgresRefusedError]:
     """Problems that prevent reading any table of the server."""
     if server.is_standby:
-        yield ServerUnfitError("RIVERMEET_POSTGRES names a standby, which decodes no changes; name the primary")
+        yield ServerUnfitError(
+            "RIVERMEET_POSTGRES names a standby, which decodes no changes; name the primary",
+            variable="RIVERMEET_POSTGRES",
+        )
     if server.wal_level != "logical":
         yield ServerUnfitError(
             f"wal_level is {server.wal_level}, and changing it takes a restart of the server",
             ["ALTER SYSTEM SET wal_level = 'logical'"],
+            wal_level=server.wal_level,
         )
     if not server.may_replicate:
         yield RightMissingError(
             "the user may not decode changes (a service may have another word for it)",
             [f"ALTER ROLE {server.user} REPLICATION"],
+            user=server.user,
         )
 
 
@@ -340,13 +328,16 @@ def slot_problems(
     """Problems of the slot, which we have advanced to ``advanced``, on the server ``known``."""
     if (server.system, server.timeline) != known:
         what = "another server" if server.system != known[0] else "restored, or a standby that took over"
-        yield OtherServerError(f"the server that RIVERMEET_POSTGRES names is {what}: its log is not the one before")
+        yield OtherServerError(
+            f"the server that RIVERMEET_POSTGRES names is {what}: its log is not the one before",
+            variable="RIVERMEET_POSTGRES",
+        )
         return
     if found is None or found.status == "lost":
         why = "is gone" if found is None else "was given up: it held back more than max_slot_wal_keep_size"
-        yield SlotLostError(f"slot {slot} {why}, and with it the changes since")
+        yield SlotLostError(f"slot {slot} {why}, and with it the changes since", slot=slot)
     elif found.confirmed > advanced:
-        yield SlotLostError(f"somebody else has moved slot {slot} on: the changes in between are lost")
+        yield SlotLostError(f"somebody else has moved slot {slot} on: the changes in between are lost", slot=slot)
 
 
 def attach_source(problem: PostgresRefusedError, source: str, needs_snapshot: bool) -> PostgresRefusedError:

@@ -14,17 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from rivermeet.infra.kafka.connection import unavailable
+from rivermeet.infra.kafka.connection import Connection, unavailable
 from rivermeet.infra.kafka.refusals import TopicMissingError, TopicRefusedError
 from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import limits
-
-if TYPE_CHECKING:
-    from rivermeet.infra.kafka.connection import Connection
 
 
 class GroupMissingError(TopicRefusedError):
@@ -35,14 +31,9 @@ class GroupMissingError(TopicRefusedError):
 
 @dataclass(frozen=True)
 class Progress:
-    """Offsets that an application has committed.
+    """Offsets that an application has committed: of each topic and partition the one that is read next.
 
-    Attributes
-    ----------
-    committed
-        Topic to partition to the offset that is read next.
-    waiting
-        Of its own topics, how many records are not read; topic to count.
+    ``waiting`` counts the records of its own topics that are not read, by topic.
     """
 
     group: str
@@ -55,17 +46,9 @@ class Progress:
 
 
 def progress(connection: Connection, group: str, inputs: frozenset[str]) -> Progress:
-    """What the group has committed.
+    """What the group has committed; raises `GroupMissingError` if there is no such group.
 
-    Parameters
-    ----------
-    inputs
-        Topics that are not the application's own: its lag in them is no answer on its way.
-
-    Raises
-    ------
-    GroupMissingError
-        Where there is no such group.
+    ``inputs`` are topics that are not the application's own: its lag in them is no answer on its way.
     """
     from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 

@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.landing import Landing
 from rivermeet.infra.sources.kafka.records import build_rows, landing_of
@@ -27,25 +28,13 @@ from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.row_to_record import to_records
-from rivermeet.pipelines import Expr, Kafka, Source, limits
+from rivermeet.pipelines import Expr, Kafka, Source
 from rivermeet.pipelines.expressions import quote
-
-if TYPE_CHECKING:
-    from rivermeet.infra.kafka.connection import Connection
-    from rivermeet.infra.kafka.formats.registry import Registry
 
 
 @dataclass(frozen=True)
 class Output:
-    """An output topic that has landed.
-
-    Attributes
-    ----------
-    slice
-        What was read of it.
-    records
-        How many records that were.
-    """
+    """An output topic that has landed: the slice that was read of it, and how many records that were."""
 
     slice: TopicSlice
     landing: Landing
@@ -61,31 +50,15 @@ def stable_slice(connection: Connection, topic: str) -> TopicSlice:
 
 @contextmanager
 def landed(
-    connection: Connection,
-    registry: Registry,
-    topic: Kafka,
-    planned: TopicSlice,
-    folder: Path,
-    name: str,
-    patience: float = limits.PROGRESS_SECONDS,
+    connection: Connection, registry: Registry, topic: Kafka, planned: TopicSlice, folder: Path, name: str
 ) -> Iterator[Output]:
-    """A slice of the topic in files, as long as the block lasts.
+    """A slice of the topic in files, as long as the block lasts; raises `TopicRefusedError` if it cannot be read.
 
-    Parameters
-    ----------
-    folder
-        Where they lie; what an earlier one left there is removed.
-    name
-        The node, as ``PIPELINE.NODE``.
-
-    Raises
-    ------
-    TopicRefusedError
-        Where it cannot be read.
+    What an earlier one left in the folder is removed. ``name`` is the node's, as ``PIPELINE.NODE``.
     """
     landing = Landing.create(folder, 0)
     try:
-        messages = consume_slice(connection, planned, name, patience)
+        messages = consume_slice(connection, planned, name)
         count = landing.write(build_rows(messages, planned, landing_of(topic, registry)))
         yield Output(planned, landing, count)
     finally:
@@ -93,18 +66,10 @@ def landed(
 
 
 def decoded(landed: DataFrame, topic: Kafka, key: Mapping[str, str], value: Mapping[str, str]) -> DataFrame:
-    """Landed records with a node's columns.
+    """Landed records with a node's columns, which ``key`` and ``value`` give with their types.
 
-    Parameters
-    ----------
-    key, value
-        The node's columns with their types. A format of one column gives the node's one, whatever its name.
-
-    Returns
-    -------
-    DataFrame
-        ``key``, ``value`` (NULL: a tombstone), ``timestamp`` (ms), ``partition``, ``offset`` (Kafka's), and ``reason``:
-        why a record cannot be decoded.
+    A format of one column gives the node's one, whatever its name. The result has ``key``, ``value`` (NULL: a
+    tombstone), ``timestamp`` (ms), ``partition``, ``offset`` (Kafka's), and ``reason``: why a record cannot be decoded.
     """
     source = Source(
         topic,

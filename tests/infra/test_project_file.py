@@ -94,8 +94,12 @@ def test_a_folder_that_is_no_project_is_named_with_the_fix(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "env", "says"),
     [
-        ("judge = 'dagster'", {}, "{root}/rivermeet.toml: judge=dagster; give auto, duckdb or spark"),
-        ("judge = 'spark'", {"RIVERMEET_JUDGE": "dagster"}, "RIVERMEET_JUDGE=dagster; give auto, duckdb or spark"),
+        ("judge = 'dagster'", {}, "{root}/rivermeet.toml: judge=dagster cannot be used; give auto, duckdb or spark"),
+        (
+            "judge = 'spark'",
+            {"RIVERMEET_JUDGE": "dagster"},
+            "RIVERMEET_JUDGE=dagster cannot be used; give auto, duckdb or spark",
+        ),
         ("[kafka]\ngroup.id = 'g'", {}, "{root}/rivermeet.toml: kafka.group.id cannot be set: "),
     ],
 )

@@ -10,36 +10,22 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar
 
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote, Decision
-from rivermeet.infra.delta.io import allow_removal, append, last_note, protect
+from rivermeet.infra.delta.io import allow_removal, append, protect
 from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.side_tables import drop_other_attempt, write_side
 from rivermeet.infra.delta.staged import commit_staged
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.external_modifications import ExternalModificationError
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.epochs.rows import Totals, later
+from rivermeet.infra.epochs.rows import Totals, highest
 from rivermeet.infra.epochs.stages.write import Written
-from rivermeet.infra.epochs.step import Step
+from rivermeet.infra.epochs.step import EpochResult, Step
 from rivermeet.infra.refusal import EpochRefusedError
-
-
-@dataclass(frozen=True)
-class Committed:
-    """A committed epoch: its plan, the changelog's version and note, counts of what was committed, wall clock (ms).
-
-    ``staged`` is False if Spark appended the rows (``infra/delta/staged.py``).
-    """
-
-    plan: EpochPlan
-    version: int
-    note: CommitNote
-    counts: Totals
-    at: int
-    staged: bool
 
 
 @dataclass(frozen=True)
@@ -58,22 +44,11 @@ class Commit:
             return f"replaces {path}"
         return f"{path}, {'version 0' if version is None else f'after version {version}'}"
 
-    def run(self, context: EpochContext, written: Written, decision: Decision | None) -> Committed:
-        """Write the side tables, then commit.
+    def run(self, context: EpochContext, written: Written, decision: Decision | None) -> EpochResult:
+        """Write the side tables, then commit; ``decision`` is what a person decided about the epoch.
 
-        Parameters
-        ----------
-        decision
-            A person's decision about the epoch.
-
-        Raises
-        ------
-        EpochRefusedError
-            If the plan is no longer valid.
-        LeaseLostError
-            If another run has taken over.
-        ExternalModificationError
-            If Delta considers the epoch already committed.
+        Raises `EpochRefusedError` if the plan is no longer valid, `LeaseLostError` if another run has taken over, and
+        `ExternalModificationError` if Delta considers the epoch already committed.
         """
         plan, node = self.plan, self.step.node
         paths = context.paths(node)
@@ -101,7 +76,18 @@ class Commit:
             protect(context.session, paths.changelog)
         table = open_table(paths.changelog)
         assert table is not None
-        return Committed(plan, table.version(), note, counts, at, written.named is not None)
+        return EpochResult(
+            plan=plan,
+            version=table.version(),
+            note=note,
+            rows=counts.rows,
+            tombstones=counts.tombstones,
+            sides=counts.sides,
+            one_sided=counts.one_sided,
+            committed_at=at,
+            newest_event=max((counts.stream_time or counts.times).values(), default=None),
+            staged=written.named is not None,
+        )
 
     def _note(self, counts: Totals, decision: Decision | None) -> CommitNote:
         plan, base = self.plan, self.base
@@ -109,8 +95,8 @@ class Commit:
             incarnation=plan.incarnation,
             epoch=plan.epoch,
             ends={**plan.ends, **counts.ends},
-            times=later(base.times if base else {}, counts.times),
-            stream_time=later(plan.stream_time, counts.stream_time),
+            times=highest(chain(base.times.items() if base else (), counts.times.items())),
+            stream_time=highest(chain(plan.stream_time.items(), counts.stream_time.items())),
             consumed={side: part.upto for side, part in plan.inputs.items()},
             incarnations={side: part.incarnation for side, part in plan.inputs.items()},
             since=plan.since,
@@ -131,8 +117,8 @@ class Commit:
         else:
             frame = written.rows if rows else written.rows.where("false")
             append(frame, paths.changelog, app_id, plan.epoch, note=note, replace=plan.replaces)
-        found = last_note(paths.changelog)
-        if found is None or found[1].epoch < plan.epoch:
+        found = context.committed(self.step.node)
+        if found is None or found.epoch < plan.epoch:
             raise ExternalModificationError(
                 f"changelog of '{paths.pipeline}.{paths.node}': Delta skipped epoch {plan.epoch}, which it takes for "
                 f"committed: the table was put back to an earlier version meanwhile; run `{paths.rebuild}` "

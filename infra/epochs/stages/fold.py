@@ -104,10 +104,9 @@ def is_read(node: Node) -> bool:
 
 def lag_of(context: EpochContext, node: Node, upto: CommitNote) -> Lag | None:
     """The lag of the node's table behind a commit; None if there is no table of its incarnation."""
-    found = last_note(context.paths(node).table)
-    if found is None or found[1].incarnation != upto.incarnation:
+    _, done = last_note(context.paths(node).table) or (None, None)
+    if done is None or done.incarnation != upto.incarnation:
         return None
-    done = found[1]
     return Lag(max(upto.epoch - done.epoch, 0), max(count_between(done.ends, upto.ends), 0))
 
 
@@ -122,10 +121,10 @@ def refold(context: EpochContext, node: Node) -> bool:
     """Replace a node's table by the fold of its whole changelog; return whether the node has one."""
     paths, lock = context.paths(node), context.lock(node)
     with lock.hold():
-        found = last_note(paths.changelog)
-        if found is None or not node.is_table:
+        committed = context.committed(node)
+        if committed is None or not node.is_table:
             return False
         refuse_modified_node(paths, False)
         context.use_sessions(node)
-        replace_table(context.fold_session, paths, list(node.key), found[1])
+        replace_table(context.fold_session, paths, list(node.key), committed)
         return True

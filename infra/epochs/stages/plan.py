@@ -37,18 +37,10 @@ class Rebuild:
 
 @dataclass(frozen=True)
 class Planned:
-    """The outcome of planning.
+    """The outcome of planning: no ``plan`` if nothing is new.
 
-    Attributes
-    ----------
-    plan
-        The epoch's plan; None if nothing is new.
-    previous
-        The note of the node's newest commit; None before the first.
-    aside
-        Open plans that will not run, with the reasons.
-    logged
-        Whether the plan is in the epoch log already.
+    ``previous`` is the note of the node's newest commit. ``aside`` are open plans that will not run, with the reasons.
+    ``logged`` says whether the plan is in the epoch log already.
     """
 
     plan: EpochPlan | None
@@ -78,16 +70,13 @@ class Plan:
     def look(self, context: EpochContext) -> Planned:
         """Determine the next epoch.
 
-        Raises
-        ------
-        EpochRefusedError
-            If no epoch may be planned: a table was modified externally, or the declaration changed.
+        Raises `EpochRefusedError` if none may be planned: a table was modified, or the declaration changed.
         """
-        if self.rebuild is not None:
-            return self._from_the_start(context, self.rebuild)
         node, paths = self.step.node, context.paths(self.step.node)
         version, previous = last_note(paths.changelog) or (None, None)
         committed = previous.epoch if previous else 0
+        if self.rebuild is not None:
+            return self._from_the_start(context, self.rebuild, previous, committed)
         standing = context.log.open_plan(node.name, committed)
         if standing is None or not standing.replaces:
             refuse_modified_node(paths, node.is_table and context.folds != "never")
@@ -116,11 +105,10 @@ class Plan:
         committed = found.previous.epoch if found.previous else 0
         return Planned(log_plan(context, self.step.node, found.plan, committed), found.previous, found.aside, True)
 
-    def _from_the_start(self, context: EpochContext, rebuild: Rebuild) -> Planned:
+    def _from_the_start(
+        self, context: EpochContext, rebuild: Rebuild, previous: CommitNote | None, committed: int
+    ) -> Planned:
         node = self.step.node
-        found = last_note(context.paths(node).changelog)
-        previous = found[1] if found else None
-        committed = previous.epoch if previous else 0
         open_plans = context.log.open_plans(node.name, committed)
         aside = tuple((plan, f"epoch {epoch} was put aside by a rebuild") for epoch, plan in open_plans.items())
         plan = self.step.plan(None, None, context.log.next_epoch(node.name, committed))
@@ -151,5 +139,7 @@ def _refuse_older_copy(context: EpochContext, paths: NodeTables, committed: int)
         raise ExternalModificationError(
             f"changelog of '{paths.pipeline}.{paths.node}' ends with epoch {committed}, but epoch {beyond} was "
             f"committed: an older copy is in its place, or it was removed; put the newer one back, or run "
-            f"`{paths.rebuild}` (table: {paths.changelog})"
+            f"`{paths.rebuild}` (table: {paths.changelog})",
+            path=paths.changelog,
+            epoch=beyond,
         )

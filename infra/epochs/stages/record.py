@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.epochs.stages.commit import Committed
 from rivermeet.infra.epochs.step import EpochResult
 from rivermeet.pipelines import Node
 
@@ -24,22 +23,9 @@ class Record:
         """Describe where the stage writes, in one line."""
         return context.log.path
 
-    def run(self, context: EpochContext, committed: Committed, seconds: Mapping[str, float]) -> EpochResult:
+    def run(self, context: EpochContext, committed: EpochResult, seconds: Mapping[str, float]) -> EpochResult:
         """Write the line; ``seconds`` are of the stages before."""
-        counts, plan = committed.counts, committed.plan
-        result = EpochResult(
-            plan=plan,
-            version=committed.version,
-            note=committed.note,
-            rows=counts.rows,
-            tombstones=counts.tombstones,
-            sides=counts.sides,
-            seconds=dict(seconds),
-            one_sided=counts.one_sided,
-            committed_at=committed.at,
-            staged=committed.staged,
-            newest_event=max((counts.stream_time or counts.times).values(), default=None),
-        )
+        result, plan = replace(committed, seconds=dict(seconds)), committed.plan
         line = json.dumps(result.measured())
         context.log.write(self.node.name, plan.incarnation, plan.epoch, "measured", line)
         return result

@@ -10,42 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from pyspark.sql import DataFrame
 
 from rivermeet.infra import crash
 from rivermeet.infra.delta.side_tables import stage_side
 from rivermeet.infra.delta.staged import Staged, read_staged, stage
 from rivermeet.infra.engine.interpretation import fit_compilation
+from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.engine.shuffles import fit_shuffles
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.rows import Totals, schema_with_offsets, totals, with_offsets
 from rivermeet.infra.epochs.step import Step
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from rivermeet.infra.engine.shared_frames import SharedFrames
-
 
 @dataclass(frozen=True)
 class Written:
-    """An epoch's rows before they are committed.
+    """An epoch's rows before they are committed, and those of its side tables.
 
-    Attributes
-    ----------
-    rows
-        ``key, value, timestamp, partition, offset, epoch`` and provenance.
-    staged
-        Their files below the changelog; None if only Spark has the rows (``infra/delta/staged.py``).
-    sides
-        Rows of the side tables, by table.
-    without_rows
-        Side tables that are known to get no rows, without a frame.
-    staged_sides
-        Files of the side tables that get rows, below their tables.
-    memory
-        Operator state for the next epoch; None if there is none.
+    ``staged`` are their files below the changelog, None if only Spark has the rows (``infra/delta/staged.py``), and
+    ``staged_sides`` those of the side tables that get rows; ``without_rows`` are known to get none, and have no frame.
+    ``memory`` is operator state for the next epoch.
     """
 
     plan: EpochPlan
@@ -80,17 +67,9 @@ class Write:
         return f"{', '.join(parts) or 'no records'}{rules}{again}"
 
     def run(self, context: EpochContext, shared: SharedFrames) -> Written:
-        """Compute, number and count.
+        """Compute, number and count; ``shared`` caches the frames until the epoch is committed.
 
-        Parameters
-        ----------
-        shared
-            Caches the frames until the epoch is committed.
-
-        Raises
-        ------
-        EpochRefusedError
-            If the step rejects the rows, for example for too many bad ones.
+        Raises `EpochRefusedError` if the step rejects the rows, for example for too many bad ones.
         """
         spark = context.use_sessions(self.step.node)
         fit_shuffles(spark, self.plan.records)

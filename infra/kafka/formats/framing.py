@@ -12,12 +12,17 @@ Held by ``tests/infra/sources/kafka/formats/test_formats.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from rivermeet.pipelines.errors import RivermeetError
 
 MAGIC, HEADER = b"\x00", 5
 """A payload that names its schema starts with a zero byte and the schema's id in four, the highest first."""
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""A name of a field in Avro and in Protobuf."""
 
 
 class UndecodableError(RivermeetError):
@@ -28,6 +33,8 @@ class UndecodableError(RivermeetError):
 
 Decode = Callable[[bytes], str]
 """Returns a payload's text; raises `UndecodableError` if it has none."""
+Encode = Callable[[Mapping[str, Any]], bytes]
+"""Returns the bytes of a row."""
 
 
 def schema_id(payload: bytes | None) -> int | None:
@@ -43,3 +50,8 @@ def unframe(payload: bytes) -> tuple[int, bytes]:
     if found is None:
         raise UndecodableError("names no schema: it does not begin with a zero byte and the id of one")
     return found, payload[HEADER:]
+
+
+def frame(schema: int) -> bytes:
+    """What stands in front of a body that is written with the schema of this id."""
+    return MAGIC + schema.to_bytes(4, "big")

@@ -51,13 +51,7 @@ def register(format: PayloadFormat) -> None:
 
 
 def other_decode(declared: OtherFormat, registry: Registry) -> Decode:
-    """What gives the text of payloads of this format.
-
-    Raises
-    ------
-    NotFoundError
-        Where no format that is installed has such declarations.
-    """
+    """What gives the text of payloads of this format; raises `NotFoundError` if it is not installed."""
     found = _known().get(type(declared))
     if found is None:
         name = type(declared).__name__

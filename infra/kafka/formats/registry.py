@@ -1,4 +1,6 @@
-"""Schemas by their ids: from the schema registry once, and then from the home folder, because ids never change.
+"""Schemas of payloads: read by their ids, and registered for the values that are written.
+
+A schema is requested once, and is then in the home folder, because ids never change:
 
 | the registry | a payload with the id |
 |---|---|
@@ -8,7 +10,10 @@
 | does not answer, or requires a password | fails the run, because the payload cannot be decoded |
 | is not set | fails the run, with the variable to set |
 
-Held by ``tests/infra/sources/kafka/formats/test_registry.py``.
+    POST /subjects/trips-value/versions {"schema": …}      {"id": 7}, the same for the same schema ever after
+    the registry refuses it as incompatible (409)          `SchemaRefusedError`: the node's columns have changed
+
+Held by ``tests/infra/sources/kafka/formats/test_registry.py`` and ``tests/infra/sinks/test_registry_values.py``.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
-from rivermeet.infra.kafka.refusals import RegistryUnavailableError
+from rivermeet.infra.kafka.refusals import RegistryUnavailableError, SchemaRefusedError
 from rivermeet.infra.settings import SettingsError
 from rivermeet.pipelines import limits
 
@@ -38,12 +43,7 @@ _NO_SUCH_SCHEMA = (40400, 40401, 40402, 40403)
 class Registry:
     """A schema registry with Confluent's interface.
 
-    Attributes
-    ----------
-    url
-        With user and password, if they are required.
-    cache
-        Folder in which schemas are cached.
+    The URL has user and password, if they are required. Schemas are cached in a folder.
     """
 
     url: str = field(repr=False)
@@ -53,30 +53,14 @@ class Registry:
     def schema(self, id: int, form: str = "") -> dict[str, Any] | None:
         """The schema with this id, as the registry describes it; None if there is none.
 
-        Parameters
-        ----------
-        form
-            ``serialized`` for the Protobuf descriptor in base64, in place of its text.
-
-        Raises
-        ------
-        RegistryUnavailableError
-            If the registry does not answer.
+        With form ``serialized`` it has the Protobuf descriptor in base64, in place of its text.
         """
         return self._once(f"schemas/ids/{id}", str(id), form)
 
     def referred(self, described: Mapping[str, Any], form: str = "") -> dict[str, dict[str, Any] | None]:
         """All schemas that one refers to, by their names in references; each comes after those that it refers to.
 
-        Parameters
-        ----------
-        described
-            A schema as returned by `schema`. A missing referenced schema is None.
-
-        Raises
-        ------
-        RegistryUnavailableError
-            If the registry does not answer.
+        ``described`` is a schema as returned by `schema`. A missing referenced schema is None.
         """
         found: dict[str, dict[str, Any] | None] = {}
         for reference in described.get("references") or ():
@@ -87,19 +71,38 @@ class Registry:
             found[reference["name"]] = one
         return found
 
+    def register(self, subject: str, schema: str, kind: str) -> int:
+        """Register a schema of ``AVRO`` or ``PROTOBUF`` if necessary, and return its id.
+
+        The subject is ``TOPIC-value``, as Confluent's serializers name it.
+        """
+        if not self.url:
+            raise SettingsError(
+                f"a value of {kind.title()} is written, and no registry is: set RIVERMEET_SCHEMA_REGISTRY to its URL",
+                variable="RIVERMEET_SCHEMA_REGISTRY",
+            )
+        body = {"schema": schema} | ({"schemaType": kind} if kind != "AVRO" else {})
+        try:
+            path = f"subjects/{quote(subject, safe='')}/versions"
+            return int(self._answer(path, json.dumps(body).encode())["id"])
+        except _FAILURES as error:
+            if isinstance(error, HTTPError) and error.code in (409, 422):
+                raise SchemaRefusedError(
+                    f"the registry that RIVERMEET_SCHEMA_REGISTRY names refuses the schema of subject '{subject}' "
+                    f"(status {error.code}): it is not compatible with those before it; write another topic, or "
+                    "change the subject's rule of compatibility",
+                    subject=subject,
+                ) from None
+            raise RegistryUnavailableError(
+                "the registry that RIVERMEET_SCHEMA_REGISTRY names does not take the schema of subject "
+                f"'{subject}' ({_reason(error)}); nothing was written: see to the registry, and run again",
+                subject=subject,
+            ) from None
+
     def _once(self, path: str, file: str, form: str) -> dict[str, Any] | None:
         if (path, form) not in self._known:
             self._known[path, form] = self._kept(path, file, form)
         return self._known[path, form]
-
-    def request(self, path: str, body: bytes | None = None) -> Request:
-        """A request to the registry, with user and password; a POST if it has a body."""
-        url, user = _bare(self.url)
-        kind = {} if body is None else {"Content-Type": "application/vnd.schemaregistry.v1+json"}
-        request = Request(f"{url}/{path}", body, kind)
-        if user:
-            request.add_header("Authorization", f"Basic {base64.b64encode(user.encode()).decode()}")
-        return request
 
     def _kept(self, path: str, file_name: str, form: str) -> dict[str, Any] | None:
         if not self.url:
@@ -122,26 +125,40 @@ class Registry:
         return found
 
     def _asked(self, path: str, form: str) -> dict[str, Any] | None:
-        request = self.request(f"{path}{f'?format={form}' if form else ''}")
         try:
-            with urlopen(request, timeout=limits.REGISTRY_SECONDS) as answer:
-                return json.load(answer)
-        except HTTPError as error:
-            if error.code == 404 and _code(error) in _NO_SUCH_SCHEMA:
+            return self._answer(f"{path}{f'?format={form}' if form else ''}")
+        except _FAILURES as error:
+            if isinstance(error, HTTPError) and error.code == 404 and _code(error) in _NO_SUCH_SCHEMA:
                 return None
-            why = f"status {error.code}"
-        except URLError as error:
-            why = type(error.reason).__name__
-        except (OSError, HTTPException, ValueError) as error:
-            why = type(error).__name__
-        raise RegistryUnavailableError(
-            f"the registry that RIVERMEET_SCHEMA_REGISTRY names does not give {path} ({why}); what was planned "
-            "stands: see to the registry, and run again"
-        )
+            raise RegistryUnavailableError(
+                f"the registry that RIVERMEET_SCHEMA_REGISTRY names does not give {path} ({_reason(error)}); what was "
+                "planned stands: see to the registry, and run again",
+                path=path,
+            ) from None
+
+    def _answer(self, path: str, body: bytes | None = None) -> Any:
+        """The JSON that the registry answers; a POST if there is a body."""
+        url, user = _bare(self.url)
+        kind = {} if body is None else {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+        request = Request(f"{url}/{path}", body, kind)
+        if user:
+            request.add_header("Authorization", f"Basic {base64.b64encode(user.encode()).decode()}")
+        with urlopen(request, timeout=limits.REGISTRY_SECONDS) as answer:
+            return json.load(answer)
 
 
 NONE = Registry("", Path())
 """No registry: every request is refused, with the variable to set."""
+
+
+_FAILURES = (OSError, HTTPException, ValueError, KeyError)
+
+
+def _reason(error: Exception) -> str:
+    """Why there is no answer, without the registry's address."""
+    if isinstance(error, HTTPError):
+        return f"status {error.code}"
+    return type(error.reason if isinstance(error, URLError) else error).__name__
 
 
 def _code(error: HTTPError) -> int | None:

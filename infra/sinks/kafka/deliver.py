@@ -6,7 +6,8 @@
 | after the commit | has them, and their position: the next run continues after them |
 | while another process writes | has the rows of that one: the older one is fenced, and its transaction aborted |
 
-If the response to a commit is lost, the position is read again. Held by
+If the response to a commit is lost, the position is read again. Delivered rows are read back like by any reader of
+committed records; others may write to the topic at the same time, so only records with the node's header count. Held by
 ``tests/infra/sinks/test_delivery.py``.
 """
 
@@ -14,14 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rivermeet.infra.delta.io import last_note
-from rivermeet.infra.kafka.avro_types import TypeWithoutFormError
 from rivermeet.infra.kafka.formats.registry import NONE, Registry
-from rivermeet.infra.sinks.kafka.messages import messages
+from rivermeet.infra.kafka.refusals import TypeWithoutFormError
+from rivermeet.infra.sinks.kafka.messages import NODE, messages
 from rivermeet.infra.sinks.kafka.parts import parts, read_notes_since
-from rivermeet.infra.sinks.kafka.position import Position, last_position, positions_topic
+from rivermeet.infra.sinks.kafka.position import Position, last_position, positions_topic, prepare
 from rivermeet.infra.sinks.kafka.producing import refusal, send
 from rivermeet.infra.sinks.kafka.refusals import (
     SinkPositionLostError,
@@ -29,8 +31,9 @@ from rivermeet.infra.sinks.kafka.refusals import (
     SinkRefusedError,
     SinkTopicRemadeError,
 )
-from rivermeet.infra.sinks.kafka.topics import prepare
-from rivermeet.infra.sources.kafka.topic import topic_state
+from rivermeet.infra.sources.kafka.consume import consume_slice
+from rivermeet.infra.sources.kafka.topic import topic_id, topic_state
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
@@ -42,14 +45,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Delivered:
-    """The result of a delivery.
+    """The result of a delivery: the topic's positions before and after it.
 
-    Attributes
-    ----------
-    before, position
-        The topic's positions.
-    written
-        Of each part its epoch and the place of its rows: partition of the topic to first and last offset.
+    ``written`` has of each part its epoch and the place of its rows: partition of the topic to first and last offset.
     """
 
     before: Position
@@ -147,3 +145,15 @@ def _position(connection: Connection, sink: TopicSink, writer: str, incarnation:
             topic=sink.topic,
         )
     return position
+
+
+def read_back(connection: Connection, sink: TopicSink, written: Sequence[Position]) -> int:
+    """The number of a sink's rows that are found at their place in the topic."""
+    id, _ = topic_id(connection, sink.topic)
+    found, name = 0, f"{sink.node.pipeline.name}.{sink.node.name}"
+    for part in written:
+        ranges = {p: (first, last + 1) for p, (first, last) in part.written.items()}
+        planned = TopicSlice(topic=sink.topic, id=id, ranges=ranges)
+        for message in chain.from_iterable(consume_slice(connection, planned, name)):
+            found += (NODE, sink.node.name.encode()) in (message.headers() or ())
+    return found

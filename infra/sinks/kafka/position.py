@@ -1,7 +1,10 @@
-"""The position of a delivery: a record in a separate topic, written in the transaction that writes the rows.
+"""The topics of a sink: the one that it writes, and one for its position, written in the transaction of the rows.
 
     topic trips            a, b, c            one transaction
-    topic trips-positions  {"epoch": 3, …}    the same one
+    topic trips-positions  {"epoch": 3, …}    the same one: one partition, compacted
+
+    to_topic("trips", partitions=4)           both are created if they do not exist, trips with 4 partitions
+    to_topic("trips")                         refused if trips does not exist: its number of partitions is unknown
 
 A kill between two steps leaves either both or neither. The position is read after older transactions of the same writer
 were aborted, and only from committed records. It is not stored as a group's offset, because those expire. Held by
@@ -10,39 +13,28 @@ were aborted, and only from committed records. It is not stored as a group's off
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import chain
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from rivermeet.infra.commit_note import Offsets
-from rivermeet.infra.sinks.kafka.refusals import DeliveryFailedError
-from rivermeet.infra.sources.kafka.topic import topic_state
-from rivermeet.pipelines import limits
+from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.kafka.refusals import TopicMissingError
+from rivermeet.infra.kafka.topics import KEEPS_ALL, make_topic
+from rivermeet.infra.sinks.kafka.refusals import SinkTopicMissingError
+from rivermeet.infra.sources.kafka.consume import consume_slice
+from rivermeet.infra.sources.kafka.topic import topic_id, topic_state
+from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.pipelines.sink import TopicSink
 
-if TYPE_CHECKING:
-    from rivermeet.infra.kafka.connection import Connection
 
+class Position(BaseModel, frozen=True):
+    """The part of a changelog that a topic has: rows up to ``ends``, the last of them of ``epoch``.
 
-class Position(BaseModel):
-    """The part of a changelog that a topic has.
-
-    Attributes
-    ----------
-    incarnation
-        The incarnation of the changelog.
-    topic_id
-        The topic's id, which a recreated topic does not have; empty in positions that were written without it.
-    epoch
-        The last epoch with rows in the topic.
-    ends
-        Partition of the changelog to its last offset that was delivered.
-    records
-        Number of delivered rows, as acknowledged by the broker.
-    written
-        Place of the rows of the last transaction: partition of the topic to first and last offset.
+    A recreated topic has another ``topic_id``; it is empty in positions that were written without it. ``records`` is
+    the number of delivered rows, as acknowledged by the broker, and ``written`` the place of those of the last
+    transaction: partition of the topic to first and last offset.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     incarnation: int = 1
     topic_id: str = ""
@@ -58,35 +50,39 @@ def positions_topic(topic: str) -> str:
 
 
 def last_position(connection: Connection, topic: str, writer: str) -> Position | None:
-    """The last committed position of a writer; None if it never wrote.
-
-    Parameters
-    ----------
-    writer
-        Key of its records.
-    """
-    from confluent_kafka import TopicPartition
-
+    """The last committed position of a writer, which is the key of its records; None if it never wrote."""
     name = positions_topic(topic)
     state = topic_state(connection, name)
-    low, end, found = state.low[0], state.stable[0], None
-    if low >= end:
-        return None
-    consumer = connection.consumer()
-    try:
-        place = TopicPartition(name, 0, low)
-        consumer.assign([place])
-        waited = 0.0
-        while consumer.position([place])[0].offset < end:
-            messages = consumer.consume(1000, 0.5)
-            waited = 0.0 if messages else waited + 0.5
-            if waited > limits.POSITION_SECONDS:
-                raise DeliveryFailedError(
-                    f"topic '{name}': the broker gave no record for {limits.POSITION_SECONDS:.0f} s; run again"
-                )
-            for message in messages:
-                if message.error() is None and message.key() == writer.encode() and (message.offset() or 0) < end:
-                    found = message.value()
-    finally:
-        consumer.close()
+    planned = TopicSlice(topic=name, id=state.id, ranges={0: (state.low[0], state.stable[0])})
+    found = None
+    for message in chain.from_iterable(consume_slice(connection, planned, topic)):
+        if message.key() == writer.encode():
+            found = message.value()
     return Position.model_validate_json(found) if found is not None else None
+
+
+def prepare(connection: Connection, sink: TopicSink) -> None:
+    """Create the topics of a sink that do not exist.
+
+    Raises `SinkTopicMissingError` if the sink does not declare its number of partitions.
+    """
+    if not _is_there(connection, sink.topic):
+        if sink.partitions is None:
+            name = f"{sink.node.pipeline.name}.{sink.node.name}"
+            raise SinkTopicMissingError(
+                f"'{name}' is written to topic '{sink.topic}', and there is none: make it, or declare "
+                f"to_topic({sink.topic!r}, partitions=N)",
+                topic=sink.topic,
+            )
+        make_topic(connection, sink.topic, sink.partitions, KEEPS_ALL)
+    positions = positions_topic(sink.topic)
+    if not _is_there(connection, positions):
+        make_topic(connection, positions, 1, {"cleanup.policy": "compact"})
+
+
+def _is_there(connection: Connection, topic: str) -> bool:
+    try:
+        topic_id(connection, topic)
+    except TopicMissingError:
+        return False
+    return True

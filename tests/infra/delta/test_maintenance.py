@@ -24,8 +24,7 @@ from rivermeet.infra.delta.lines import append_lines, open_table
 from rivermeet.infra.delta.log import LOG, cut_log, list_files
 from rivermeet.infra.epochs.inputs import pin_table
 from rivermeet.infra.epochs.log import EpochLog
-from rivermeet.infra.epochs.maintenance import maintain, maintain_lines
-from rivermeet.infra.epochs.oldest_needed import oldest_needed
+from rivermeet.infra.epochs.maintenance import maintain, maintain_lines, oldest_needed
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import Node, limits

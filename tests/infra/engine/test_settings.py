@@ -111,7 +111,7 @@ def test_credentials_are_no_setting() -> None:
     [
         ("AWS_ENDPOINT_URL", "http://store:9000", "is not encrypted; use https, or set AWS_ALLOW_HTTP=true"),
         ("AWS_ENDPOINT_URL", "store:9000", "is no URL"),
-        ("RIVERMEET_LEASE_SECONDS", "0.1", "is not a number of seconds from 1"),
+        ("RIVERMEET_LEASE_SECONDS", "0.1", "give a number of seconds from 1"),
     ],
 )
 def test_what_s3_could_not_be_reached_by_is_refused(variable: str, value: str, says: str) -> None:

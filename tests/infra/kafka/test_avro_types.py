@@ -14,7 +14,8 @@ import pytest
 pytest.importorskip("fastavro")
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
-from rivermeet.infra.kafka.avro_types import TypeWithoutFormError, avro_schema
+from rivermeet.infra.kafka.formats.avro import avro_schema
+from rivermeet.infra.kafka.refusals import TypeWithoutFormError
 
 NOON = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
 

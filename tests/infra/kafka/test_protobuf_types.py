@@ -11,9 +11,8 @@ import pytest
 
 pytest.importorskip("google.protobuf")
 
-from rivermeet.infra.kafka.avro_types import TypeWithoutFormError
-from rivermeet.infra.kafka.formats.protobuf import message_class
-from rivermeet.infra.kafka.protobuf_types import fill_message, protobuf_file
+from rivermeet.infra.kafka.formats.protobuf import fill_message, message_class, protobuf_file
+from rivermeet.infra.kafka.refusals import TypeWithoutFormError
 
 NOON = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
 COLUMNS = [

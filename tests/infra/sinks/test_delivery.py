@@ -18,12 +18,10 @@ from confluent_kafka import Producer, TopicPartition
 from rivermeet.infra import crash
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.sinks.kafka import producing
-from rivermeet.infra.sinks.kafka.deliver import Delivered, deliver
+from rivermeet.infra.sinks.kafka.deliver import Delivered, deliver, read_back
 from rivermeet.infra.sinks.kafka.messages import EPOCH, NODE
-from rivermeet.infra.sinks.kafka.position import Position, last_position, positions_topic
-from rivermeet.infra.sinks.kafka.read_back import read_back
+from rivermeet.infra.sinks.kafka.position import Position, last_position, positions_topic, prepare
 from rivermeet.infra.sinks.kafka.refusals import SinkFencedError, SinkRebuiltError, SinkTopicMissingError
-from rivermeet.infra.sinks.kafka.topics import prepare
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.pipelines import JSON, Kafka, Node, Pipeline, Text
 from tests.infra.sources.kafka.town import Town

@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
 
 from rivermeet.infra import crash
 from rivermeet.infra.settings import PROJECT
+from rivermeet.infra.sinks.kafka.deliver import read_back
 from rivermeet.infra.sinks.kafka.position import last_position, positions_topic
-from rivermeet.infra.sinks.kafka.read_back import read_back
 from rivermeet.infra.sinks.kafka.refusals import DeliveryFailedError, SinkPositionLostError, SinkTopicRemadeError
 from rivermeet.infra.sources.kafka.topic import topic_state
 from tests.infra.sinks.test_delivery import ONE, SENT, TWO, Shop, committed

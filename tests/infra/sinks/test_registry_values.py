@@ -21,8 +21,7 @@ pytest.importorskip("confluent_kafka")
 from fastavro import parse_schema, schemaless_reader
 
 from rivermeet.infra.kafka.formats.registry import NONE, Registry
-from rivermeet.infra.kafka.refusals import RegistryUnavailableError
-from rivermeet.infra.kafka.written_schemas import SchemaRefusedError, register_schema
+from rivermeet.infra.kafka.refusals import RegistryUnavailableError, SchemaRefusedError
 from rivermeet.infra.settings import SettingsError
 from rivermeet.infra.sinks.kafka.deliver import Delivered, deliver
 from rivermeet.infra.sinks.kafka.refusals import SinkRefusedError
@@ -107,9 +106,7 @@ def test_others_read_it_by_the_registry(town: Town, registry: Registry) -> None:
 
 def test_a_schema_is_given_one_id(registry: Registry) -> None:
     schema = json.dumps({"type": "record", "name": "a", "fields": [{"name": "n", "type": "int"}]})
-    assert register_schema(registry, "one-value", schema, "AVRO") == register_schema(
-        registry, "one-value", schema, "AVRO"
-    )
+    assert registry.register("one-value", schema, "AVRO") == registry.register("one-value", schema, "AVRO")
 
 
 def test_an_incompatible_schema_is_refused(registry: Registry) -> None:
@@ -117,11 +114,11 @@ def test_an_incompatible_schema_is_refused(registry: Registry) -> None:
     rule = json.dumps({"compatibility": "BACKWARD"}).encode()
     head = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
     old = json.dumps({"type": "record", "name": "a", "fields": [{"name": "n", "type": "int"}]})
-    register_schema(registry, "two-value", old, "AVRO")
+    registry.register("two-value", old, "AVRO")
     urlopen(Request(f"{registry.url}/config/two-value", rule, head, method="PUT")).close()
     new = json.dumps({"type": "record", "name": "a", "fields": [{"name": "m", "type": "int"}]})
     with pytest.raises(SchemaRefusedError, match=r"subject 'two-value' \(status 409\)"):
-        register_schema(registry, "two-value", new, "AVRO")
+        registry.register("two-value", new, "AVRO")
 
 
 @pytest.fixture
@@ -136,7 +133,7 @@ def test_a_registry_that_is_down_or_not_named(town: Town, stopped: Registry, reg
     with pytest.raises(RegistryUnavailableError, match="does not take the schema of subject 'out-"):
         delivered(town, Avro(), stopped)
     with pytest.raises(SettingsError, match=r"a value of Avro is written, .* set RIVERMEET_SCHEMA_REGISTRY"):
-        register_schema(NONE, "a-value", "{}", "AVRO")
+        NONE.register("a-value", "{}", "AVRO")
     assert committed(town, town.named("out")) == []
 
 

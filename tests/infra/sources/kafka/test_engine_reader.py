@@ -103,7 +103,7 @@ def test_it_is_chosen_by_a_setting(town: Town, settings: Settings, tmp_path: Pat
     assert project.source_step(node).by_engine is None  # pyright: ignore
     by_engine = project_in(tmp_path, settings, topic_reader="engine")
     assert by_engine.source_step(node).by_engine is not None  # pyright: ignore
-    with pytest.raises(SettingsError, match="RIVERMEET_TOPIC_READER=both; give driver or engine"):
+    with pytest.raises(SettingsError, match="RIVERMEET_TOPIC_READER=both cannot be used; give driver or engine"):
         Settings.from_env({"RIVERMEET_TOPIC_READER": "both"})
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from rivermeet.infra.kafka.formats.avro import avro_decode
 from rivermeet.infra.kafka.formats.framing import UndecodableError
-from rivermeet.infra.kafka.formats.protobuf import message_class, protobuf_decode
+from rivermeet.infra.kafka.formats.protobuf import message_class, protobuf_decode, protobuf_file
 from rivermeet.infra.kafka.formats.registry import NONE
-from rivermeet.infra.kafka.protobuf_types import protobuf_file
 from rivermeet.pipelines import Avro, Protobuf
 from tests.reliability import handled
 
