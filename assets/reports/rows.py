@@ -105,7 +105,7 @@ def _judged(
     import pyarrow.compute as pc
 
     from rivermeet.assets.quality.quality_table import quality_lines
-    from rivermeet.expectations.history import SCHEMA
+    from rivermeet.expectations.results import SCHEMA
     from rivermeet.pipelines import limits
 
     oldest = min((epochs[0] for epochs in newest.values() if epochs), default=0)

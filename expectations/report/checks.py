@@ -136,7 +136,7 @@ def checks(node: Node, judged: Sequence[Mapping[str, Any]], epochs: Sequence[int
     Parameters
     ----------
     judged
-        Rows in the columns of `expectations.history.SCHEMA`, of the node alone.
+        Rows in the columns of `expectations.results.SCHEMA`, of the node alone.
     epochs
         The epochs to show, oldest first; also those that nothing was judged of.
     """

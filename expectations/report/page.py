@@ -61,7 +61,7 @@ class NodeHistory:
     epochs
         Epochs to show, oldest first; ``hidden`` older ones are recorded and not shown.
     judged
-        Its rows of the ``quality`` table at those epochs, in the columns of `expectations.history.SCHEMA`.
+        Its rows of the ``quality`` table at those epochs, in the columns of `expectations.results.SCHEMA`.
     measured
         Its lines of the epoch log at those epochs, oldest first.
     inputs

@@ -23,8 +23,8 @@ from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.assets.project import Project, demo_project
 from rivermeet.assets.reports.quality_report import report_path
 from rivermeet.assets.reports.rows import histories
-from rivermeet.expectations.history import SCHEMA
 from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.results import SCHEMA
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.lines import append_lines
 from rivermeet.infra.engine.sessions import Sessions
