@@ -102,16 +102,10 @@ class InvariantResult:
         Some of them, every value as text (JSON where it is not text).
     sql
         The query over committed tables. It runs as it is in ``rivermeet sql``; one that only Spark understands says so.
-    seconds
-        How long it took.
     error
         Why it could not be evaluated.
-    scope
-        Whether one epoch was judged, or everything that there is.
-    judged_by
-        The engine.
     because
-        Why it is Spark; empty where it is DuckDB.
+        Why Spark judged it; empty where DuckDB did.
     note
         A sentence about it that follows what was found.
     """

@@ -44,11 +44,11 @@ from rivermeet.pipelines import Node
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was judged of a node's epoch; seconds of what came after the commit."""
+    """What was judged of a node's epoch; of one just committed, seconds of what came after its commit."""
 
     epoch: int
     verdicts: Sequence[InvariantResult]
-    seconds: float
+    seconds: float = 0.0
 
 
 def judge_epoch(
@@ -81,8 +81,7 @@ def judge_again(context: EpochContext, node: Node, run: str) -> Judgement | None
 
     What the audit found of a held epoch stands.
     """
-    paths, start = context.paths(node), time.monotonic()
-    found = last_note(paths.changelog)
+    found = last_note(context.paths(node).changelog)
     if found is None:
         return None
     epoch = found[1].epoch
@@ -90,7 +89,7 @@ def judge_again(context: EpochContext, node: Node, run: str) -> Judgement | None
     results = [r for r in _rows_again(context, effective(node, plan), plan) if r.invariant.stage == "epoch"]
     results += judge_everything(context, node)
     verdicts = record(context, node, epoch, results, run, f"alone-{epoch:06d}")
-    return Judgement(epoch, as_held(context, node, verdicts), time.monotonic() - start)
+    return Judgement(epoch, as_held(context, node, verdicts))
 
 
 def judge_everything(context: EpochContext, node: Node) -> list[InvariantResult]:
@@ -126,9 +125,8 @@ def _held(result: InvariantResult, line: Mapping[str, Any]) -> InvariantResult:
 
 def judge_refused(context: EpochContext, node: Node, refusal: AuditRefusedError, run: str) -> Judgement:
     """Record what the audit found of an epoch that it refused."""
-    start, epoch = time.monotonic(), refusal.epoch
-    verdicts = record(context, node, epoch, refusal.results, run, f"epoch-{epoch:06d}")
-    return Judgement(epoch, verdicts, time.monotonic() - start)
+    epoch = refusal.epoch
+    return Judgement(epoch, record(context, node, epoch, refusal.results, run, f"epoch-{epoch:06d}"))
 
 
 def states_of(context: EpochContext, node: Node, epoch: int, run: str) -> States:
@@ -148,12 +146,12 @@ def states_of(context: EpochContext, node: Node, epoch: int, run: str) -> States
 
 
 def _late(context: EpochContext, node: Node, epoch: int, run: str) -> Judgement:
-    start, plan = time.monotonic(), _plan_of(context, node, epoch)
+    plan = _plan_of(context, node, epoch)
     mine, (version, _) = effective(node, plan), note_upto(context.paths(node).changelog, epoch)
     results = [*_rows_again(context, mine, plan), *judge_commit(context, mine, plan, version)]
     verdicts = record(context, node, epoch, results, run, f"epoch-{epoch:06d}")
     _mark_judged(context, plan, run)
-    return Judgement(epoch, verdicts, time.monotonic() - start)
+    return Judgement(epoch, verdicts)
 
 
 def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[InvariantResult]:
