@@ -93,9 +93,7 @@ def definitions(project: Project) -> dg.Definitions:
             report_asset(pipelines),
             *(broken_asset(file) for file in project.problems),
         ],
-        asset_checks=[
-            *(check for pipeline in pipelines for check in source_checks(pipeline)),
-        ],
+        asset_checks=[check for pipeline in pipelines for check in source_checks(pipeline)],
         jobs=[*jobs.values(), *care],
         schedules=[schedule_of(pipeline, jobs[pipeline.name], project) for pipeline in pipelines]
         + [maintenance_schedule(job) for job in care],

@@ -1,12 +1,15 @@
-"""What is judged, and what an evaluation found."""
+"""What is judged, what an evaluation found, and the rows of it that the ``quality`` table keeps."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rivermeet.expectations.invariant import Invariant, Scope
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -99,16 +102,10 @@ class InvariantResult:
         Some of them, every value as text (JSON where it is not text).
     sql
         The query over committed tables. It runs as it is in ``rivermeet sql``; one that only Spark understands says so.
-    seconds
-        How long it took.
     error
         Why it could not be evaluated.
-    scope
-        Whether one epoch was judged, or everything that there is.
-    judged_by
-        The engine.
     because
-        Why it is Spark; empty where it is DuckDB.
+        Why Spark judged it; empty where DuckDB did.
     note
         A sentence about it that follows what was found.
     """
@@ -152,3 +149,45 @@ class InvariantResult:
             return f"No violations{of}."
         share = f" ({self.violations / self.checked:.1%})" if self.invariant.tolerated and self.checked else ""
         return f"{self.violations:,} violations{of}{share}."
+
+
+SCHEMA = {
+    "pipeline": "string",
+    "node": "string",
+    "epoch": "int64",
+    "invariant": "string",
+    "stage": "string",
+    "severity": "string",
+    "blocking": "bool",
+    "state": "string",
+    "checked": "int64",
+    "violations": "int64",
+    "seconds": "double",
+    "sample": "string",
+    "sql": "string",
+    "error": "string",
+    "run": "string",
+    "scope": "string",
+    "judged_by": "string",
+    "because": "string",
+    "judged_at": "int64",
+}
+"""Columns of the ``quality`` table with their Arrow types: one row per node, epoch and invariant.
+
+``sample`` is JSON, ``judged_by`` the engine, ``because`` why it is Spark, ``judged_at`` wall clock (ms).
+"""
+FOUND = ("state", "checked", "violations", "seconds", "sql", "error", "scope", "judged_by", "because")
+"""Columns that an `InvariantResult` has as attributes."""
+
+
+def history(node: Node, epoch: int, run: str, results: Sequence[InvariantResult]) -> list[dict[str, Any]]:
+    """Rows of the table for one evaluation by a run; ``epoch`` is the one judged, or the last of the tables judged."""
+    about = {"pipeline": node.pipeline.name, "node": node.name, "epoch": epoch, "run": run}
+    about["judged_at"] = int(time.time() * 1000)
+    return [
+        about
+        | {name: getattr(result, name) for name in FOUND}
+        | {name: getattr(result.invariant, name) for name in ("stage", "severity", "blocking")}
+        | {"invariant": result.invariant.id, "sample": json.dumps(result.sample, ensure_ascii=False)}
+        for result in results
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypedDict, TypeVar, Unpack, cast
 
@@ -151,6 +151,14 @@ class Pipeline:
     def stored(self) -> tuple[Node, ...]:
         """All nodes that have a changelog: all but views."""
         return tuple(node for node in self.nodes if node.is_stored)
+
+    def downstream(self, nodes: Iterable[Node]) -> list[Node]:
+        """Stored nodes: these and all that is made of them, inputs first."""
+        names = {node.name for node in nodes}
+        for node in self.nodes:
+            if node.operation is not None and not names.isdisjoint(one.name for one in node.operation.inputs.values()):
+                names.add(node.name)
+        return [node for node in self.stored if node.name in names]
 
     @property
     def sinks(self) -> tuple[TopicSink, ...]:

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rivermeet.assets.cli.accept_loss import accepted
-from rivermeet.assets.cli.dead_letters import retried
 from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.cli.sources import accepted, retried
 from rivermeet.assets.defs.keys import changelog_key
 from rivermeet.assets.defs.source_checks import judged, source_checks
 from rivermeet.assets.epoch.explain import explain

@@ -63,11 +63,11 @@ def measured(workload: Workload, data: Path, settings: Settings, epochs: int | N
     for records in epochs_of(data, epochs):
         rows_in += records.count_rows()
         _deliver(workload, records, Path(private.data), len(lines))
-        line, rows = _epoch(project, workload)
+        line = _epoch(project, workload)
         written, before = _bytes(tables), written
         jobs, earlier = _jobs(settings), jobs
         lines.append(line | {"bytes": written - before, "jobs": jobs - earlier})
-        rows_out += rows
+        rows_out += line["rows"]
         peak = max(peak, _resident(settings))
     final_rows, checksum = _answer(project, workload)
     times = [sum(line.get(phase, 0.0) for phase in PHASES) for line in lines]
@@ -143,17 +143,7 @@ def _deliver(workload: Workload, records: Dataset, folder: Path, number: int) ->
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch of some nodes.
-
-    Attributes
-    ----------
-    start
-        When it began, on the monotonic clock.
-    outcomes
-        By the node's name.
-    whole
-        Seconds of all of it, with the folds that were due.
-    """
+    """One epoch of some nodes: its start on the monotonic clock, outcomes by node, and seconds with the folds."""
 
     start: float
     outcomes: Mapping[str, Outcome]
@@ -183,7 +173,7 @@ def run_epoch(project: Project, nodes: Sequence[Node]) -> Epoch:
     return Epoch(start, outcomes, whole)
 
 
-def _epoch(project: Project, workload: Workload) -> tuple[dict[str, Any], int]:
+def _epoch(project: Project, workload: Workload) -> dict[str, Any]:
     """One epoch of all nodes: seconds by phase, and the join's rows."""
     nodes = workload.pipeline.stored
     epoch = run_epoch(project, nodes)
@@ -202,7 +192,7 @@ def _epoch(project: Project, workload: Workload) -> tuple[dict[str, Any], int]:
     if outcome.folded is not None:
         line["fold"] = round(outcome.folded.seconds, 3)
         line["checks"] = round(line["checks"] + outcome.folded.seconds_checks, 3)
-    return line, line["rows"]
+    return line
 
 
 def _answer(project: Project, workload: Workload) -> Sequence[int]:

@@ -30,8 +30,9 @@ def replay(
     cases: Path, output: Path | None, epochs: int | None, semantics: str, compare: str | None, reference: bool
 ) -> None:
     """Run joins on the hand-written records of CASES, a JSON file; print or write their rows as JSON."""
+    from rivermeet.assets.replay.by_reference import by_reference
     from rivermeet.assets.replay.cases import parsed
-    from rivermeet.assets.replay.run import by_reference, differing
+    from rivermeet.assets.replay.run import differing
 
     if reference and epochs:
         raise click.UsageError("--epochs goes through the engine, and --reference without it; leave one of them out")

@@ -29,13 +29,8 @@ def explained(node: Node) -> Iterator[None]:
         yield
     except RivermeetError as error:
         error.within(pipeline=node.pipeline.name, node=node.name)
-        raise failure_of(error) from error
-
-
-def failure_of(error: RivermeetError) -> dg.Failure:
-    """The failure that shows the error; a retry policy of Dagster's is followed where it may pass by itself."""
-    fields = {name: str(value) for name, value in error.fields.items()}
-    return dg.Failure(str(error), metadata={**fields, "code": error.code}, allow_retries=error.is_transient)
+        metadata = {name: str(value) for name, value in error.fields.items()} | {"code": error.code}
+        raise dg.Failure(str(error), metadata=metadata, allow_retries=error.is_transient) from error
 
 
 def sentence_of(event: dg.DagsterEvent) -> str:

@@ -13,7 +13,6 @@ from rivermeet.assets.defs.lineage import column_descriptions, column_lineage
 from rivermeet.assets.defs.links import page_metadata
 from rivermeet.expectations.invariant import Severity
 from rivermeet.expectations.invariants import invariants_of
-from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.settings import Settings
@@ -22,6 +21,8 @@ from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.run import Outcome
+    from rivermeet.assets.quality.judge_committed import Judgement
+    from rivermeet.assets.quality.judge_fold import FoldOutcome
     from rivermeet.infra.epochs.stages.fold import Lag
     from rivermeet.infra.epochs.step import EpochResult
 
@@ -85,25 +86,20 @@ def check_severity(state: str, severity: Severity) -> dg.AssetCheckSeverity:
 
 
 def check_results(
-    settings: Settings,
-    node: Node,
-    verdicts: Sequence[InvariantResult],
-    epoch: int,
-    run: str,
-    decided: Decision | None = None,
+    settings: Settings, node: Node, judged: Judgement | FoldOutcome, run: str, decided: Decision | None = None
 ) -> Iterator[dg.AssetCheckResult]:
     """One check result per verdict; what a person has ``decided`` about fails no less, but blocks nothing below."""
-    asset_of = checked_assets(node)
-    for v in verdicts:
+    asset_of, page = checked_assets(node), page_metadata(settings, run, node, judged.epoch)
+    for v in judged.verdicts:
         rule, sample = v.invariant, v.sample
         numbers = {"checked": v.checked, "violations": v.violations, "seconds": round(v.seconds, 3)}
         metadata: dict[str, Any] = {
-            "epoch": epoch,
+            "epoch": judged.epoch,
             **{name: number for name, number in numbers.items() if number is not None},
             "state": v.state,
             "source": rule.source,
             "sql": dg.MetadataValue.md(f"```sql\n{v.sql}\n```"),
-            **page_metadata(settings, run, node, epoch),
+            **page,
         }
         if sample:
             columns = list(dict.fromkeys(c for row in sample for c in row))

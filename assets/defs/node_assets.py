@@ -70,21 +70,20 @@ def _run(node: Node, context: dg.AssetExecutionContext, rivermeet: ProjectResour
     except AuditRefusedError as refusal:
         rivermeet.list_verdicts(node)
         judged = judge_refused(project.context(node.pipeline), node, refusal, context.run.run_id)
-        yield from check_results(project.settings, node, judged.verdicts, judged.epoch, context.run.run_id)
+        yield from check_results(project.settings, node, judged, context.run.run_id)
         yield from verdicts_of_fold(project, node, context.run.run_id)
         raise
     if any(part is not None for part in (outcome.result, outcome.missed, outcome.folded)):
         rivermeet.list_verdicts(node)
     if outcome.result is not None and outcome.judgement is not None:
         yield from _results(project, node, outcome)
-        judged, note = outcome.judgement.verdicts, outcome.result.note
-        yield from check_results(project.settings, node, judged, note.epoch, context.run.run_id, note.decided)
+        decided = outcome.result.note.decided
+        yield from check_results(project.settings, node, outcome.judgement, context.run.run_id, decided)
         if outcome.folded is not None and outcome.folded.verdicts:
-            folded = outcome.folded
-            yield from check_results(project.settings, node, folded.verdicts, folded.epoch, context.run.run_id)
+            yield from check_results(project.settings, node, outcome.folded, context.run.run_id)
         else:
             yield from verdicts_of_fold(project, node, context.run.run_id)
-    elif _is_needed(node, rivermeet, list(below(node, context)), context.instance):
+    elif _is_needed(node, rivermeet, below(node, context), context.instance):
         yield from confirmed(project, node, context.run.run_id)
     else:
         context.log.info(f"{node.name}: nothing new")
@@ -174,4 +173,4 @@ def _checks_alone(project: Project, node: Node, run: str) -> Iterator[dg.AssetCh
         raise dg.Failure(f"{node.name} has no epoch yet; materialise it first", allow_retries=False)
     found = last_note(project.paths(node).changelog)
     decided = found[1].decided if found else None
-    yield from check_results(project.settings, node, judgement.verdicts, judgement.epoch, run, decided)
+    yield from check_results(project.settings, node, judgement, run, decided)

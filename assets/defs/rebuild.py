@@ -51,17 +51,8 @@ def rebuild(
             raise RebuildRefusedError(f"'{pipeline.name}.{node.name}' is a source: it has no grace")
         if node.source is not None and not lossy:
             _refuse_lost_records(project, node)
-    selected = [node.name for node in with_what_follows(pipeline, nodes)]
+    selected = [node.name for node in pipeline.downstream(nodes)]
     return run_pipeline(project, pipeline, selected, {node.name: grace for node in nodes})
-
-
-def with_what_follows(pipeline: Pipeline, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes and all that is made of them, inputs first."""
-    names = {node.name for node in nodes}
-    for node in pipeline.nodes:
-        if node.operation is not None and names & {part.name for part in node.operation.inputs.values()}:
-            names.add(node.name)
-    return [node for node in pipeline.stored if node.name in names]
 
 
 def _refuse_lost_records(project: Project, node: Node) -> None:

@@ -61,12 +61,8 @@ def run_pipeline(
 ) -> bool:
     """Materialise a pipeline, or some of its nodes; True if every step and every blocking check is green.
 
-    Parameters
-    ----------
-    rebuild
-        Nodes to recompute from offset 0, each with the grace (ms) in place of the declared one.
-    audited
-        Whether the nodes are compared with what applications wrote.
+    Nodes of ``rebuild`` are recomputed from offset 0, each with its grace (ms) in place of the declared one. If
+    ``audited``, nodes are compared with what applications wrote.
     """
     prepare_instance(project.settings)
     nodes = [node for node in pipeline.stored if not selected or node.name in selected]

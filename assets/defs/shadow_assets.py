@@ -9,13 +9,12 @@ An application, or its topic, that is not there makes both checks warn, and fail
 epoch of the node, and whenever it is asked for alone. Held by ``tests/assets/shadow/test_shadow_runs.py``.
 """
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from rivermeet.assets.defs.keys import changelog_key, key_of, shown_as
+from rivermeet.assets.defs.keys import key_of, step_below
 from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.pipelines import Shadow
 
@@ -34,22 +33,12 @@ def shadow_asset(shadow: Shadow) -> dg.AssetsDefinition:
     """The asset of one audit."""
     node, key = shadow.node, shadow_key(shadow)
 
-    @dg.multi_asset(
-        name=re.sub(r"\W", "_", f"{node.pipeline.name}__{shadow.topic}_shadow"),
-        specs=[
-            dg.AssetSpec(
-                key,
-                deps=[changelog_key(node)],
-                kinds={"kafka"},
-                **shown_as(node.pipeline),
-                description=f"What an application wrote to topic `{shadow.topic}`, against `{node.name}`.",
-            )
-        ],
-        check_specs=[
-            dg.AssetCheckSpec(LOST, asset=key, description="The application's output lacks nothing, and has no more."),
-            dg.AssetCheckSpec(READABLE, asset=key, description="Each record of the output can be decoded."),
-        ],
-    )
+    checks = {
+        LOST: "The application's output lacks nothing, and has no more.",
+        READABLE: "Each record of the output can be decoded.",
+    }
+
+    @step_below(node, key, f"What an application wrote to topic `{shadow.topic}`, against `{node.name}`.", checks)
     def audit_application(context: dg.AssetExecutionContext, rivermeet: ProjectResource) -> Iterator[Any]:
         from rivermeet.assets.shadow.audit import audit
         from rivermeet.assets.shadow.marks import marks_of_run

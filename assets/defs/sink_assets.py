@@ -9,14 +9,13 @@ A node with nothing new whose topic is behind confirms its epoch, so that the to
 Held by ``tests/assets/sinks/test_sink_runs.py``.
 """
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from rivermeet.assets.defs.failures import explained
-from rivermeet.assets.defs.keys import changelog_key, key_of, shown_as
+from rivermeet.assets.defs.keys import key_of, step_below
 from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.pipelines.sink import TopicSink
 
@@ -34,23 +33,12 @@ def topic_key(sink: TopicSink) -> dg.AssetKey:
 def sink_asset(sink: TopicSink) -> dg.AssetsDefinition:
     """The asset of one sink."""
     node, key = sink.node, topic_key(sink)
+    checks = {
+        DELIVERED: "The topic got as many rows as the changelog has.",
+        READ_BACK: "Rows just delivered are read back, each once.",
+    }
 
-    @dg.multi_asset(
-        name=re.sub(r"\W", "_", f"{node.pipeline.name}__{sink.topic}_topic"),
-        specs=[
-            dg.AssetSpec(
-                key,
-                deps=[changelog_key(node)],
-                kinds={"kafka"},
-                **shown_as(node.pipeline),
-                description=f"The changelog of `{node.name}` as topic `{sink.topic}`, each row once.",
-            )
-        ],
-        check_specs=[
-            dg.AssetCheckSpec(DELIVERED, asset=key, description="The topic got as many rows as the changelog has."),
-            dg.AssetCheckSpec(READ_BACK, asset=key, description="Rows just delivered are read back, each once."),
-        ],
-    )
+    @step_below(node, key, f"The changelog of `{node.name}` as topic `{sink.topic}`, each row once.", checks)
     def deliver_topic(context: dg.AssetExecutionContext, rivermeet: ProjectResource) -> Iterator[Any]:
         from rivermeet.assets.sinks.delivery import deliver_rows
 

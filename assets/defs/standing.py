@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from rivermeet.assets.quality.quality_table import State
 
 
-def standing_epoch(project: Project, node: Node, run: str) -> tuple[int, list[dg.AssetCheckResult]] | None:
-    """A node's newest committed epoch and what its checks said of it; None where it has none."""
+def standing_epoch(project: Project, node: Node, run: str) -> tuple[int, list[dg.AssetCheckResult]]:
+    """A node's newest committed epoch and what its checks said of it; 0 and nothing where it has none."""
     from rivermeet.assets.quality.judge_committed import states_of
     from rivermeet.assets.quality.quality_table import State
     from rivermeet.infra.delta.io import last_note
@@ -46,7 +46,7 @@ def standing_epoch(project: Project, node: Node, run: str) -> tuple[int, list[dg
     with runner.lock(node).hold():
         note = last_note(runner.paths(node).changelog)
         if note is None:
-            return None
+            return 0, []
         epoch, decided = note[1].epoch, note[1].decided
         states = states_of(runner, node, epoch, run)
     lost = State("not evaluated", None, None, epoch)
@@ -80,16 +80,15 @@ def is_unshown(project: Project, node: Node, instance: dg.DagsterInstance) -> bo
 
 def verdicts_of_fold(project: Project, node: Node, run: str) -> Iterator[dg.AssetCheckResult]:
     """The verdicts of the node's last fold, for a run in which none was due."""
-    standing = standing_epoch(project, node, run)
+    _, results = standing_epoch(project, node, run)
     of_fold = {invariant.id for invariant in invariants_of(node) if moment_of(invariant, node) == "fold"}
-    yield from (result for result in (standing[1] if standing else ()) if result.check_name in of_fold)
+    yield from (result for result in results if result.check_name in of_fold)
 
 
 def confirmed(project: Project, node: Node, run: str) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
     """The standing epoch again, as a step's results."""
-    standing = standing_epoch(project, node, run)
-    assert standing is not None
-    epoch, results = standing
+    epoch, results = standing_epoch(project, node, run)
+    assert epoch, f"{node.name} has no epoch that could be confirmed"
     for key in keys_of(node):
         metadata = {"epoch": epoch, "nothing_new": True}
         yield dg.MaterializeResult(key, metadata=metadata, data_version=dg.DataVersion(str(epoch)))
@@ -99,15 +98,11 @@ def confirmed(project: Project, node: Node, run: str) -> Iterator[dg.Materialize
 def show_standing(
     project: Project, node: Node, context: dg.AssetExecutionContext, shown: set[str]
 ) -> Iterator[dg.AssetCheckResult]:
-    """The verdicts of a node that has nothing new; those of all below it in this run are recorded.
+    """The verdicts of a node that has nothing new; those of all below it in this run are recorded, once.
 
-    Parameters
-    ----------
-    shown
-        Names of the nodes whose verdicts this run has recorded, to which these are added.
+    Names of nodes whose verdicts the run has recorded are kept in ``shown``.
     """
-    own = standing_epoch(project, node, context.run.run_id)
-    yield from own[1] if own is not None else ()
+    yield from standing_epoch(project, node, context.run.run_id)[1]
     shown.add(node.name)
     # No step of theirs is executed that could give a result.
     nodes = [one for one in below(node, context) if one.name not in shown]
@@ -115,9 +110,8 @@ def show_standing(
     targets = _newest_materialisations(context.instance, nodes)
     step = context.get_step_execution_context()
     for one in nodes:
-        standing = standing_epoch(project, one, context.run.run_id)
         blocking = {invariant.id: invariant.blocking for invariant in invariants_of(one)}
-        for result in standing[1] if standing is not None else ():
+        for result in standing_epoch(project, one, context.run.run_id)[1]:
             assert result.asset_key is not None and result.check_name is not None
             evaluation = dg.AssetCheckEvaluation(
                 asset_key=result.asset_key,
@@ -132,17 +126,10 @@ def show_standing(
             dg.DagsterEvent.asset_check_evaluation(step, evaluation)
 
 
-def below(node: Node, context: dg.AssetExecutionContext) -> Iterator[Node]:
+def below(node: Node, context: dg.AssetExecutionContext) -> list[Node]:
     """The stored nodes of this run that are made of a node, near or far."""
     selected = set(context.job_def.asset_layer.executable_asset_keys)
-    names = {node.name}
-    for other in node.pipeline.nodes:
-        made = other.operation
-        if made is None or not names & {part.name for part in made.inputs.values()}:
-            continue
-        names.add(other.name)
-        if other.is_stored and changelog_key(other) in selected:
-            yield other
+    return [one for one in node.pipeline.downstream([node]) if one is not node and changelog_key(one) in selected]
 
 
 def _newest_materialisations(instance: dg.DagsterInstance, nodes: list[Node]) -> dict[dg.AssetKey, Any]:

@@ -25,7 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rivermeet.assets.demo.feeds import feed, keys, not_known
+from rivermeet.assets.demo.feeds import feed, feed_of
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.encoding import Encode, value_encoder
 from rivermeet.infra.kafka.formats.registry import NONE, Registry
@@ -70,7 +70,7 @@ class TopicFeed:
 
     def send(self, pipeline: str, paths: Iterable[str], folder: Path) -> list[str]:
         """Deliver the rows of these files, named as in the folder; per file that was not delivered before a line."""
-        keyed, connection = keys(pipeline), Connection(self.properties)
+        written_by, connection = feed_of(pipeline), Connection(self.properties)
         known = self.delivered / cluster_id(connection)
         said: list[str] = []
         for path in paths:
@@ -78,7 +78,7 @@ class TopicFeed:
             topic = f"{pipeline}.{kind}"
             if not make_topic(connection, topic, PARTITIONS, KEEPS_ALL) and (known / path).exists():
                 continue
-            count = self._send(topic, kind, keyed[kind], rows(folder / path, not_known(pipeline)))
+            count = self._send(topic, kind, written_by.KEYS[kind], rows(folder / path, written_by.NOT_KNOWN))
             (known / path).parent.mkdir(parents=True, exist_ok=True)
             (known / path).touch()
             said.append(f"sent {count:,} records of {path} to topic {topic}")

@@ -10,15 +10,13 @@ An idle run leaves no trace: Dagster's page goes on showing the run before. Held
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from rivermeet.assets.epoch.operator_step import step_of
 from rivermeet.assets.project import Project
 from rivermeet.assets.quality.judge_fold import is_judged
 from rivermeet.assets.quality.quality_table import State, last_states
 from rivermeet.assets.sinks.delivery import sink_lag
-from rivermeet.expectations.invariant import Invariant
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import is_protected, last_note
@@ -27,24 +25,6 @@ from rivermeet.infra.epochs.stages.fold import Fold
 from rivermeet.infra.epochs.stages.plan import Plan
 from rivermeet.pipelines import Node, Pipeline
 from rivermeet.pipelines.errors import RivermeetError
-
-
-@dataclass(frozen=True)
-class Standing:
-    """What stands of one invariant of a node; ``accepted`` where a person has released or dropped its violations."""
-
-    node: Node
-    epoch: int
-    invariant: Invariant
-    state: str
-    accepted: bool
-
-    @property
-    def fails(self) -> bool:
-        """Whether a run that finds it fails."""
-        if self.state == "passed" or self.accepted:
-            return False
-        return self.state == "not evaluated" or self.invariant.severity == "critical"
 
 
 def is_idle(project: Project, nodes: Sequence[Node]) -> bool:
@@ -59,17 +39,10 @@ def idle_run(project: Project, pipeline: Pipeline, selected: Sequence[str] = ())
     nodes = [node for node in pipeline.stored if not selected or node.name in selected]
     if not is_idle(project, nodes):
         return None
-    standing = [one for node in nodes for one in _standing(project, node)]
     for node in nodes:
         project.say(f"  {node.name:<24} nothing new")
-    for one in standing:
-        if one.state != "passed":
-            asset = f"{one.node.name}_{'table' if one.invariant.needs_table else 'changelog'}"
-            project.say(
-                f"  {one.state.upper()} {pipeline.name}/{asset}: {one.invariant.id}, as judged with epoch {one.epoch}; "
-                f"nothing is new since. {one.invariant.sentence}"
-            )
-    return not any(one.fails for one in standing)
+    failing = [node for node in nodes if _fails(project, node)]
+    return not failing
 
 
 def _rests(project: Project, node: Node) -> bool:
@@ -94,12 +67,21 @@ def _is_finished(context: EpochContext, node: Node, note: CommitNote) -> bool:
     return protected and not Fold(node).is_due(context, note) and (not node.is_table or is_judged(context, node))
 
 
-def _standing(project: Project, node: Node) -> Iterator[Standing]:
+def _fails(project: Project, node: Node) -> bool:
+    """Say what does not hold of a node; whether a run fails by it, as no person has released or dropped it."""
     note = last_note(project.paths(node).changelog)
     assert note is not None
-    epoch, decided = note[1].epoch, note[1].decided
+    epoch, decided, fails = note[1].epoch, note[1].decided, False
     states = last_states(project.quality, node, epoch)
-    for invariant in invariants_of(node):
-        found = states.get(invariant.id, State("not evaluated", None, None, epoch))
-        accepted = decided is not None and invariant.id in decided.invariants
-        yield Standing(node, found.epoch, invariant, found.state, accepted)
+    for rule in invariants_of(node):
+        found = states.get(rule.id, State("not evaluated", None, None, epoch))
+        if found.state == "passed":
+            continue
+        asset = f"{node.name}_{'table' if rule.needs_table else 'changelog'}"
+        project.say(
+            f"  {found.state.upper()} {node.pipeline.name}/{asset}: {rule.id}, as judged with epoch {found.epoch}; "
+            f"nothing is new since. {rule.sentence}"
+        )
+        accepted = decided is not None and rule.id in decided.invariants
+        fails |= not accepted and (found.state == "not evaluated" or rule.severity == "critical")
+    return fails

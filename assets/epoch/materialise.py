@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rivermeet.assets.epoch.operator_step import step_of
@@ -17,15 +17,7 @@ from rivermeet.pipelines import Node
 
 
 def materialise(project: Project, node: Node, run_id: str, rebuild: Rebuild | None = None) -> Outcome:
-    """Run one epoch of a node, then the fold of its table, if that is due, and say what came of them.
-
-    Parameters
-    ----------
-    run_id
-        Kept with the quality results and with rows that are refused.
-    rebuild
-        Recompute the node from offset 0.
-    """
+    """Run one epoch of a node, as `run_epoch`, then the fold of its table, if due, and say what came of them."""
     outcome = materialise_epoch(project, node, run_id, rebuild)
     return replace(outcome, folded=materialise_fold(project, node, run_id))
 
@@ -44,7 +36,8 @@ def materialise_epoch(
         project.say(
             f"  {node.name:<24} epoch {missed.epoch}: its run ended without all its checks; {_holds(missed.verdicts)}"
         )
-    for line in _warnings(node, outcome):
+    reads = outcome.result.plan.reads if outcome.result is not None else None
+    for line in reads.warnings(hashed=bool(node.partitions)) if reads is not None else ():
         project.say(f"  {node.name:<24} WARNING {line}")
     project.say(f"  {node.name:<24} nothing new" if outcome.result is None else _line(node, outcome))
     return outcome
@@ -94,13 +87,6 @@ def _line(node: Node, outcome: Outcome) -> str:
         f"  {node.name:<24} epoch {result.plan.epoch}: {result.rows:,} rows{extra}{again}; "
         f"{_holds(judgement.verdicts)}; {seconds:.1f} s"
     )
-
-
-def _warnings(node: Node, outcome: Outcome) -> Iterator[str]:
-    """What a source has become since the epoch before, and a person should know."""
-    reads = outcome.result.plan.reads if outcome.result is not None else None
-    if reads is not None:
-        yield from reads.warnings(hashed=bool(node.partitions))
 
 
 def _holds(verdicts: Sequence[InvariantResult]) -> str:

@@ -35,13 +35,7 @@ def can_be_recomputed(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class Recomputation:
-    """A node over all that its epochs up to ``note`` have consumed.
-
-    Attributes
-    ----------
-    semantics
-        A profile in place of the declared one.
-    """
+    """A node over all that its epochs up to ``note`` have consumed, by the declared profile or by ``semantics``."""
 
     context: EpochContext
     node: Node

@@ -52,7 +52,6 @@ from rivermeet.infra.epochs.stages.record import Record
 from rivermeet.infra.epochs.stages.write import Write
 from rivermeet.infra.epochs.step import EpochResult, Step
 from rivermeet.infra.refusal import EpochRefusedError
-from rivermeet.pipelines import Node
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,11 @@ def _run_epoch(
     with context.lock(node).hold():
         with clock.phase("plan"):
             planned = Plan(step, rebuild).run(context)
-        missed = _finish_previous(context, node, planned, run_id)
+        missed = None
+        if planned.base is not None:
+            # A run that was killed after its commit has left that undone.
+            finish(context, node, planned.base)
+            missed = judge_missed(context, node, planned.base.epoch, run_id)
         if planned.plan is None:
             return Outcome(missed=missed)
         crash.reached("planned", node.name)
@@ -177,14 +180,6 @@ def _write_to_commit(context: EpochContext, stages: Stages, clock: Clock) -> tup
         with clock.phase("commit"):
             committed = stages.commit.run(context, written, audited.decision)
         return audited, committed
-
-
-def _finish_previous(context: EpochContext, node: Node, planned: Planned, run_id: str) -> Judgement | None:
-    """Do what a run that was killed after its commit left undone; its verdicts, where they were missing."""
-    if planned.base is None:
-        return None
-    finish(context, node, planned.base)
-    return judge_missed(context, node, planned.base.epoch, run_id)
 
 
 def _without_failing_records(context: EpochContext, step: Step, plan: EpochPlan, error: Exception) -> EpochPlan:

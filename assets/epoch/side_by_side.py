@@ -37,15 +37,7 @@ class InputFailedError(RivermeetError):
 
 
 class SideBySide:
-    """The nodes of one run.
-
-    Parameters
-    ----------
-    nodes
-        All that the run materialises.
-    rebuild
-        Names of those that are recomputed from offset 0.
-    """
+    """All nodes that one run materialises; ``rebuild`` has those that are recomputed from offset 0, by name."""
 
     def __init__(
         self, project: Project, nodes: Sequence[Node], run_id: str, rebuild: Mapping[str, Rebuild] | None = None

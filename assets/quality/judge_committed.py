@@ -6,25 +6,33 @@
 | by a run that finds an epoch of a killed run without verdicts | the epoch's rows as committed, and the commit |
 | by the run after one that could not evaluate all of them | the same, once |
 | for checks that are run alone | the last epoch's rows, and all that the changelog and the table hold |
+
+While an epoch is held, checks that are run alone keep what its audit found until someone decides about it. Judged by
+what is committed, the epoch before, they would be green at a node that commits nothing any more:
+
+    epoch 1   committed    price_not_negative holds
+    epoch 2   held         price_not_negative is violated        checks alone: violated, with the rows of epoch 2
+
+Held by ``tests/assets/quality/test_planted.py`` and ``tests/assets/quality/test_held_verdicts.py``.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from rivermeet.assets.quality.held_verdicts import as_held
 from rivermeet.assets.quality.judge import judge_commit, judged_at
 from rivermeet.assets.quality.judge_fold import judge_fold_of_another_home, judged_fold
 from rivermeet.assets.quality.judges import evaluate
-from rivermeet.assets.quality.quality_table import States, last_states, quality_of, record
+from rivermeet.assets.quality.quality_table import States, last_states, lines_about, quality_lines, quality_of, record
 from rivermeet.assets.quality.relations.epoch import audited, effective, late
 from rivermeet.assets.quality.relations.folded import judged, whole
 from rivermeet.assets.quality.relations.parts import at_version, located, node_part, shown_as
-from rivermeet.assets.refused.states import AuditRefusedError
-from rivermeet.expectations.results import InvariantResult
+from rivermeet.assets.refused.states import AuditRefusedError, states
+from rivermeet.expectations.results import FOUND, InvariantResult
 from rivermeet.infra.delta.changelog_files import epoch_files
 from rivermeet.infra.delta.io import last_note, note_upto
 from rivermeet.infra.delta.lines import open_table
@@ -36,11 +44,11 @@ from rivermeet.pipelines import Node
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was judged of a node's epoch; seconds of what came after the commit."""
+    """What was judged of a node's epoch; of one just committed, seconds of what came after its commit."""
 
     epoch: int
     verdicts: Sequence[InvariantResult]
-    seconds: float
+    seconds: float = 0.0
 
 
 def judge_epoch(
@@ -73,8 +81,7 @@ def judge_again(context: EpochContext, node: Node, run: str) -> Judgement | None
 
     What the audit found of a held epoch stands.
     """
-    paths, start = context.paths(node), time.monotonic()
-    found = last_note(paths.changelog)
+    found = last_note(context.paths(node).changelog)
     if found is None:
         return None
     epoch = found[1].epoch
@@ -82,7 +89,7 @@ def judge_again(context: EpochContext, node: Node, run: str) -> Judgement | None
     results = [r for r in _rows_again(context, effective(node, plan), plan) if r.invariant.stage == "epoch"]
     results += judge_everything(context, node)
     verdicts = record(context, node, epoch, results, run, f"alone-{epoch:06d}")
-    return Judgement(epoch, as_held(context, node, verdicts), time.monotonic() - start)
+    return Judgement(epoch, as_held(context, node, verdicts))
 
 
 def judge_everything(context: EpochContext, node: Node) -> list[InvariantResult]:
@@ -99,11 +106,27 @@ def judge_everything(context: EpochContext, node: Node) -> list[InvariantResult]
     return results
 
 
+def as_held(context: EpochContext, node: Node, verdicts: Sequence[InvariantResult]) -> Sequence[InvariantResult]:
+    """The verdicts of a node; of what its held epoch violates, those that its audit gave."""
+    held = [state.held.epoch for state in states(context, node) if state.open]
+    if not held:
+        return verdicts
+    lines = quality_lines(quality_of(context), lines_about(node, held[-1]), oldest=held[-1])
+    newest = {line["invariant"]: line for line in sorted(lines, key=lambda line: line["judged_at"] or 0)}
+    broken = {invariant: line for invariant, line in newest.items() if line["state"] != "passed"}
+    return [_held(v, broken[v.invariant.id]) if v.passed and v.invariant.id in broken else v for v in verdicts]
+
+
+def _held(result: InvariantResult, line: Mapping[str, Any]) -> InvariantResult:
+    found = {name: line[name] for name in FOUND if name != "state"}
+    note = f"That is epoch {line['epoch']}, which is held; what is committed holds."
+    return replace(result, **found, sample=json.loads(line["sample"] or "[]"), note=note)
+
+
 def judge_refused(context: EpochContext, node: Node, refusal: AuditRefusedError, run: str) -> Judgement:
     """Record what the audit found of an epoch that it refused."""
-    start, epoch = time.monotonic(), refusal.epoch
-    verdicts = record(context, node, epoch, refusal.results, run, f"epoch-{epoch:06d}")
-    return Judgement(epoch, verdicts, time.monotonic() - start)
+    epoch = refusal.epoch
+    return Judgement(epoch, record(context, node, epoch, refusal.results, run, f"epoch-{epoch:06d}"))
 
 
 def states_of(context: EpochContext, node: Node, epoch: int, run: str) -> States:
@@ -123,12 +146,12 @@ def states_of(context: EpochContext, node: Node, epoch: int, run: str) -> States
 
 
 def _late(context: EpochContext, node: Node, epoch: int, run: str) -> Judgement:
-    start, plan = time.monotonic(), _plan_of(context, node, epoch)
+    plan = _plan_of(context, node, epoch)
     mine, (version, _) = effective(node, plan), note_upto(context.paths(node).changelog, epoch)
     results = [*_rows_again(context, mine, plan), *judge_commit(context, mine, plan, version)]
     verdicts = record(context, node, epoch, results, run, f"epoch-{epoch:06d}")
     _mark_judged(context, plan, run)
-    return Judgement(epoch, verdicts, time.monotonic() - start)
+    return Judgement(epoch, verdicts)
 
 
 def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[InvariantResult]:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filelock import FileLock
 
-from rivermeet.expectations.history import SCHEMA, history
 from rivermeet.expectations.invariant import moment_of
 from rivermeet.expectations.invariants import invariants_of
-from rivermeet.expectations.results import InvariantResult
+from rivermeet.expectations.results import SCHEMA, InvariantResult, history
 from rivermeet.infra.delta.lines import append_lines, lines_of, open_table
 from rivermeet.infra.epochs.context import EpochContext, Quality
 from rivermeet.pipelines import Node
@@ -78,7 +77,7 @@ def lines_about(node: Node, epoch: int | None = None) -> pc.Expression:
 def quality_lines(
     quality: Quality, wanted: pc.Expression, columns: list[str] | None = None, oldest: int = 0, by: str = "epoch"
 ) -> Sequence[Mapping[str, Any]]:
-    """Rows in the columns of `expectations.history.SCHEMA`, or some; files with only ``by < oldest`` are skipped."""
+    """Rows in the columns of `expectations.results.SCHEMA`, or some; files with only ``by < oldest`` are skipped."""
     import pyarrow.compute as pc
 
     table, newest = open_table(quality.table), f"max.{by}"

@@ -45,20 +45,9 @@ def enforce(
 ) -> Sequence[InvariantResult]:
     """Let an epoch pass, or quarantine its rows and raise `AuditRefusedError` with what was found.
 
-    What was found is given back with SQL that reads the rows where they lie: an epoch that is refused or dropped has
-    them in the quarantine alone. Late records of a refused epoch lie nowhere, so that their share is judged when the
-    epoch is committed.
-
-    Parameters
-    ----------
-    rows
-        The epoch's.
-    results
-        What the audit found, with SQL that reads the rows where they were to be committed.
-    decision
-        What a person has decided about the epoch.
-    run
-        Id of the run.
+    The ``results`` are given back with SQL that reads the rows where they lie, in place of where they were to be
+    committed: an epoch that is refused or dropped has them in the quarantine alone. Late records of a refused epoch lie
+    nowhere, so that their share is judged when the epoch is committed.
     """
     broken = [r for r in results if r.invariant.blocking and not r.passed]
     if not broken and not (decision and decision.drops):

@@ -36,15 +36,7 @@ State = Literal["held", "released", "dropped", "release to be run", "drop to be 
 
 
 class AuditRefusedError(EpochRefusedError):
-    """An epoch that its audit refused.
-
-    Attributes
-    ----------
-    epoch
-        The epoch.
-    results
-        What the audit found of each invariant (`expectations.results.InvariantResult`).
-    """
+    """An epoch that its audit refused; ``results`` are what it found of each invariant, each an `InvariantResult`."""
 
     remedy = "Correct what broke the invariant and run again, or decide with `rivermeet quarantine`."
 

@@ -11,14 +11,18 @@ from typing import Any
 
 from rivermeet.assets.replay.cases import Case, Input
 from rivermeet.assets.replay.declared import BEFORE_THE_BAR, KEY, declared
+from rivermeet.assets.replay.run import sort_out
 from rivermeet.joins.reference.families import Asks, reference_module
 from rivermeet.joins.reference.records import Record, Row, Value
 from rivermeet.pipelines.expressions import quote
 
 
-def replay_by_reference(cases: Sequence[Case]) -> list[list[dict[str, Any]]]:
-    """The rows of each case, in the form of `assets.replay.frames.answers`."""
-    return [[_answer(row) for row in _rows(case)] for case in cases]
+def by_reference(given: Sequence[Any], semantics: str) -> list[dict[str, Any]]:
+    """A result for each case, as `assets.replay.run.replay` gives it."""
+    results, runnable = sort_out(given, semantics)
+    for at, case in runnable:
+        results[at]["output"] = [_answer(row) for row in _rows(case)]
+    return results
 
 
 def _rows(case: Case) -> Iterator[Row]:

@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 def in_epochs(count: int, folder: str | None = None) -> Way:
     """Every case's records in ``count`` pieces of nearly equal length, an epoch for each.
 
-    Parameters
-    ----------
-    folder
-        Where the tables are made, and removed afterwards; default: the system's folder for such things.
+    Tables are made in a ``folder`` of the system's by default, and removed afterwards.
     """
 
     def run(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:

@@ -24,9 +24,10 @@ Place = tuple[int, int, Any]
 
 def records(spark: SparkSession, places: Iterable[Place], side: str, many: bool) -> DataFrame:
     """One input's records of many cases: key, value, timestamp, partition, offset."""
-    key = ", ".join(f"{n}: {t}" for n, t in (MANY_KEY if many and side == "right" else KEY).items())
-    schema = f"key STRUCT<{key}>, value STRUCT<case: INT, v: STRING>, timestamp BIGINT, partition INT, offset BIGINT"
-    return spark.createDataFrame(_rows(places, side), schema)
+    from rivermeet.infra.small_frames import frame_of
+
+    made = record_table(places, side, many, epoch=0)
+    return frame_of(spark, [tuple(row.values()) for row in made.to_pylist()], made.schema).drop("epoch")
 
 
 def record_table(places: Iterable[Place], side: str, many: bool, epoch: int) -> pa.Table:
@@ -46,30 +47,17 @@ def record_table(places: Iterable[Place], side: str, many: bool, epoch: int) -> 
     )
     lines = [
         {
-            "key": key and dict(zip(names, key, strict=True)),
-            "value": value and {"case": value[0], "v": value[1]},
-            "timestamp": timestamp,
-            "partition": partition,
+            "key": None if record.key is None else dict(zip(names, (case, record.key), strict=True)),
+            "value": None if record.value is None else {"case": case, "v": record.value},
+            "timestamp": record.ts,
+            "partition": case,
             "offset": offset,
             "epoch": epoch,
         }
-        for key, value, timestamp, partition, offset in _rows(places, side)
-    ]
-    return pa.Table.from_pylist(lines, schema)
-
-
-def _rows(places: Iterable[Place], side: str) -> list[tuple[Any, ...]]:
-    return [
-        (
-            None if record.key is None else (case, record.key),
-            None if record.value is None else (case, record.value),
-            record.ts,
-            case,
-            offset,
-        )
         for case, offset, record in places
         if record.side == side
     ]
+    return pa.Table.from_pylist(lines, schema)
 
 
 def numbers_of(spark: SparkSession, cases: Sequence[Case]) -> Numbers:

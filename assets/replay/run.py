@@ -7,6 +7,7 @@ sees all records of a case at once; through ``epochs`` they go the way of every 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import local
@@ -72,16 +73,6 @@ def sort_out(given: Sequence[Any], semantics: str) -> tuple[list[dict[str, Any]]
     return results, runnable
 
 
-def by_reference(given: Sequence[Any], semantics: str) -> list[dict[str, Any]]:
-    """A result for each case, in their order, by the reference joins: without Spark."""
-    from rivermeet.assets.replay.by_reference import replay_by_reference
-
-    results, runnable = sort_out(given, semantics)
-    for (at, _), rows in zip(runnable, replay_by_reference([case for _, case in runnable]), strict=True):
-        results[at]["output"] = rows
-    return results
-
-
 def at_once(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
     """All records of every case in one step of the operator, without any table."""
     from rivermeet.infra.engine.shared_frames import SharedFrames
@@ -144,8 +135,8 @@ def widest(cases: Sequence[Case]) -> Case:
 
 def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """Rows that only one of two answers to a case has, as lines; an error stands for all rows."""
-    one, other = (_lines(answer) for answer in (first, second))
-    return [f"- {line}" for line in _without(one, other)] + [f"+ {line}" for line in _without(other, one)]
+    one, other = (Counter(_lines(answer)) for answer in (first, second))
+    return [f"- {line}" for line in (one - other).elements()] + [f"+ {line}" for line in (other - one).elements()]
 
 
 def _lines(answer: Mapping[str, Any]) -> list[str]:
@@ -154,14 +145,3 @@ def _lines(answer: Mapping[str, Any]) -> list[str]:
     return [
         f"in {row['in']}  {json.dumps(row['key'])}: {json.dumps(row['value'])} @{row['ts']}" for row in answer["output"]
     ]
-
-
-def _without(lines: list[str], others: list[str]) -> list[str]:
-    left = list(others)
-    found = []
-    for line in lines:
-        if line in left:
-            left.remove(line)
-        else:
-            found.append(line)
-    return found

@@ -20,15 +20,7 @@ GX = "gx"
 
 
 def write_data_docs(project: Project, pipelines: Iterable[Pipeline], run: str, since: int) -> Path | None:
-    """Write the page of a run; None where it has judged nothing.
-
-    Parameters
-    ----------
-    pipelines
-        Whose nodes may have been judged.
-    since
-        When the run began (ms).
-    """
+    """Write the page of a run that began at ``since`` (ms) and may have judged these pipelines; None if it did not."""
     import pyarrow.compute as pc
 
     from rivermeet.assets.quality.quality_table import quality_lines

@@ -1,24 +1,30 @@
 """The quality report: written to its file as a whole, by a command or as an asset (``assets/defs/report_asset.py``).
 
-What it is made from is in ``assets/reports/rows.py``, what it looks like in ``expectations/report/page.py``.
-Held by ``tests/assets/reports/test_report.py``.
+It is made from rows of the ``quality`` table and lines of the epoch log, read without Spark; what it looks like is in
+``expectations/report/page.py``. Of each node its newest epochs are taken, those that were judged and those that were
+measured alike: one that was committed and not judged has to be seen. Held by ``tests/assets/reports/test_report.py``.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rivermeet.assets.project import Project
-from rivermeet.assets.reports.rows import histories
-from rivermeet.pipelines import Pipeline, limits
+from rivermeet.assets.shadow.recorded import last_recorded
+from rivermeet.pipelines import Node, Pipeline, limits
 
 if TYPE_CHECKING:
-    from rivermeet.expectations.report.page import PipelineHistory
+    from rivermeet.expectations.report.page import NodeHistory, PipelineHistory
+
+IDENTITY = ("node", "epoch", "invariant", "run", "judged_at")
+LONG = {"sql": "", "sample": "[]"}
+"""Columns of the quality table that are long, and what stands for them where they are not read."""
+Lines = Sequence[Mapping[str, Any]]
 
 
 def report_path(project: Project) -> Path:
@@ -29,15 +35,7 @@ def report_path(project: Project) -> Path:
 def write_report(
     project: Project, pipelines: Sequence[Pipeline], path: Path | None = None, shown: int = limits.SHOWN_EPOCHS
 ) -> tuple[Path, Sequence[PipelineHistory]]:
-    """Write the page, and say where and what it shows.
-
-    Parameters
-    ----------
-    path
-        File to write; default: `report_path`.
-    shown
-        Newest epochs of each node.
-    """
+    """Write the page of each node's newest ``shown`` epochs, by default to `report_path`; where, and what it shows."""
     from rivermeet.expectations.report.page import page
 
     path = path or report_path(project)
@@ -53,3 +51,98 @@ def _replace(path: Path, text: str) -> None:
         written.write(text.encode())
     os.chmod(written.name, 0o644)
     os.replace(written.name, path)
+
+
+def histories(
+    project: Project, pipelines: Sequence[Pipeline], shown: int = limits.SHOWN_EPOCHS
+) -> list[PipelineHistory]:
+    """What is recorded of the pipelines' nodes."""
+    from rivermeet.assets.reports.reasons import Reasons
+    from rivermeet.expectations.report.page import PipelineHistory
+
+    judged, reasons = _judged_epochs(project, pipelines), Reasons(project)
+    found: list[PipelineHistory] = []
+    for pipeline in pipelines:
+        log = project.context(pipeline).log
+        measured = {node.name: log.measurements(node.name) for node in pipeline.stored}
+        epochs = {
+            name: sorted(judged.get((pipeline.name, name), set()) | {line["epoch"] for line in lines})
+            for name, lines in measured.items()
+        }
+        newest = {name: all_of_it[-shown:] for name, all_of_it in epochs.items()}
+        rows = _judged(project, pipeline, newest)
+        nodes = [
+            reasons.behind(
+                _history(project, node, newest[node.name], len(epochs[node.name]), rows.get(node.name, []), measured)
+            )
+            for node in pipeline.stored
+        ]
+        audits = [last_recorded(project, shadow) for shadow in pipeline.shadows]
+        shadows = [audit for audit in audits if audit is not None]
+        found.append(PipelineHistory(pipeline.name, nodes, pipeline.description, shadows))
+    return found
+
+
+def _history(
+    project: Project, node: Node, epochs: Sequence[int], recorded: int, judged: Lines, measured: Mapping[str, Lines]
+) -> NodeHistory:
+    from rivermeet.expectations.report.page import NodeHistory
+    from rivermeet.infra.delta.io import last_note
+
+    made = node.operation
+    note = last_note(project.paths(node).changelog)
+    about = " ".join(filter(None, (made.description if made else "", node.description)))
+    return NodeHistory(
+        node,
+        about=about.replace("`", ""),
+        committed=note[1].epoch if note else None,
+        epochs=epochs,
+        hidden=recorded - len(epochs),
+        judged=judged,
+        measured=[line for line in measured[node.name] if line["epoch"] in set(epochs)],
+        inputs={side: measured[part.name] for side, part in made.stored_inputs.items()} if made else {},
+        # Nobody is asked but the epoch log.
+        read=project.source_step(node).report() if note and node.source else None,
+    )
+
+
+def _judged_epochs(project: Project, pipelines: Sequence[Pipeline]) -> Mapping[tuple[str, str], set[int]]:
+    """(pipeline, node) to the epochs that were judged."""
+    import pyarrow.compute as pc
+
+    from rivermeet.assets.quality.quality_table import quality_lines
+
+    wanted = pc.field("pipeline").isin([pipeline.name for pipeline in pipelines])
+    found: dict[tuple[str, str], set[int]] = {}
+    for line in quality_lines(project.quality, wanted, ["pipeline", "node", "epoch"]):
+        found.setdefault((line["pipeline"], line["node"]), set()).add(line["epoch"])
+    return found
+
+
+def _judged(
+    project: Project, pipeline: Pipeline, newest: Mapping[str, Sequence[int]]
+) -> Mapping[str, list[Mapping[str, Any]]]:
+    """Node to its rows of the quality table at the epochs that are shown.
+
+    What held long ago is read without its query: of five hundred epochs of fifty nodes those are half a gigabyte.
+    """
+    import pyarrow.compute as pc
+
+    from rivermeet.assets.quality.quality_table import quality_lines
+    from rivermeet.expectations.results import SCHEMA
+
+    oldest = min((epochs[0] for epochs in newest.values() if epochs), default=0)
+    wanted = (pc.field("pipeline") == pipeline.name) & (pc.field("epoch") >= oldest)
+    detailed = min((epochs[-limits.MOST_DETAILED_EPOCHS :][0] for epochs in newest.values() if epochs), default=0)
+    has_details = wanted & ((pc.field("state") != "passed") | (pc.field("epoch") >= detailed))
+    shown = {name: set(epochs) for name, epochs in newest.items()}
+    details = {
+        tuple(row[name] for name in IDENTITY): {name: row[name] for name in LONG}
+        for row in quality_lines(project.quality, has_details, [*IDENTITY, *LONG], oldest)
+    }
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in quality_lines(project.quality, wanted, [name for name in SCHEMA if name not in LONG], oldest):
+        if row["epoch"] in shown.get(row["node"], ()):
+            long = details.get(tuple(row[name] for name in IDENTITY), LONG)
+            found.setdefault(row["node"], []).append({**row, **long})
+    return found

@@ -27,15 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeliveryOutcome:
-    """What a delivery came to; rows of the changelog and of the topic as they were counted, and seconds of it all.
-
-    Attributes
-    ----------
-    expected
-        Rows that the changelog has up to the position.
-    read_back
-        Rows of this delivery that a reader of committed records finds.
-    """
+    """What a delivery came to: rows that the changelog has up to its position, and rows that were read back."""
 
     delivered: Delivered
     expected: int

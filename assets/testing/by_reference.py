@@ -157,7 +157,8 @@ class ByReference:
             select = self.evaluator.prepare(where, operation.select, sides)
         if isinstance(node, GlobalView):
             assert select is not None
-            keys = self._keys(where, node.join_spec.key, inputs["left"].record, inputs["right"].key)
+            keys = self.evaluator.prepare(where, node.join_spec.key, inputs["left"].record)
+            _refuse_cast(where, keys, inputs["right"].key)
             self._views[node.name] = (keys, select)
             self.shapes[node.name] = Shape(key, select.gives)
             return
@@ -178,11 +179,6 @@ class ByReference:
         value = _value_type(where, operation, inputs["left"].value, asks.get("left"), select)
         self._refuse_casts(where, operation, asks, inputs, key)
         self.shapes[node.name] = Shape(key, value)
-
-    def _keys(self, where: str, mapper: Mapping[str, Any], given: pa.Schema, key: pa.Schema) -> Select:
-        found = self.evaluator.prepare(where, mapper, given)
-        _refuse_cast(where, found, key)
-        return found
 
     def _refuse_casts(
         self, where: str, operation: Operation, asks: Mapping[str, Select], inputs: Mapping[str, Shape], key: pa.Schema

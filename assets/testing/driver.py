@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -24,32 +24,11 @@ from rivermeet.pipelines.rewrite import in_one_partition, rewrite
 from rivermeet.pipelines.source import instant_ms
 from rivermeet.pipelines.window import duration_ms
 
+if TYPE_CHECKING:
+    from rivermeet.assets.testing.by_engine import ByEngine
+
 Epochs = Literal["each record", "one"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Nodes(Protocol):
-    """What computes a pipeline's nodes."""
-
-    def publish(self, node: Node, records: Sequence[Made]) -> None:
-        """Take records of a source in."""
-        ...
-
-    def run(self) -> None:
-        """One epoch of each node that has news."""
-        ...
-
-    def rows(self, node: Node) -> Sequence[Made]:
-        """All records of a node, in order."""
-        ...
-
-    def late(self, node: Node) -> Sequence[Made]:
-        """Records that a node dropped because their window had closed."""
-        ...
-
-    def close(self) -> None:
-        """Remove what was made for it."""
-        ...
 
 
 class TestDriver:
@@ -96,7 +75,7 @@ class TestDriver:
             raise DriverError(f"epochs is {epochs!r}; give 'each record' or 'one'")
         self._pipeline = rewrite(pipeline, in_one_partition)
         self._epochs: Epochs = epochs
-        self._nodes: Nodes
+        self._nodes: ByReference | ByEngine
         if engine:
             from rivermeet.assets.testing.by_engine import ByEngine
 

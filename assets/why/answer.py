@@ -15,12 +15,9 @@ from rivermeet.joins.why.evidence import Key
 
 @dataclass(frozen=True)
 class Cause:
-    """A record that a row was made of or triggered by; ``row`` is None where the side had none.
+    """A record that a row was made of; ``row`` is None where the side had none.
 
-    Attributes
-    ----------
-    role
-        ``trigger`` where it caused the row, ``joined`` where it was only found.
+    Its ``role`` is ``trigger`` where it caused the row, ``joined`` where it was only found.
     """
 
     side: str

@@ -61,11 +61,8 @@ class Changelog:
         """Committed plans of the incarnation, oldest first."""
         if self.note is None:
             return []
-        log = self.project.context(self.node.pipeline).log
-        since, upto = self.note.since, self.note.epoch
-        refused = log.lines(self.node.name, "refused", since - 1)
-        bodies = log.lines(self.node.name, "plan", since - 1)
-        return [EpochPlan.model_validate_json(body) for e, body in bodies.items() if e <= upto and e not in refused]
+        plans = self.project.context(self.node.pipeline).log.open_plans(self.node.name, self.note.since - 1)
+        return [plan for epoch, plan in plans.items() if epoch <= self.note.epoch]
 
     def of_key(self, key: Mapping[str, Any] | None) -> list[Row]:
         """All rows of a key, by partition and offset: a record without a key has any partition."""

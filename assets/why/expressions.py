@@ -31,13 +31,7 @@ class Expressions:
     session: Callable[[], SparkSession] | None
 
     def of(self, asked: Mapping[str, Any], records: pa.Table) -> list[dict[str, Any]]:
-        """What named expressions give of each record.
-
-        Parameters
-        ----------
-        records
-            The columns that the expressions see.
-        """
+        """What named expressions give of each record, whose columns they see."""
         columns = {name: _column(sql, records) for name, sql in asked.items()}
         others = {name: sql for name, sql in asked.items() if columns[name] is None}
         found = {name: records[column].to_pylist() for name, column in columns.items() if column is not None}

@@ -32,13 +32,7 @@ class Letter:
 
 
 def letters_of(changelog: Changelog, keys: Mapping[str, Key | None]) -> list[Letter]:
-    """The letters that name a key.
-
-    Parameters
-    ----------
-    keys
-        Of a computed node, side to the key of that input; of a source its own, as ``left``.
-    """
+    """The letters that name a key: of a computed node by side, as each input has it; of a source as ``left``."""
     found: list[Letter] = []
     for letter in changelog.letters():
         side = letter.get("side") or "left"

@@ -28,14 +28,9 @@ if TYPE_CHECKING:
 
 
 def database(memory: str, spill: Path) -> DuckDBPyConnection:
-    """A database in memory with the functions that rules and relations use.
+    """A database in memory, up to a limit such as ``1g``, with the functions that rules and relations use.
 
-    Parameters
-    ----------
-    memory
-        Its limit, such as ``1g``.
-    spill
-        Folder for what does not fit.
+    What does not fit goes to the folder ``spill``.
     """
     import duckdb
 

@@ -24,15 +24,10 @@ class Judge(ABC):
     def evaluate(
         self, node: Node, rules: Sequence[Invariant], judged: Judged, sample: int = 20
     ) -> list[InvariantResult]:
-        """Judge a node; one result for each rule, in their order.
+        """Judge a node; one result for each rule, in their order, with at most ``sample`` of its bad rows.
 
         A rule whose query fails, or whose relation cannot be had, is "not evaluated". This does not count as a pass;
         the others are still evaluated.
-
-        Parameters
-        ----------
-        sample
-            At most so many bad rows are kept of each.
         """
         if not rules:
             return []

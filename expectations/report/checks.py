@@ -131,15 +131,7 @@ class Checks:
 
 
 def checks(node: Node, judged: Sequence[Mapping[str, Any]], epochs: Sequence[int]) -> Checks:
-    """Put a node's rows of the ``quality`` table in order.
-
-    Parameters
-    ----------
-    judged
-        Rows in the columns of `expectations.history.SCHEMA`, of the node alone.
-    epochs
-        The epochs to show, oldest first; also those that nothing was judged of.
-    """
+    """Put a node's rows of the ``quality`` table in order, for the epochs to show, oldest first, judged or not."""
     if not epochs:
         return Checks(())
     by_time = sorted(judged, key=lambda row: row.get("judged_at") or 0)

@@ -28,19 +28,6 @@ from rivermeet.expectations.report.templates import templates_of
 from rivermeet.pipelines import Node, limits
 
 
-class ReadTable(NamedTuple):
-    """What the newest epoch of a source has read.
-
-    ``columns`` are headings with how cells are written: ``text``, ``number``, ``moment``, or ``age``, the span from
-    then (ms) to the time of the report.
-    """
-
-    name: str
-    caption: str
-    columns: Sequence[tuple[str, str]]
-    rows: Sequence[Sequence[Any]]
-
-
 class Reason(NamedTuple):
     """What is behind a key's rows: the command that explains them, and what it prints; empty where it was not asked."""
 
@@ -61,13 +48,13 @@ class NodeHistory:
     epochs
         Epochs to show, oldest first; ``hidden`` older ones are recorded and not shown.
     judged
-        Its rows of the ``quality`` table at those epochs, in the columns of `expectations.history.SCHEMA`.
+        Its rows of the ``quality`` table at those epochs, in the columns of `expectations.results.SCHEMA`.
     measured
         Its lines of the epoch log at those epochs, oldest first.
     inputs
         Side to the lines of the input that it reads there.
     read
-        Of a source, what its newest epoch has read, where its kind has a table of it.
+        Of a source, what its newest epoch has read, where its kind has a table of it: ``infra/sources/standing.py``.
     reasons
         What is behind bad rows, by the text of their ``key``.
     """
@@ -80,7 +67,7 @@ class NodeHistory:
     judged: Sequence[Mapping[str, Any]] = ()
     measured: Sequence[Line] = ()
     inputs: Mapping[str, Sequence[Line]] = field(default_factory=dict)
-    read: ReadTable | None = None
+    read: Any = None
     reasons: Mapping[str, Reason] = field(default_factory=dict)
 
     @property

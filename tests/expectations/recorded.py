@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rivermeet.expectations.history import history
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.report.page import NodeHistory
-from rivermeet.expectations.results import InvariantResult
+from rivermeet.expectations.results import InvariantResult, history
 from rivermeet.pipelines import Node
 
 NASTY = "</script><img src=x onerror=\"document.title='broken'\"><b>&amp; {{ 7 * 7 }} \u2028`"

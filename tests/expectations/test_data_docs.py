@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from rivermeet.expectations.gx.data_docs import Suite, page_of, write_page
-from rivermeet.expectations.history import history
 from rivermeet.expectations.invariants import invariants_of
-from rivermeet.expectations.results import InvariantResult
+from rivermeet.expectations.results import InvariantResult, history
 from rivermeet.infra.settings import PROJECT
 from rivermeet.pipelines import Node, limits
 from tests.browser import Browser, browser, local, needs_chromium, page

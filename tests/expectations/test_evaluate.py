@@ -8,11 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rivermeet.expectations.history import SCHEMA, history
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.judge.evaluation import Judge
 from rivermeet.expectations.judge.spark import OnEngine
-from rivermeet.expectations.results import Judged, Relation
+from rivermeet.expectations.results import SCHEMA, Judged, Relation, history
 from tests.expectations.nodes import IN_PROCESS, json_part, judged_on, orders, seen
 from tests.expectations.test_invariants import epoch_of
 

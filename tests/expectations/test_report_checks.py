@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from rivermeet.expectations.history import history
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.report.checks import checks, worst
-from rivermeet.expectations.results import InvariantResult
+from rivermeet.expectations.results import InvariantResult, history
 from rivermeet.expectations.rules.verify import VERIFY
 from tests.expectations.nodes import both, seen
 from tests.expectations.recorded import found, judged

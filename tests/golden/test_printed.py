@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from rivermeet.assets.replay.by_reference import by_reference
 from rivermeet.assets.replay.epochs import in_epochs
-from rivermeet.assets.replay.run import Way, at_once, by_reference, replay
+from rivermeet.assets.replay.run import Way, at_once, replay
 from tests.golden import foreign_key, one_to_many, stream_stream, stream_table, table_table
 from tests.golden.load import cases
 from tests.golden.printed import Printed, check_answers, check_printed

@@ -37,16 +37,9 @@ TAIL = "key, value, timestamp, partition, offset, epoch"
 def audited(
     context: EpochContext, node: Node, plan: EpochPlan, rows: Part, count: int, late: Callable[[], Relation]
 ) -> Judged:
-    """The relations by which an epoch's rows are judged, as of what its plan could see, and how many rows they have.
+    """The relations by which an epoch's ``count`` rows are judged, staged or committed, as of what its plan could see.
 
-    Parameters
-    ----------
-    rows
-        The epoch's, staged or committed.
-    count
-        How many they are.
-    late
-        Makes the relation of what it dropped.
+    What it dropped is made a relation by ``late``, if a rule asks.
     """
     paths, inputs = context.paths(node), InputRelations(node, plan, context.tables)
     own = Relation(f"SELECT * FROM {{changelog}} WHERE epoch = {plan.epoch}", {"changelog": rows})
@@ -128,14 +121,9 @@ def effective(node: Node, plan: EpochPlan) -> Node:
 
 @dataclass(frozen=True)
 class InputRelations:
-    """Relations of a computed node's inputs; of a source there are none.
+    """Relations of the inputs of a computed node, as the plan runs it; of a source there are none.
 
-    Attributes
-    ----------
-    node
-        As the plan runs it.
-    everything
-        Whether ``new_`` relations have all consumed records, not the epoch's alone.
+    With ``everything``, ``new_`` relations have all consumed records, not the epoch's alone.
     """
 
     node: Node
@@ -240,10 +228,7 @@ def live_rows(
 ) -> Relation:
     """A table's live rows: its fold at ``version``, up to ``ends``, and the last records of the ``tail`` since then.
 
-    Parameters
-    ----------
-    gone
-        SQL for the records that are skipped.
+    Records for which the SQL ``gone`` holds are skipped.
     """
     last = f"""WITH tail AS (SELECT * FROM ({tail.sql}) WHERE key IS NOT NULL)
 SELECT * EXCEPT (epoch) FROM {last_of("tail")} WHERE value IS NOT NULL"""

@@ -83,10 +83,8 @@ def whole(node: Node, paths: NodeTables, log: EpochLog, table: int | None) -> Fo
 
 def _plans(log: EpochLog, node: Node, after: int, upto: CommitNote) -> Sequence[EpochPlan] | None:
     """Plans of the epochs ``(after, upto]``; None where the log lacks the last of them."""
-    bodies = log.lines(node.name, "plan", after)
-    refused = log.lines(node.name, "refused", after)
-    plans = [EpochPlan.model_validate_json(b) for e, b in bodies.items() if e <= upto.epoch and e not in refused]
-    mine = [plan for plan in plans if plan.incarnation == upto.incarnation]
+    plans = log.open_plans(node.name, after).values()
+    mine = [plan for plan in plans if plan.epoch <= upto.epoch and plan.incarnation == upto.incarnation]
     return mine if mine and mine[-1].epoch == upto.epoch else None
 
 

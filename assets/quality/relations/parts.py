@@ -46,15 +46,7 @@ Chosen = Callable[[pa.Table], pa.Table]
 
 
 def table_part(path: str, name: str, version: int, chosen: Chosen = lambda files: files) -> Part:
-    """Rows of a table at one version: those of at least the files that are ``chosen``.
-
-    Parameters
-    ----------
-    path
-        The table's folder or URL.
-    name
-        What ``rivermeet sql`` calls it.
-    """
+    """Rows of a table at one version, at least those of the files that are ``chosen``; shown under ``name``."""
 
     @cache
     def scanned() -> Scan:

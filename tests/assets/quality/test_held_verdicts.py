@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rivermeet.assets.quality.held_verdicts import as_held
+from rivermeet.assets.quality.judge_committed import as_held
 from rivermeet.assets.quality.quality_table import record
 from rivermeet.assets.refused.states import Broken, HeldEpoch
 from rivermeet.expectations.invariants import invariants_of

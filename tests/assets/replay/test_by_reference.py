@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rivermeet.assets.replay.run import by_reference
+from rivermeet.assets.replay.by_reference import by_reference
 from tests.reference.recording import read
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -8,11 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rivermeet.assets.reports.quality_report import write_report
+from rivermeet.assets.reports.quality_report import histories, write_report
 from rivermeet.assets.reports.reasons import Reasons
-from rivermeet.assets.reports.rows import histories
-from rivermeet.expectations.history import SCHEMA
 from rivermeet.expectations.report.page import NodeHistory
+from rivermeet.expectations.results import SCHEMA
 from rivermeet.infra.delta.lines import append_lines
 from tests.assets.why.small import Small, small
 from tests.browser import needs_chromium

@@ -17,14 +17,13 @@ import pytest
 from click.testing import CliRunner
 from deltalake import CommitProperties, write_deltalake
 
-from rivermeet.assets.cli.report import report
+from rivermeet.assets.cli.main import report
 from rivermeet.assets.defs.report_asset import REPORT_KEY, report_asset
 from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.assets.project import Project, demo_project
-from rivermeet.assets.reports.quality_report import report_path
-from rivermeet.assets.reports.rows import histories
-from rivermeet.expectations.history import SCHEMA
+from rivermeet.assets.reports.quality_report import histories, report_path
 from rivermeet.expectations.invariants import invariants_of
+from rivermeet.expectations.results import SCHEMA
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.lines import append_lines
 from rivermeet.infra.engine.sessions import Sessions

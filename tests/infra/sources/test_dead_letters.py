@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from rivermeet.assets.cli.dead_letters import retried, retry_dead_letters
+from rivermeet.assets.cli.sources import retried, retry_dead_letters
 from rivermeet.infra import crash
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import expr, limits

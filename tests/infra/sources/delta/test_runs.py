@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rivermeet.assets.cli.accept_loss import accepted
 from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.cli.sources import accepted
 from rivermeet.assets.defs.keys import changelog_key
 from rivermeet.assets.defs.rebuild import RebuildRefusedError, rebuild
 from rivermeet.assets.defs.source_checks import judged

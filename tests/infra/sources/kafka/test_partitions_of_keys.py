@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from rivermeet.assets.cli.accept_loss import accepted
+from rivermeet.assets.cli.sources import accepted
 from rivermeet.assets.defs.rebuild import rebuild
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.layout import NodeTables

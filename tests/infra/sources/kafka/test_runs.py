@@ -9,15 +9,13 @@ import click
 import dagster as dg
 import pytest
 
-from rivermeet.assets.cli.accept_loss import accepted
-from rivermeet.assets.cli.dead_letters import retried
 from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.cli.sources import accepted, retried
 from rivermeet.assets.defs.keys import changelog_key
 from rivermeet.assets.defs.rebuild import RebuildRefusedError, rebuild
 from rivermeet.assets.epoch.explain import explain
 from rivermeet.assets.epoch.idle import idle_run
-from rivermeet.assets.reports.quality_report import write_report
-from rivermeet.assets.reports.rows import histories
+from rivermeet.assets.reports.quality_report import histories, write_report
 from rivermeet.infra.settings import Settings
 from rivermeet.infra.sources.kafka import ingest
 from rivermeet.infra.sources.kafka.topic import topic_state

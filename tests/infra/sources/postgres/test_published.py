@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from rivermeet.assets.cli.check import checked, script
+from rivermeet.assets.cli.sources import checked, script
 from rivermeet.infra.postgres import publication as publications
 from rivermeet.infra.postgres.connection import Database
 from rivermeet.infra.postgres.refusals import PostgresRefusedError

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from rivermeet.assets.cli.check import check, checked, resnapshot
-from rivermeet.assets.cli.dead_letters import retried
 from rivermeet.assets.cli.show.status import status_table
+from rivermeet.assets.cli.sources import check, checked, resnapshot, retried
 from rivermeet.assets.defs.keys import changelog_key
 from rivermeet.assets.defs.source_checks import judged
 from rivermeet.assets.epoch.explain import explain
