@@ -64,7 +64,7 @@ class EpochLog:
     """
 
     def __init__(self, path: str, lock: str) -> None:
-        self.path = path
+        self.path, self.lock = path, lock
         self._lock = FileLock(lock)
         self._read: tuple[DeltaTable | None, dict[tuple[str, int], pa.Table]] = None, {}
 

@@ -18,14 +18,15 @@ def step(context: SourceContext, node: Node) -> TopicStep:
     from rivermeet.infra.sources.kafka.engine_reader import slice_rows
     from rivermeet.infra.sources.kafka.ingest import TopicStep
 
+    settings = context.project.settings
     return TopicStep(
         node,
         context.changelog(node),
         context.epochs.log,
-        context.connection(),
-        context.registry(),
+        context.project.connection,
+        context.project.registry,
         context.landing(node),
-        by_engine=None if context.settings.topic_reader == "driver" else partial(slice_rows, context.settings),
+        by_engine=None if settings.topic_reader == "driver" else partial(slice_rows, settings),
         code_version=context.code_version,
     )
 
