@@ -106,7 +106,7 @@ class SourceKind:
     name
         Its name in messages.
     declaration
-        The class of its declarations.
+        The class of its declarations, or what they give as `Reads.declaration`.
     ranges
         The class of the ranges that its epochs read.
     step
