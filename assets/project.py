@@ -230,17 +230,7 @@ class Project:
 
         kind = kind_of(node)
         assert kind is not None, f"{node.name} is a source"
-        context = SourceContext(
-            self.settings,
-            self.context(node.pipeline),
-            self._locks(node.pipeline),
-            self.sessions.open,
-            self.sessions.settings.lands_files,
-            self.code_version,
-            lambda: self.connection,
-            lambda: self.registry,
-        )
-        return kind.step(context, node)
+        return kind.step(SourceContext(self, self.context(node.pipeline)), node)
 
     def _locks(self, pipeline: Pipeline) -> Path:
         from rivermeet.infra.epochs.node_lock import lock_folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from rivermeet.infra.sources.debezium.kind import KIND as DEBEZIUM
 from rivermeet.infra.sources.delta.kind import KIND as DELTA
 from rivermeet.infra.sources.files.kind import KIND as FILES
 from rivermeet.infra.sources.kafka.kind import KIND as KAFKA
@@ -16,7 +17,7 @@ from rivermeet.pipelines.errors import NotFoundError
 @cache
 def load() -> None:
     """Register all kinds, once."""
-    for kind in (FILES, KAFKA, DELTA, POSTGRES):
+    for kind in (FILES, KAFKA, DEBEZIUM, DELTA, POSTGRES):
         register(kind)
     register_installed()
 
@@ -29,7 +30,7 @@ def kind_of(node: Node) -> SourceKind | None:
     if node.source is None:
         return None
     load()
-    declared = type(node.source.reads)
+    declared = node.source.reads.declaration
     found = next((registered_kinds()[base] for base in declared.__mro__ if base in registered_kinds()), None)
     if found is None:
         known = ", ".join(sorted(kind.name for kind in registered_kinds().values()))

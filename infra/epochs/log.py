@@ -5,7 +5,7 @@ decided about it (``assets/refused/states.py``). An epoch without ``judged`` was
 its checks; the line ``folded`` belongs to an epoch at which the folded table was judged. The line ``delivered`` of a
 topic is stored under the sink's id, and the result of an application's audit (``shadowed``) under the shadow's.
 ``position`` is the last position that an epoch saw in a topic of envelopes
-(``infra/sources/kafka/debezium/repeats.py``). ``snapshot`` is the position of a snapshot in a database's log, and
+(``infra/sources/debezium/repeats.py``). ``snapshot`` is the position of a snapshot in a database's log, and
 ``slot`` the state of the slot, under the database's name.
 
 A plan counts as consumed when its output's commit has reached its epoch; until then it is executed unchanged.
@@ -59,7 +59,7 @@ class EpochLog:
     """
 
     def __init__(self, path: str, lock: str) -> None:
-        self.path = path
+        self.path, self.lock = path, lock
         self._lock = FileLock(lock)
         self._read: tuple[DeltaTable | None, dict[tuple[str, int], pa.Table]] = None, {}
 

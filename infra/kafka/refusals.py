@@ -26,12 +26,6 @@ class TopicRemadeError(TopicRefusedError):
     remedy = "Run `rivermeet accept-loss`, or rebuild with `--lose-missing-files`."
 
 
-class AnotherDatabaseError(TopicRefusedError):
-    """Changes come from another log than the earlier ones: from another server, or from a restored one."""
-
-    remedy = "Run `rivermeet accept-loss`, or read a new topic with a new snapshot."
-
-
 class TopicMissingError(TopicRefusedError):
     """There is no topic of that name."""
 

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.sources.kafka.consume import consume_slice
+from rivermeet.infra.sources.kafka.decoding import decoders_of
 from rivermeet.infra.sources.kafka.landing import Landing
 from rivermeet.infra.sources.kafka.records import build_rows, landing_of
 from rivermeet.infra.sources.kafka.rows import landed_rows
@@ -59,7 +60,7 @@ def landed(
     landing = Landing.create(folder, 0)
     try:
         messages = consume_slice(connection, planned, name)
-        count = landing.write(build_rows(messages, planned, landing_of(topic, registry)))
+        count = landing.write(build_rows(messages, planned, landing_of(topic, decoders_of(topic, registry))))
         yield Output(planned, landing, count)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

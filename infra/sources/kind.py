@@ -18,55 +18,71 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from rivermeet.infra.settings import Settings
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from rivermeet.infra.engine.sessions import Sessions
     from rivermeet.infra.epochs.context import EpochContext
+    from rivermeet.infra.kafka.connection import Connection
+    from rivermeet.infra.kafka.formats.registry import Registry
+    from rivermeet.infra.settings import Settings
     from rivermeet.infra.sources.source_step import SourceStep
 
 GROUP = "rivermeet.sources"
 """Entry points of other packages: each names a `SourceKind`."""
 
 
+class Shared(Protocol):
+    """The parts of a project that steps use (``assets/project.py``)."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the project."""
+        ...
+
+    @property
+    def sessions(self) -> Sessions:
+        """Its Spark sessions."""
+        ...
+
+    @cached_property
+    def code_version(self) -> str:
+        """Version of the operators, written into every plan."""
+        ...
+
+    @cached_property
+    def connection(self) -> Connection:
+        """The broker of its topics."""
+        ...
+
+    @cached_property
+    def registry(self) -> Registry:
+        """The schema registry."""
+        ...
+
+
 @dataclass(frozen=True)
 class SourceContext:
-    """The dependencies of a step, besides its node.
+    """The project of a step, and the epochs of its pipeline, with the location of their log and of the tables."""
 
-    Attributes
-    ----------
-    epochs
-        The node's tables, and the epoch log of its pipeline.
-    locks
-        Folder of the pipeline's locks.
-    session
-        Opens the Spark session.
-    lands_files
-        Whether this process reads text files, and not the engine.
-    connection, registry
-        Return the broker of topics and the schema registry, which sinks use, too.
-    """
-
-    settings: Settings
+    project: Shared
     epochs: EpochContext
-    locks: Path
-    session: Callable[[], SparkSession]
-    lands_files: bool
-    code_version: str
-    connection: Callable[[], Any]
-    registry: Callable[[], Any]
+
+    @property
+    def code_version(self) -> str:
+        """Version of the operators, written into every plan."""
+        return self.project.code_version
 
     def landing(self, node: Node) -> Path:
         """Folder of the landed rows of a node."""
-        return self.settings.landing / node.pipeline.name / node.name
+        return self.project.settings.landing / node.pipeline.name / node.name
 
     def changelog(self, node: Node) -> str:
         """Location of a node's changelog."""
@@ -90,7 +106,7 @@ class SourceKind:
     name
         Its name in messages.
     declaration
-        The class of its declarations.
+        The class of its declarations, or what they give as `Reads.declaration`.
     ranges
         The class of the ranges that its epochs read.
     step

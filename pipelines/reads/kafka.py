@@ -263,6 +263,11 @@ class Kafka(Reads):
         refuse_alike(names, f"topic '{self.topic}'")
 
     @property
+    def declaration(self) -> type:
+        """`Debezium` if a key or a value is one: a kind of source of its own, which reads by this one."""
+        return Debezium if Debezium in (type(self.value), type(self.key)) else type(self)
+
+    @property
     def named(self) -> str:
         """The topic."""
         return f"topic '{self.topic}'"

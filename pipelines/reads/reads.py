@@ -28,6 +28,11 @@ class Reads:
     schema: Mapping[str, str]
 
     @property
+    def declaration(self) -> type:
+        """The class by which its kind of source is found."""
+        return type(self)
+
+    @property
     def named(self) -> str:
         """What is read, as messages name it."""
         raise NotImplementedError

@@ -17,7 +17,7 @@ def step(context: SourceContext, node: Node) -> DeltaStep:
     """A node's part in an epoch."""
     from rivermeet.infra.sources.delta.ingest import DeltaStep
 
-    data, version = context.settings.data, context.code_version
+    data, version = context.project.settings.data, context.code_version
     return DeltaStep(node, context.changelog(node), context.epochs.log, data, code_version=version)
 
 

@@ -20,9 +20,9 @@ def step(context: SourceContext, node: Node) -> IngestStep:
         node,
         context.changelog(node),
         context.epochs.log,
-        context.settings.data,
-        context.session,
-        context.landing(node) if context.lands_files else None,
+        context.project.settings.data,
+        context.project.sessions.open,
+        context.landing(node) if context.project.sessions.settings.lands_files else None,
         code_version=context.code_version,
     )
 

@@ -5,7 +5,6 @@
 | Avro | ``00 00000007 02 61 18`` | ``{"id": "a", "n": 12}``, by the writer's schema 7 |
 | Protobuf | ``0a 01 61`` | ``{"id": "a"}``, by the writer's descriptor |
 | Number("INT") | ``ff ff ff fe`` | ``-2`` |
-| Debezium | ``{"after": {"n": 1}, "op": "c", …}`` | ``{"n": 1, "debezium_op": "c", …}`` |
 | JSON, Text, Raw | any | none: Spark reads the bytes themselves |
 
 So schema evolution follows the rules of files: an absent field is null, a field of another type is cast, and a
@@ -16,16 +15,15 @@ record that does not fit is a dead letter with the same reason as a line of a fi
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from rivermeet.infra.kafka.formats.avro import avro_decode
 from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError
 from rivermeet.infra.kafka.formats.kind import other_decode
 from rivermeet.infra.kafka.formats.protobuf import protobuf_decode
 from rivermeet.infra.kafka.formats.registry import Registry
-from rivermeet.infra.sources.kafka.debezium.envelope import Envelope, envelope_decode, key_decode
-from rivermeet.pipelines import Avro, Debezium, Number, Protobuf
+from rivermeet.pipelines import Avro, Kafka, Number, Protobuf
 from rivermeet.pipelines.reads.kafka import Format, OtherFormat
 
 JAVA = {"SMALLINT": ">h", "INT": ">i", "BIGINT": ">q", "FLOAT": ">f", "DOUBLE": ">d"}
@@ -37,42 +35,45 @@ class Decoded(NamedTuple):
 
     text: str | None = None
     problem: str | None = None
-    envelope: Envelope | None = None
 
 
-def decoder(format: Format | None, place: str, registry: Registry) -> Callable[[bytes | None], Decoded] | None:
+Decoder = Callable[[bytes | None], Any]
+"""Returns a `Decoded`, or what a format has in its place, with a ``text`` and a ``problem``."""
+
+
+def decoder(format: Format | None, place: str, registry: Registry) -> Decoder | None:
     """Create the decoder of a key's or a value's payloads; reasons name that ``place``. None: Spark reads them."""
-    decode = None if format is None else _decode(format, place, registry)
-    if decode is None:
-        return None
+    if isinstance(format, Avro):
+        return guarded(avro_decode(format, registry), place)
+    if isinstance(format, Protobuf):
+        return guarded(protobuf_decode(format, registry), place)
+    if isinstance(format, OtherFormat):
+        return guarded(other_decode(format, registry), place)
+    return guarded(_number(format.type.upper()), place) if isinstance(format, Number) else None
 
-    def decoded(payload: bytes | None) -> Decoded:
+
+def decoders_of(topic: Kafka, registry: Registry) -> Mapping[str, Decoder | None]:
+    """The decoders of a topic's keys and values."""
+    return {p: decoder(format, p, registry) for p, format in (("key", topic.key), ("value", topic.value))}
+
+
+def guarded(decode: Callable[[bytes], Any], place: str) -> Decoder:
+    """The decoder that gives a null, and the problem of a payload, instead of raising it."""
+
+    def decoded(payload: bytes | None) -> Any:
         if payload is None:
             return Decoded()
         try:
             found = decode(payload)
-            if not isinstance(found, Envelope):
-                return Decoded(found)
-            return Decoded(found.text, found.problem and f"the {place} {found.problem}", found)
         except UndecodableError as error:
             return Decoded(problem=f"the {place} {error}")
+        return Decoded(found) if isinstance(found, str) else found
 
     return decoded
 
 
-def _decode(format: Format, place: str, registry: Registry) -> Decode | Callable[[bytes], Envelope] | None:
-    if isinstance(format, Debezium):
-        return envelope_decode(format, registry) if place == "value" else key_decode(format, registry)
-    if isinstance(format, Avro):
-        return avro_decode(format, registry)
-    if isinstance(format, Protobuf):
-        return protobuf_decode(format, registry)
-    if isinstance(format, OtherFormat):
-        return other_decode(format, registry)
-    return _number(JAVA[format.type.upper()], format.type.upper()) if isinstance(format, Number) else None
-
-
-def _number(layout: str, kind: str) -> Decode:
+def _number(kind: str) -> Decode:
+    layout = JAVA[kind]
     size = struct.calcsize(layout)
 
     def decode(payload: bytes) -> str:

@@ -24,8 +24,8 @@ from rivermeet.infra.settings import Settings, SettingsError
 from rivermeet.infra.sources.kafka.decoding import JAVA
 from rivermeet.infra.sources.kafka.landing import SCHEMA
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
-from rivermeet.pipelines import JSON, Avro, Debezium, Kafka, Number, Protobuf
-from rivermeet.pipelines.reads.kafka import Format, OtherFormat
+from rivermeet.pipelines import JSON, Kafka, Number
+from rivermeet.pipelines.reads.kafka import Format, Objects
 
 SETTING = "RIVERMEET_TOPIC_READER"
 _BYTES = {kind: calcsize(JAVA[kind]) for kind in ("SMALLINT", "INT", "BIGINT")}
@@ -134,7 +134,7 @@ def _with_jars(spark: SparkSession, settings: Settings) -> None:
 
 def _refuse(place: str, format: Format | None, topic: str) -> None:
     number = format.type.upper() if isinstance(format, Number) else None
-    if isinstance(format, Avro | Debezium | Protobuf | OtherFormat) or (number is not None and number not in _BYTES):
+    if (isinstance(format, Objects) and not isinstance(format, JSON)) or (number is not None and number not in _BYTES):
         kind = number or type(format).__name__
         raise SettingsError(
             f"{SETTING}=engine decodes JSON, Text, Raw and whole numbers, and the {place} of topic '{topic}' is "

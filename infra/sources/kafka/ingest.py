@@ -15,7 +15,7 @@ with its bytes, like a row of a file, and too many of them refuse the epoch. Hel
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -26,22 +26,20 @@ from pyspark.sql import functions as F
 
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.delta.changelog_files import earlier_epochs
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.formats.registry import Registry
-from rivermeet.infra.kafka.refusals import AnotherDatabaseError, TopicPositionLostError
+from rivermeet.infra.kafka.refusals import TopicPositionLostError
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.kafka.consume import consume_slice
-from rivermeet.infra.sources.kafka.debezium.kept_values import ABSENT, with_kept_values
-from rivermeet.infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
+from rivermeet.infra.sources.kafka.decoding import Decoder, decoders_of
 from rivermeet.infra.sources.kafka.lag import COLUMNS, PartitionLag, is_fresh
 from rivermeet.infra.sources.kafka.landing import Landing
 from rivermeet.infra.sources.kafka.letters import letters_again
-from rivermeet.infra.sources.kafka.records import build_rows, landing_of
+from rivermeet.infra.sources.kafka.records import Passed, build_rows, landing_of
 from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.infra.sources.kafka.topic import (
     TopicState,
@@ -138,7 +136,7 @@ class TopicStep(SourceStep[TopicSlice]):
         before = self.position(previous)
         found = next_slice(before, self.state(), self.name, self.accept_loss)
         due = found.unread or found.lost or (before is not None and before.id != found.id)
-        return self._of_its_log(found, before) if due or self.has_new_columns(previous) else None
+        return found if due or self.has_new_columns(previous) else None
 
     def range_again(self, previous: CommitNote | None) -> TopicSlice | None:
         """No record."""
@@ -146,24 +144,13 @@ class TopicStep(SourceStep[TopicSlice]):
         if before is None:
             return None
         ends = {p: (end, end) for p, (_, end) in before.ranges.items()}
-        return self._of_its_log(before.model_copy(update={"ranges": ends, "added": (), "lost": {}}), before)
-
-    def _of_its_log(self, found: TopicSlice, before: TopicSlice | None) -> TopicSlice:
-        return found.model_copy(update={"anew": self._accepts_another_log(before)})
-
-    def _accepts_another_log(self, before: TopicSlice | None) -> bool:
-        """Whether changes of another log are read: accepted now or, for a rebuild, when they were first read."""
-        if self.accept_loss or before is not None:
-            return self.accept_loss and bool(self.topic.envelope)
-        return any(read.anew for read in self.ranges_of(self.so_far(self.note()).plans))
+        return before.model_copy(update={"ranges": ends, "added": (), "lost": {}, "anew": False})
 
     def check(self, plan: EpochPlan) -> str | None:
         """Why a plan is skipped: its records are gone, and that was accepted. Otherwise reading it is refused."""
         planned = plan.reads
         if not self.accept_loss or not isinstance(planned, TopicSlice) or not planned.unread:
             return None
-        if self.topic.envelope and not planned.anew:
-            return "changes of another log than those before were accepted"
         why = unreadable(planned, self.state(), self.name)
         if why is None and planned.since:
             return "it was planned without the loss that is accepted"
@@ -181,21 +168,30 @@ class TopicStep(SourceStep[TopicSlice]):
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Consume the planned slice, or decode the planned letters again, into records and dead letters."""
+        landed = self.land(spark, plan)
+        crash.reached("landed", self.node.name)
+        return self.finish(plan, SourceFrames(shared.keep(self.parse(landed))))
+
+    def decoders(self) -> Mapping[str, Decoder | None]:
+        """The decoders of keys and values; None where Spark reads the payloads."""
+        return decoders_of(self.topic, self.registry)
+
+    def land(self, spark: SparkSession, plan: EpochPlan, passed: Passed | None = None) -> DataFrame:
+        """Land the planned slice, or the planned letters; ``passed`` says which new records are skipped."""
         planned = plan.reads
         assert isinstance(planned, TopicSlice), "a plan of a topic has a slice"
-        landing, seen = Landing.create(self.landing, plan.epoch), self._seen(plan, planned)
+        landing = Landing.create(self.landing, plan.epoch)
         if self.by_engine is not None and planned.unread and not plan.retries:
             self._land_by_engine(self.by_engine(spark, planned, self.topic, self.patience), planned, landing)
         else:
-            landing.write(self._landed(plan, planned, seen))
-        if seen is not None:
-            self.log.write(self.node.name, plan.incarnation, plan.epoch, "position", seen.kept(planned.id))
-        crash.reached("landed", self.node.name)
-        parsed = shared.keep(self._parsed(landing.read(spark)))
-        if seen is not None and (seen.absent or plan.retries):
-            # Cached here, too: otherwise a record would be parsed again for each value that it may lack.
-            parsed = shared.keep(with_kept_values(parsed, self.source, self._earlier(spark, plan)))
-        return self.finish(plan, SourceFrames(parsed), counted=seen.counted if seen is not None else {})
+            landing.write(self._landed(plan, planned, passed))
+        return landing.read(spark)
+
+    def parse(self, landed: DataFrame, absent: str | None = None) -> DataFrame:
+        """Landed records as `to_records` gives them, with their partitions; ``absent`` as there."""
+        own = None if self.node.partitions else "kafka_partition"
+        parsed = to_records(landed_rows(landed, self.topic), self.source, own, absent)
+        return parsed if own else parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
 
     def within(self, plan: EpochPlan) -> str:
         """The topic."""
@@ -218,37 +214,15 @@ class TopicStep(SourceStep[TopicSlice]):
             raise
         self._refuse_remade(planned)
 
-    def _seen(self, plan: EpochPlan, planned: TopicSlice) -> Repeats | None:
-        """The changes read of a topic of envelopes up to the epoch; None for other topics."""
-        if not self.topic.envelope:
-            return None
-        kept = self.log.lines(self.node.name, "position", plan.previous_epoch - 1).get(plan.previous_epoch)
-        return Repeats.of(kept, planned.id, planned.anew)
-
-    def _earlier(self, spark: SparkSession, plan: EpochPlan) -> DataFrame | None:
-        """The records before the epoch, if rows may keep values of them."""
-        if plan.output_version is None or plan.replaces:
-            return None
-        return earlier_epochs(spark, self.changelog, plan.epoch)
-
-    def _landed(self, plan: EpochPlan, planned: TopicSlice, seen: Repeats | None) -> Iterator[pa.Table]:
-        landed = landing_of(self.topic, self.registry, seen)
+    def _landed(self, plan: EpochPlan, planned: TopicSlice, passed: Passed | None) -> Iterator[pa.Table]:
+        decoders = self.decoders()
         if plan.retries:
-            yield from letters_again(self.dead_letters, plan.retries, landing_of(self.topic, self.registry))
+            yield from letters_again(self.dead_letters, plan.retries, landing_of(self.topic, decoders))
         if not planned.unread:
             return
         self._refuse_unreadable(planned)
-        try:
-            yield from build_rows(consume_slice(self.connection, planned, self.name, self.patience), planned, landed)
-        except AnotherLogError as error:
-            raise AnotherDatabaseError(
-                f"source '{self.name}': topic '{planned.topic}' has a change {error}, and it was made after that: its "
-                "positions are of another server's log, or of a restored database. `rivermeet accept-loss "
-                f"{self.name.replace('.', ' ')}` reads on from there; rows that this database does not have stay: let "
-                "the connector take a snapshot into a new topic to be without them",
-                source=self.name,
-                topic=planned.topic,
-            ) from None
+        messages = consume_slice(self.connection, planned, self.name, self.patience)
+        yield from build_rows(messages, planned, landing_of(self.topic, decoders, passed))
         self._refuse_remade(planned)
 
     def _refuse_unreadable(self, planned: TopicSlice) -> None:
@@ -262,9 +236,3 @@ class TopicStep(SourceStep[TopicSlice]):
         why = problem(now, planned.topic, planned.id, {}, {}, self.name)
         if why is not None:
             raise why
-
-    def _parsed(self, landed: DataFrame) -> DataFrame:
-        own = None if self.node.partitions else "kafka_partition"
-        absent = ABSENT if self.topic.envelope else None
-        parsed = to_records(landed_rows(landed, self.topic), self.source, own, absent)
-        return parsed if own else parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))

@@ -12,70 +12,62 @@ would come before partition 1, and close all of its windows. Held by ``tests/inf
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from rivermeet.infra.kafka.formats.framing import schema_id
-from rivermeet.infra.kafka.formats.registry import Registry
-from rivermeet.infra.sources.kafka.debezium.repeats import Repeats
-from rivermeet.infra.sources.kafka.decoding import Decoded, decoder
+from rivermeet.infra.sources.kafka.decoding import Decoder
 from rivermeet.infra.sources.kafka.landing import SCHEMA, Lands, Payloads
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
-from rivermeet.pipelines import JSON, Avro, Debezium, Kafka, Protobuf
-from rivermeet.pipelines.reads.kafka import Format
+from rivermeet.pipelines import Avro, Kafka, Protobuf
+from rivermeet.pipelines.reads.kafka import Format, Objects, OtherFormat
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
 
-def landing_of(topic: Kafka, registry: Registry, seen: Repeats | None = None) -> Lands:
+Passed = Callable[[Payloads, Sequence[Any]], Sequence[bool]]
+"""Says which records to skip, from them and their decoded values."""
+
+
+def landing_of(topic: Kafka, decoders: Mapping[str, Decoder | None], passed: Passed | None = None) -> Lands:
     """Create the builder of rows to be landed from records.
 
     Parameters
     ----------
-    seen
-        The changes read so far of a topic of envelopes, by which repeats are skipped; None: none are skipped.
+    decoders
+        Of keys and of values.
+    passed
+        Which records are skipped; None: none.
     """
-    formats = {"key": topic.key, "value": topic.value}
-    decoders = {place: decoder(format, place, registry) for place, format in formats.items()}
-    named = {place for place, format in formats.items() if _names_schema(format)}
+    named = {place for place, format in (("key", topic.key), ("value", topic.value)) if _names_schema(format)}
 
     def landed(file_rank: int, block: Sequence[int], row: Sequence[int], given: Payloads) -> pa.Table:
-        payloads = {"key": given.key, "value": given.value}
         columns: dict[str, Sequence[Any]] = {"block": block, "row": row, **given._asdict()}
         columns["file_rank"] = [file_rank] * len(row)
         problems: list[Sequence[str | None]] = []
-        decoded: dict[str, list[Decoded]] = {}
+        decoded: dict[str, Sequence[Any]] = {}
         for place, decode in decoders.items():
             if decode is not None:
-                decoded[place] = found = [decode(payload) for payload in payloads[place]]
+                decoded[place] = found = [decode(payload) for payload in columns[place]]
                 columns[f"{place}_text"] = [one.text for one in found]
                 problems.append([one.problem for one in found])
             if place in named:
-                columns[f"{place}_schema"] = [schema_id(payload) for payload in payloads[place]]
+                columns[f"{place}_schema"] = [schema_id(payload) for payload in columns[place]]
         if problems:
             columns["problem"] = [next(filter(None, each), None) for each in zip(*problems, strict=True)]
-        table = _table(columns, len(row))
-        if seen is None:
-            return table
-        envelopes = [one.envelope for one in decoded["value"]]
-        passed = [
-            (value is None or envelope is not None) and seen.passes_over(partition, key, envelope)
-            for partition, key, value, envelope in zip(given.partition, given.key, given.value, envelopes, strict=True)
+        arrays = [
+            pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(len(row), field.type)
+            for field in SCHEMA
         ]
-        return table.filter(pa.array([not over for over in passed], pa.bool_()))
+        table = pa.table(arrays, SCHEMA)
+        if passed is None:
+            return table
+        return table.filter(pa.array([not over for over in passed(given, decoded["value"])], pa.bool_()))
 
     return landed
-
-
-def _table(columns: Mapping[str, Sequence[Any]], rows: int) -> pa.Table:
-    arrays = [
-        pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(rows, field.type)
-        for field in SCHEMA
-    ]
-    return pa.table(arrays, SCHEMA)
 
 
 def build_rows(batches: Iterable[Sequence[Message]], planned: TopicSlice, landed: Lands) -> Iterator[pa.Table]:
@@ -116,4 +108,4 @@ def _headers(given: Any) -> list[dict[str, Any]] | None:
 def _names_schema(format: Format | None) -> bool:
     """Whether payloads may begin with the id of a schema."""
     bare = (isinstance(format, Avro) and format.writer) or (isinstance(format, Protobuf) and format.descriptor)
-    return isinstance(format, JSON | Avro | Protobuf | Debezium) and not bare
+    return isinstance(format, Objects) and not isinstance(format, OtherFormat) and not bare

@@ -22,7 +22,7 @@ class TopicSlice(SourceRange):
     end)`` that were gone before they were read, which was accepted. ``times`` are the broker's newest timestamps (ms)
     below ``end``. ``leaders`` are the leader epochs of the partitions at ``end``, and ``since`` those at ``start``:
     with them the broker shows whether the records below are those that were read. ``anew`` says whether changes of
-    another log are read, and not refused (``infra/sources/kafka/debezium/repeats.py``).
+    another log are read, and not refused (``infra/sources/debezium/repeats.py``).
     """
 
     kind: ClassVar[str] = "topic"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rivermeet.infra.postgres.wal_range import WalRange
@@ -20,8 +21,8 @@ def step(context: SourceContext, node: Node) -> PostgresStep:
     from rivermeet.infra.sources.postgres.slot import PipelineSlot
 
     assert node.source is not None
-    database = Database(context.settings.postgres, node.source.postgres.database)
-    lock = context.locks / f".{database.name}.lock"
+    database = Database(context.project.settings.postgres, node.source.postgres.database)
+    lock = Path(context.epochs.log.lock).with_name(f".{database.name}.lock")
     slot = PipelineSlot(database, context.epochs.log, str(lock), node.pipeline.name)
     log, version = context.epochs.log, context.code_version
     return PostgresStep(node, context.changelog(node), log, slot, context.landing(node), code_version=version)

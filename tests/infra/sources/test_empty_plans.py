@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.small_frames import no_rows
+from rivermeet.infra.sources.debezium.kept_values import ABSENT
 from rivermeet.infra.sources.delta.rows import no_rows as no_versions
 from rivermeet.infra.sources.delta.version_range import VersionRange
 from rivermeet.infra.sources.files.discovery import FileState
 from rivermeet.infra.sources.files.reading import read
 from rivermeet.infra.sources.kafka import landing as topics
-from rivermeet.infra.sources.kafka.debezium.kept_values import ABSENT
 from rivermeet.infra.sources.kafka.rows import landed_rows as records_of
 from rivermeet.infra.sources.postgres import landing as tables
 from rivermeet.infra.sources.postgres.rows import landed_rows

@@ -13,6 +13,7 @@ from rivermeet.infra.kafka.formats.registry import NONE
 from rivermeet.infra.kafka.refusals import RecordsGoneError
 from rivermeet.infra.settings import Settings, SettingsError
 from rivermeet.infra.sources.kafka.consume import consume_slice
+from rivermeet.infra.sources.kafka.decoding import decoders_of
 from rivermeet.infra.sources.kafka.engine_reader import java_properties, slice_rows
 from rivermeet.infra.sources.kafka.landing import Landing
 from rivermeet.infra.sources.kafka.records import build_rows, landing_of
@@ -42,7 +43,8 @@ def both(town: Town, topic: Kafka, found: TopicSlice, folder: Path) -> list[list
     """What lands by either reader, in the order of the epoch."""
     settings = Settings.from_env({"RIVERMEET_KAFKA": town.broker.address})
     by_driver, by_engine = Landing.create(folder / "driver", 1), Landing.create(folder / "engine", 1)
-    by_driver.write(build_rows(consume_slice(town.connection, found, "shop.lines"), found, landing_of(topic, NONE)))
+    messages = consume_slice(town.connection, found, "shop.lines")
+    by_driver.write(build_rows(messages, found, landing_of(topic, decoders_of(topic, NONE))))
     by_engine.write_frame(slice_rows(settings, town.world.spark, found, topic, 20.0))
     spark = town.world.spark
     return [sorted(made.read(spark).collect(), key=lambda row: row[:3]) for made in (by_driver, by_engine)]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from rivermeet.infra.sources.kafka.decoding import decoders_of
 from rivermeet.infra.sources.kafka.landing import Landing, Payloads
 from rivermeet.infra.sources.kafka.records import landing_of
 from rivermeet.infra.sources.kafka.rows import landed_rows
@@ -98,6 +99,6 @@ def landed(spark: SparkSession, folder: Path, topic: Kafka, payloads: tuple[Any,
     """The one row that a record becomes."""
     landing = Landing.create(folder / "landing", 1)
     given = Payloads(*[[cell] for cell in payloads])
-    assert landing.write([landing_of(topic, REGISTRY)(0, [0], [0], given)]) == 1
+    assert landing.write([landing_of(topic, decoders_of(topic, REGISTRY))(0, [0], [0], given)]) == 1
     (row,) = landed_rows(landing.read(spark), topic).collect()
     return row.asDict(recursive=True)

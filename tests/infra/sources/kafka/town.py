@@ -18,6 +18,8 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic  # pyright: ignore[rep
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.formats.registry import Registry
+from rivermeet.infra.source_kinds import DEBEZIUM, kind_of
+from rivermeet.infra.sources.debezium.ingest import EnvelopeStep
 from rivermeet.infra.sources.files.ingest import IngestStep
 from rivermeet.infra.sources.kafka.ingest import TopicStep
 from rivermeet.infra.sources.kafka.topic import topic_state
@@ -129,7 +131,8 @@ class Town(Place):
             return IngestStep(node, changelog, context.log, str(self.world.root / "data"), lambda: self.world.spark)
         registry = Registry(self.registry, self.world.root / "schemas")
         landing = self.world.root / "landing" / node.name
-        return TopicStep(node, changelog, context.log, self.connection, registry, landing, patience=self.patience)
+        of = EnvelopeStep if kind_of(node) is DEBEZIUM else TopicStep
+        return of(node, changelog, context.log, self.connection, registry, landing, patience=self.patience)
 
     def rows(self, node: Node) -> list[tuple[Any, ...]]:
         """Of each record partition, offset, key, value (None: a tombstone) and timestamp, in order."""

@@ -13,7 +13,7 @@
 
 A time without a zone is written as if in UTC; ``time_zone=`` of the source gives its zone. Source: Debezium's
 documentation of its PostgreSQL connector, "Data type mappings". Held by
-``tests/infra/sources/kafka/debezium/test_values.py``.
+``tests/infra/sources/debezium/test_values.py``.
 """
 
 from __future__ import annotations

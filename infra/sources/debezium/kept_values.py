@@ -12,7 +12,7 @@
 
 A value column that is the plain column keeps its value. An expression over it, a key, a filter or a time cannot be
 computed without it: also a dead letter. With `REPLICA IDENTITY FULL` the database sends all values. Held by
-``tests/infra/sources/kafka/debezium/test_topics.py``.
+``tests/infra/sources/debezium/test_topics.py``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from rivermeet.infra.sources.kafka.debezium.unavailable import DOUBTFUL
+from rivermeet.infra.sources.debezium.unavailable import DOUBTFUL
 from rivermeet.pipelines import Debezium, Expr, Source
 from rivermeet.pipelines.expressions import quote
 from rivermeet.records.type_text import type_text

@@ -14,8 +14,8 @@
 
 The connector's `unavailable.value.placeholder` is the marker; behind ``hex:`` it is written as bytes. Source:
 Debezium 3.6.3's UnchangedToastedPlaceholder, and what it wrote of each type
-(``tests/infra/sources/kafka/debezium/unsent.jsonl``). Held by
-``tests/infra/sources/kafka/debezium/test_unavailable.py``.
+(``tests/infra/sources/debezium/unsent.jsonl``). Held by
+``tests/infra/sources/debezium/test_unavailable.py``.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from rivermeet.infra.kafka.refusals import AnotherDatabaseError
+from rivermeet.infra.sources.debezium.ingest import AnotherDatabaseError
 from rivermeet.pipelines import Debezium, Kafka, Pipeline, Table
 from tests.crashes import crashing_at
-from tests.infra.sources.kafka.debezium.recorded import Recorded, envelope, recorded
+from tests.infra.sources.debezium.recorded import Recorded, envelope, recorded
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import handled, survived
 

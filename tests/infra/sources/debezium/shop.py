@@ -25,7 +25,7 @@ from typing import Any, cast
 
 import psycopg
 
-from tests.infra.sources.kafka.debezium.recorded import Recorded
+from tests.infra.sources.debezium.recorded import Recorded
 from tests.infra.sources.postgres.base import Base
 
 TABLES = ("orders", "customers")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rivermeet.infra.kafka.formats.framing import UndecodableError
-from rivermeet.infra.sources.kafka.debezium.values import Kind, as_text
+from rivermeet.infra.sources.debezium.values import Kind, as_text
 from tests.reliability import handled
 
 TIME, CONNECT = "io.debezium.time", "org.apache.kafka.connect.data"

@@ -10,8 +10,8 @@
 
 ``before`` is ignored, unless it is declared as complete: under the default replica identity it has the key, and
 null or the default in all other columns. Source: Debezium's documentation, "Data change events" of its connectors,
-and the envelopes recorded in ``tests/infra/sources/kafka/debezium``. Held by
-``tests/infra/sources/kafka/debezium/test_envelope.py``.
+and the envelopes recorded in ``tests/infra/sources/debezium``. Held by
+``tests/infra/sources/debezium/test_envelope.py``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from rivermeet.infra.kafka.formats.avro import avro_reader
 from rivermeet.infra.kafka.formats.framing import HEADER, MAGIC, UndecodableError
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.json_text import as_json
-from rivermeet.infra.sources.kafka.debezium.unavailable import DOUBTFUL, absence, may_be_absent
-from rivermeet.infra.sources.kafka.debezium.values import Kind, as_text
+from rivermeet.infra.sources.debezium.unavailable import DOUBTFUL, absence, may_be_absent
+from rivermeet.infra.sources.debezium.values import Kind, as_text
 from rivermeet.pipelines import Debezium
 
 _TRUNCATED = (
@@ -102,7 +102,7 @@ def envelope_decode(format: Debezium, registry: Registry) -> Callable[[bytes], E
             text, absent = row(found, op, kinds_in)
         except UndecodableError as error:
             # A repeat of a record without a row is also a repeat, and not a second dead letter.
-            return Envelope(None, op, change, problem=str(error))
+            return Envelope(None, op, change, problem=f"the value {error}")
         return Envelope(text, op, change, absent)
 
     def row(found: Mapping[str, Any], op: str, kinds_in: KindsIn) -> tuple[str, bool]:

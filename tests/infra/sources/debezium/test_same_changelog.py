@@ -26,8 +26,8 @@ pytest.importorskip("confluent_kafka")
 
 from rivermeet.pipelines import Debezium, Kafka, Pipeline, Table
 from tests.conftest import MAY_BE_SKIPPED
-from tests.infra.sources.kafka.debezium.recorded import Recorded, recorded
-from tests.infra.sources.kafka.debezium.shop import PYTHON, Shop, connector, statements, with_tables
+from tests.infra.sources.debezium.recorded import Recorded, recorded
+from tests.infra.sources.debezium.shop import PYTHON, Shop, connector, statements, with_tables
 from tests.infra.sources.kafka.town import Town
 from tests.infra.sources.postgres.base import Base
 

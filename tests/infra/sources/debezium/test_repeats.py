@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from rivermeet.infra.kafka.formats.registry import Registry
-from rivermeet.infra.sources.kafka.debezium.envelope import Change, Envelope, envelope_decode
-from rivermeet.infra.sources.kafka.debezium.repeats import AnotherLogError, Repeats
+from rivermeet.infra.sources.debezium.envelope import Change, Envelope, envelope_decode
+from rivermeet.infra.sources.debezium.repeats import AnotherLogError, Repeats
 from rivermeet.pipelines import Debezium
-from tests.infra.sources.kafka.debezium.recorded import Recorded, recorded
+from tests.infra.sources.debezium.recorded import Recorded, recorded
 from tests.reliability import handled
 
 SECOND = 1_000_000_000

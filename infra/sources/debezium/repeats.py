@@ -32,7 +32,7 @@ rows are distinct if the connector numbers the changes of a transaction (``provi
 
 The epoch log keeps the last position of each log in each partition. Changes without a position,
 such as other connectors', and rows of snapshots, including incremental ones, are never repeats. Held by
-``tests/infra/sources/kafka/debezium/test_repeats.py``.
+``tests/infra/sources/debezium/test_repeats.py``.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from rivermeet.infra.sources.kafka.debezium.envelope import Change, Envelope, Position
+from rivermeet.infra.sources.debezium.envelope import Change, Envelope, Position
+from rivermeet.infra.sources.kafka.landing import Payloads
 from rivermeet.pipelines.errors import RivermeetError
 
 _SILENCE = 1_000_000_000
@@ -129,6 +130,14 @@ class Repeats:
     marks: int = 0
     messages: int = 0
     absent: bool = False
+
+    def passed(self, given: Payloads, decoded: Sequence[Any]) -> list[bool]:
+        """Which records to skip; a value that is no envelope is not skipped, but a dead letter."""
+        found = [one if isinstance(one, Envelope) else None for one in decoded]
+        return [
+            (value is None or envelope is not None) and self.passes_over(partition, key, envelope)
+            for partition, key, value, envelope in zip(given.partition, given.key, given.value, found, strict=True)
+        ]
 
     def passes_over(self, partition: int, key: bytes | None, value: Envelope | None) -> bool:
         """Whether to skip a record; ``value`` is None if it has none.

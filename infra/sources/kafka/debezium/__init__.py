@@ -1,1 +1,0 @@
-"""Debezium's envelope: decodes changes of rows of a database."""
