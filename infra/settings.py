@@ -74,6 +74,9 @@ class Settings:
         ``RIVERMEET_ENGINE_MEMORY``: heap of the engine's JVM, such as ``4g``.
     engine_port : int
         ``RIVERMEET_ENGINE_PORT``: 0 takes any free port.
+    engine_aot_cache : bool
+        ``RIVERMEET_ENGINE_AOT_CACHE``: ``on`` lets the engine of JDK 25 or newer leave an ahead-of-time cache to the
+        next one, ``off`` removes it.
     reports_port : int
         ``RIVERMEET_REPORTS_PORT``: where `rivermeet ui` serves the reports, and links in Dagster lead.
     fold : str
@@ -112,6 +115,7 @@ class Settings:
     engine_idle_minutes: float = 30.0
     engine_memory: str = "4g"
     engine_port: int = 0
+    engine_aot_cache: bool = True
     reports_port: int = 3001
     fold: Literal["run", "due"] = "due"
     topic_reader: Literal["driver", "engine"] = "driver"
@@ -165,6 +169,7 @@ class Settings:
             engine_idle_minutes=_minutes(given.get("RIVERMEET_ENGINE_IDLE_MINUTES", "30")),
             engine_memory=_memory("RIVERMEET_ENGINE_MEMORY", given.get("RIVERMEET_ENGINE_MEMORY", "4g")),
             engine_port=_port("RIVERMEET_ENGINE_PORT", given, 0),
+            engine_aot_cache=_aot_cache(given.get("RIVERMEET_ENGINE_AOT_CACHE", "on")),
             reports_port=_port("RIVERMEET_REPORTS_PORT", given, 3001, lowest=1),
             fold=_fold(given.get("RIVERMEET_FOLD", "due")),
             topic_reader=_topic_reader(given.get("RIVERMEET_TOPIC_READER", "driver")),
@@ -195,6 +200,7 @@ class Settings:
             "RIVERMEET_ENGINE_IDLE_MINUTES": str(self.engine_idle_minutes),
             "RIVERMEET_ENGINE_MEMORY": self.engine_memory,
             "RIVERMEET_ENGINE_PORT": str(self.engine_port),
+            "RIVERMEET_ENGINE_AOT_CACHE": "on" if self.engine_aot_cache else "off",
             "RIVERMEET_REPORTS_PORT": str(self.reports_port),
             "RIVERMEET_FOLD": self.fold,
             "RIVERMEET_TOPIC_READER": self.topic_reader,
@@ -333,6 +339,12 @@ def _reachable(given: Mapping[str, str]) -> None:
             f"AWS_ENDPOINT_URL={redacted(endpoint)} is not encrypted; use https, or set AWS_ALLOW_HTTP=true",
             variable="AWS_ENDPOINT_URL",
         )
+
+
+def _aot_cache(value: str) -> bool:
+    if value == "on" or value == "off":
+        return value == "on"
+    raise SettingsError(f"RIVERMEET_ENGINE_AOT_CACHE={value}; give on or off", variable="RIVERMEET_ENGINE_AOT_CACHE")
 
 
 def _fold(value: str) -> Literal["run", "due"]:
